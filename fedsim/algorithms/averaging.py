@@ -84,7 +84,10 @@ class FedAvg(LocalUpdates):
     async def _average(self, server: Server, w: Array) -> Array:
         """Return the model after a round; the replies are freed before the next ones arrive."""
         replies = await server.exchange(Model(server.pack(w)))
-        return w + mean(server, replies, "delta") if replies else w
+        if not replies:
+            return w
+        step = mean(server, replies, "delta")
+        return np.add(w, step, out=step)
 
 
 class FedProx(FedAvg):

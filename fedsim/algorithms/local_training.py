@@ -40,6 +40,7 @@ from fedsim.problems.optimizers import (
 from fedsim.problems.parts import ModelPart
 from fedsim.problems.schedules import AnySchedule
 from fedsim.text import quantity
+from fedsim.wire import frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +367,7 @@ class LocalUpdates(LocalSteps[Kept]):
         return training
 
     def change(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
-        """Compute Delta_i = w_i - w, from the received model w."""
+        """Compute Delta_i = w_i - w, from the received model w: an array of its own."""
         if not self.plain or type(self).descend is not LocalUpdates.descend:
             return self._difference(client, start)
         plan = self.plan(client.oracle.rows, client.round)
@@ -403,7 +404,8 @@ class LocalUpdates(LocalSteps[Kept]):
 
     async def handle(self, client: Client[Kept], message: Model) -> Message:
         """Run a client: take local steps, and return the update."""
-        return Update(client.pack(await self.change(client, message.w.values)))
+        change = await self.change(client, message.w.values)
+        return Update(client.pack(frozen(change)))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max."""

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fedsim.computing import Evaluator, SerialEvaluator
-from fedsim.computing.serial import usable_threads
 from fedsim.computing.supported import compilable
 from fedsim.computing.threaded import ThreadedEvaluator
 from fedsim.computing.vmap import SimultaneousLoss, VmapEvaluator
@@ -32,6 +31,7 @@ from fedsim.problems.splits.base import Indices
 from fedsim.progress import activity
 from fedsim.scenario import ProblemSpec
 from fedsim.streams import stream
+from fedsim.threads import usable_threads
 
 EvaluatorKind = Literal["one-by-one", "compiled", "vmap"]
 

@@ -1,6 +1,5 @@
 """The serial evaluator, which is the reference for all others, and the interface of evaluators."""
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -232,19 +231,3 @@ def one_thread() -> AbstractContextManager[object]:
 @lru_cache(maxsize=1)
 def _libraries(_count: int, _last: str) -> ThreadpoolController:
     return ThreadpoolController()
-
-
-# The number of threads of a process.
-
-VARIABLE = "FEDSIM_THREADS"
-"""The environment variable that limits the number of threads."""
-
-
-def usable_threads() -> int:
-    """Return the number of threads that this process may use; no result depends on it."""
-    given = os.environ.get(VARIABLE, "")
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

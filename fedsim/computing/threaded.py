@@ -27,21 +27,24 @@ class EvaluationTask:
         work: the description of the computation.
 
     Attributes:
+        finite: whether the result is, once there is one.
         future: of the result.
         taken: whether a thread has claimed it, or it was withdrawn.
     """
 
-    __slots__ = ("_work", "future", "taken")
+    __slots__ = ("_work", "finite", "future", "taken")
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self.future: Future[Array] = Future()
+        self.finite = False
         self.taken = False
 
     def evaluate(self, losses: Sequence[LocalLoss]) -> None:
         """Evaluate the work; an exception is raised again where the result is requested."""
         try:
             result = evaluate(self._work, losses)
+            self.finite = finite(result)  # here: the thread that waits for results has enough to do
         except BaseException as error:  # noqa: BLE001 - any error is passed to the caller
             self.future.set_exception(error)
         else:
@@ -97,8 +100,8 @@ class ThreadedEvaluator:
         return ticket.future.result()
 
     def finite(self, ticket: EvaluationTask, result: Array) -> bool:  # noqa: ARG002
-        """See `Evaluator.finite`."""
-        return finite(result)
+        """See `Evaluator.finite`: the thread that evaluated the work has looked."""
+        return ticket.finite
 
     def withdraw(self, ticket: EvaluationTask) -> None:
         """See `Evaluator.withdraw`: a pending task is not evaluated."""

@@ -22,6 +22,7 @@ from fedsim.ports.messages import (
     Reply,
     Silence,
     Structure,
+    constant,
     node_name,
 )
 from fedsim.ports.work import Basis, Oracle, Work, alike
@@ -52,5 +53,6 @@ __all__ = [
     "Structure",
     "Work",
     "alike",
+    "constant",
     "node_name",
 ]

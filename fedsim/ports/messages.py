@@ -3,7 +3,7 @@
 from dataclasses import Field, dataclass
 from enum import Enum
 from math import inf
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,30 @@ from typing_extensions import TypeVar
 
 Array = NDArray[np.float64]
 """Models, gradients and decoded values: always float64, whatever the format on the wire."""
+
+
+def constant(values: NDArray[np.floating]) -> Array:
+    """Return an array as one that nothing changes: itself if it is that already, else a copy.
+
+    It is that if it is read-only and its memory its own. A caller that gives an array away, and
+    does not change it any more, makes it read-only, and so saves a copy of a long vector.
+
+    Args:
+        values: numbers of any shape.
+
+    >>> model = np.ones(3)
+    >>> constant(model) is model
+    False
+    >>> model.flags.writeable = False
+    >>> constant(model) is model
+    True
+    """
+    if not values.flags.writeable and values.base is None and values.dtype == np.float64:
+        return cast("Array", values)
+    copy = np.array(values, dtype=np.float64)
+    copy.flags.writeable = False
+    return copy
+
 
 ClientId = int
 """The number of a client, 0 to M - 1 in fleet order; `SERVER` is the number of the server."""

@@ -77,6 +77,17 @@ class SteppingLoss(Protocol):
 
 
 @runtime_checkable
+class ChangingLoss(Protocol):
+    """A loss that returns what such steps change, without a detour over the model."""
+
+    def sgd_change(
+        self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
+    ) -> Array:
+        """Return the model that steps on the rows reach from `w`, minus `w`, shape (d,)."""
+        ...
+
+
+@runtime_checkable
 class OptimizingLoss(Protocol):
     """A loss that takes the steps of an optimizer itself, in its own number type."""
 
@@ -236,6 +247,13 @@ class LocalLoss:
             own = cast("SteppingLoss", self.loss)
             return own.sgd_steps(self.arranged, w, eta, drawn, pull)
         return sgd_steps(self, w, eta, drawn, pull)
+
+    def sgd_change(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
+        """Return the model that gradient steps reach from `w`, minus `w`, shape (d,)."""
+        if hasattr(type(self.loss), "sgd_change"):
+            own = cast("ChangingLoss", self.loss)
+            return own.sgd_change(self.arranged, w, eta, drawn, pull)
+        return self.sgd_steps(w, eta, drawn, pull) - w
 
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
         """Return what the steps of an optimizer reach from `w`; see `optimizer_steps`."""

@@ -50,7 +50,7 @@ def sgd_change(
     loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
 ) -> Array:
     """Return the model after stochastic gradient steps from `w`, minus `w`, shape (d,)."""
-    return loss.sgd_steps(w, eta, drawn, pull) - w
+    return loss.sgd_change(w, eta, drawn, pull)
 
 
 def optimizer_steps(loss: LocalLoss, w: Array, drawn: Minibatches, training: Training) -> Array:

@@ -169,6 +169,10 @@ class Embedded(Restriction):
         """Return where stochastic gradient steps lead from `w` = c of shape (k,)."""
         return sgd_steps(self, w, eta, drawn, pull)
 
+    def sgd_change(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
+        """Return where stochastic gradient steps lead from `w` = c, minus `w`, shape (k,)."""
+        return self.sgd_steps(w, eta, drawn, pull) - w
+
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
         """Return what an optimizer reaches from `w` = c of shape (k,)."""
         return optimizer_steps(self, w, drawn, training)

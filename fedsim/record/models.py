@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.errors import OutputError
-from fedsim.ports import Array
+from fedsim.ports import Array, constant
 from fedsim.record.folder import MODELS, SUMMARY
 from fedsim.record.manifest import check_files, damage_error
 from fedsim.record.parts import UNREADABLE, PartWriter, read_table, reading_error
@@ -141,12 +141,12 @@ class ModelTable:
         self._bytes = 0
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
-        """Receive the model of a round, shape (d,); copied, since a method may modify it later.
+        """Receive the model of a round, shape (d,); copied where a method may modify it later.
 
         Raises:
             OutputError: models cannot be written.
         """
-        self._last = KeptModel(number, np.array(model, dtype=np.float64))
+        self._last = KeptModel(number, constant(model))
         if self.nodes is not None:  # they may be those of the next round when it is kept
             self._last = self._complete(self._last)
         if self._best is not None:

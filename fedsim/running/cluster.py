@@ -14,7 +14,6 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import DataError, RunError
 from fedsim.extras import missing
 from fedsim.running.batch_systems import CLASSES, submit_jobs
@@ -23,6 +22,7 @@ from fedsim.running.main_guard import UNGUARDED, mark_workers
 from fedsim.running.run import RunProgress, Watch
 from fedsim.running.workers import Known, Order, Outcome
 from fedsim.signals import postpone_signals
+from fedsim.threads import VARIABLE, usable_threads
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster

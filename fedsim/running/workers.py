@@ -25,7 +25,6 @@ from uuid import uuid4
 
 from fedsim.blocks.plugins import dump
 from fedsim.building import Builder
-from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import BlockError, OutputError, RunError
 from fedsim.problems.references import use_optima
 from fedsim.progress import current_activity
@@ -48,6 +47,7 @@ from fedsim.running.run import (
 from fedsim.running.staging import Files, Place, pack, publish
 from fedsim.scenario import Plan
 from fedsim.signals import end_with_parent, postpone_signals
+from fedsim.threads import VARIABLE, usable_threads
 
 _PAUSE = 0.1  # seconds of real time between two reports of a worker
 _LONG = 0.5  # seconds of real time without progress until the current activity is reported

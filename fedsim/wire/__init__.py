@@ -46,6 +46,7 @@ from fedsim.wire.payloads import (
     SparsePowers,
     Update,
 )
+from fedsim.wire.payloads.base import frozen
 from fedsim.wire.payloads.rows import weighted_sum
 from fedsim.wire.replies import ReplyColumns, field_payloads, of_round, senders
 
@@ -96,6 +97,7 @@ __all__ = [
     "encode",
     "encode_message",
     "field_payloads",
+    "frozen",
     "of_round",
     "refusal",
     "senders",

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array
+from fedsim.ports import Array, constant
 
 
 class ValueFormat(Enum):
@@ -42,10 +42,13 @@ class ValueFormat(Enum):
     FLOAT16 = ("float16", 3, "<f2")
 
     def round(self, values: NDArray[np.floating]) -> Array:
-        """Return the values as they arrive when they are sent: a read-only float64 copy."""
+        """Return the values as they arrive when they are sent: read-only float64.
+
+        They are a copy, except for what is exact in the format and nothing changes (`constant`).
+        """
         if self is ValueFormat.FLOAT64:
-            rounded = np.array(values, dtype=np.float64)
-        elif self is ValueFormat.FLOAT32 and _are_plain(values):
+            return constant(values)
+        if self is ValueFormat.FLOAT32 and _are_plain(values):
             rounded = np.asarray(values).astype(self.dtype).astype(np.float64)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -54,16 +57,21 @@ class ValueFormat(Enum):
         return rounded
 
     def narrow(self, values: NDArray[np.floating]) -> NDArray[Any]:
-        """Return the values as they are sent: a read-only copy in the type `dtype`."""
+        """Return the values as they are sent, in the type `dtype`: read-only, as for `round`."""
+        if self is ValueFormat.FLOAT64:
+            return constant(values)
         with np.errstate(over="ignore", invalid="ignore"):
             sent = self._narrow(np.asarray(values))
         sent.flags.writeable = False
         return sent
 
-    def widen(self, sent: NDArray[Any]) -> Array:
-        """Return what `narrow` has made as float64: a copy."""
+    def widen(self, sent: NDArray[Any], out: Array | None = None) -> Array:
+        """Return what `narrow` has made as float64: a copy, in `out` if that is given."""
         with np.errstate(invalid="ignore"):
-            return self._widen(sent)
+            if out is None:
+                return self._widen(sent)
+            np.copyto(out, self._widen(sent) if self is ValueFormat.BFLOAT16 else sent)
+            return out
 
     def encode(self, values: Array) -> bytes:
         """Encode values that are already rounded, in C order; every NaN with the same bits."""

@@ -5,7 +5,7 @@ from math import isfinite, isnan, nan
 from typing import Protocol
 
 from fedsim.errors import Diverged, DuplicateColumnError
-from fedsim.ports import SERVER, Array
+from fedsim.ports import SERVER, Array, constant
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import Observe, RunStopped, Stop
@@ -122,9 +122,10 @@ class Observer:
 
     def commit(self, model: Array, measures: dict[str, float]) -> None:
         """Evaluate the round, write it down, and stop the run where a rule applies."""
+        kept = constant(model)  # the method may modify its own
         if self._may_stay:
-            self._committed = model.copy(), measures
-        self._write_round(model, measures)
+            self._committed = kept, measures
+        self._write_round(model, kept, measures)
 
     @property
     def nodes(self) -> NodeModels | None:
@@ -138,12 +139,14 @@ class Observer:
         """End a round that was given up or not answered, with the last one's model and figures."""
         self.abandoned += 1
         if self._committed is None:
-            self._write_round(self._setup.initial, {}, complete=False)
+            initial = self._setup.initial
+            self._write_round(initial, constant(initial), {}, complete=False)
         else:
-            self._write_round(*self._committed)
+            kept, measures = self._committed
+            self._write_round(kept.copy(), kept, measures)
 
     def _write_round(
-        self, model: Array, measures: dict[str, float], *, complete: bool = True
+        self, model: Array, kept: Array, measures: dict[str, float], *, complete: bool = True
     ) -> None:
         number, now = self._book.rounds.rounds + 1, self._calendar.now
         looked = self._setup.observe.looks(number) or number >= self._setup.stop.rounds
@@ -163,7 +166,7 @@ class Observer:
             complete=complete and looked,
         )
         self.last_round = number, objective
-        self._unlooked = None if looked else model.copy()
+        self._unlooked = None if looked else kept
         end = RoundEnd(
             round=number,
             t=now,
@@ -174,7 +177,7 @@ class Observer:
             figures=figures,
             higher=self._setup.higher,
         )
-        self._book.models.see(number, model, end.figure)
+        self._book.models.see(number, kept, end.figure)
         self._on_round(end)
         reason = self._over(end)
         if reason:
@@ -184,7 +187,7 @@ class Observer:
         """Evaluate the model of the last round, if that has not been evaluated."""
         if self._unlooked is None:
             return
-        number, model = self.last_round[0], self._unlooked
+        number, model = self.last_round[0], self._unlooked.copy()
         self._unlooked = None
         objective, figures = self._look(number, model)
         gap = objective - self._setup.optimum

@@ -8,10 +8,10 @@ import pytest
 import fedsim
 from fedsim.building.evaluation import evaluation
 from fedsim.computing import SerialEvaluator
-from fedsim.computing.serial import usable_threads
 from fedsim.problems import Objective, Problem, Squared
 from fedsim.problems.penalties import L1
 from fedsim.record.folder import read_json
+from fedsim.threads import usable_threads
 from tests.problems.examples import samples
 from tests.runs import small
 

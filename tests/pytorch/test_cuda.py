@@ -12,8 +12,8 @@ from torch.utils.data import TensorDataset
 
 import fedsim
 import fedsim.torch
-from fedsim.computing.serial import VARIABLE
 from fedsim.results import Result
+from fedsim.threads import VARIABLE
 from tests.pytorch.devices import on_both, state_of_streams
 
 pytestmark = [

@@ -1,5 +1,6 @@
 """Handlers of clients that are alike run once for all of them, and the run's files are the same."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 from unittest.mock import patch
@@ -14,6 +15,7 @@ from fedsim.ports import Array, Client, Payload
 from fedsim.record.folder import read_json
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.wire import Dense, ValueFormat, weighted_sum
+from fedsim.wire.payloads import rows
 from fedsim.wire.payloads.dense import LongDense
 from fedsim.wire.payloads.rows import DenseRows
 from tests.worlds.playing import _different
@@ -189,15 +191,15 @@ def test_a_sum_of_rows_is_that_of_a_loop(
 ) -> None:
     rng = np.random.default_rng(len(stacked))
     vectors = rng.standard_normal((len(stacked), length)) * 10.0 ** rng.integers(-2, 3, length)
-    rows = DenseRows(vectors, form).payloads()
+    whole = DenseRows(vectors, form).payloads()
     alone: list[Dense] = [Dense.of(vector, form) for vector in vectors]
     if long:
         alone = [LongDense(form.narrow(vector), form) for vector in vectors]
-    assert [each.bits for each in rows] == [each.bits for each in alone]
-    order = rng.permutation(len(rows)) if mixed_up else np.arange(len(rows))
+    assert [each.bits for each in whole] == [each.bits for each in alone]
+    order = rng.permutation(len(whole)) if mixed_up else np.arange(len(whole))
     alone = [alone[place] for place in order]
     mixed: list[Payload] = [
-        rows[place] if own else one for own, place, one in zip(stacked, order, alone, strict=True)
+        whole[place] if own else one for own, place, one in zip(stacked, order, alone, strict=True)
     ]
     weights = rng.random(len(mixed)) if weighted else np.ones(len(mixed))
     total = np.zeros(length)
@@ -206,3 +208,24 @@ def test_a_sum_of_rows_is_that_of_a_loop(
     with patch("fedsim.wire.payloads.rows._AT_ONCE", at_once):
         found = weighted_sum(mixed, weights if weighted else None)
     assert found.tobytes() == total.tobytes()
+
+
+@pytest.mark.parametrize("form", list(ValueFormat))
+@pytest.mark.parametrize("kind", ["rows", "dense", "long"])
+def test_a_sum_is_the_same_on_any_number_of_threads(
+    form: ValueFormat, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, length = np.random.default_rng(7), 5000
+    vectors, weights = rng.standard_normal((6, length)), rng.random(6)
+    payloads: Sequence[Payload] = DenseRows(vectors, form).payloads()
+    if kind == "dense":
+        payloads = [Dense.of(vector, form) for vector in vectors]
+    elif kind == "long":
+        payloads = [LongDense(form.narrow(vector), form) for vector in vectors]
+    total = np.zeros(length)
+    for weight, vector in zip(weights, vectors, strict=True):
+        total += weight * form.round(vector)
+    monkeypatch.setattr(rows, "_SHARED", 1)
+    for threads in ("1", "2", "3"):
+        monkeypatch.setenv("FEDSIM_THREADS", threads)
+        assert weighted_sum(payloads, weights).tobytes() == total.tobytes()

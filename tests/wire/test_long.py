@@ -26,6 +26,20 @@ def test_it_is_the_payload_of_all_its_values(form: ValueFormat) -> None:
     assert encode(found) == encode(expected)
 
 
+@pytest.mark.parametrize("length", [3, LENGTH])
+def test_what_nothing_changes_is_not_copied(length: int) -> None:
+    vector = np.arange(length) / 3
+    view = vector.view()
+    view.flags.writeable = False  # but the vector may change
+    for given in (vector, view):
+        found = natural(given, DENSE, ValueFormat.FLOAT64).values
+        assert not np.shares_memory(found, vector)
+        assert not found.flags.writeable
+    vector.flags.writeable = False
+    assert natural(vector, DENSE, ValueFormat.FLOAT64).values is vector
+    assert ValueFormat.FLOAT32.round(vector) is not vector
+
+
 def test_readers_share_what_is_kept_only_as_long_as_one_of_them_holds_it() -> None:
     payload = natural(np.arange(LENGTH) / 3, DENSE, ValueFormat.FLOAT32)
     first = payload.values

@@ -24,7 +24,7 @@ from fedsim.streams import StreamGroup
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
 
 BLOCK = 2**18
-"""The bytes of a block of results, at least one of them: none is allocated by itself."""
+"""The bytes of a block of results: only one that is longer is allocated by itself."""
 
 Room: TypeAlias = tuple[Array, Any]
 """The buffers of one thread, in float64 and in the samples' type: see `loops.evaluate`."""
@@ -280,8 +280,11 @@ class CompiledProgram:
     def _out(self) -> tuple[Array, int]:
         """Return a vector for a result, and its address."""
         size = self._form.size
+        if 8 * size > BLOCK:
+            own = np.empty(size)
+            return own, own.ctypes.data
         if self._used == len(self._block):
-            self._block = np.empty((max(BLOCK // (8 * size), 1), size))
+            self._block = np.empty((BLOCK // (8 * size), size))
             self._used, self._address = 0, self._block.ctypes.data
         place = self._used
         self._used = place + 1

@@ -243,6 +243,12 @@ class TorchLoss(Loss):
         """Return the model that stochastic gradient steps reach from `w`."""
         return self._trainer(rows).steps(rows, w, eta, drawn, pull, self._terms)
 
+    def sgd_change(
+        self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
+    ) -> Array:
+        """Return the same model minus `w`."""
+        return self._trainer(rows).change(rows, w, eta, drawn, pull, self._terms)
+
     def optimizer_steps(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training
     ) -> Array:

@@ -88,10 +88,10 @@ class Trainer:
         self._flat = FlatModule(
             recipe.fresh(), self._dtype, self._device, statistics=recipe.statistics
         )
-        # A model on its way to a GPU, and one on its way back.
-        self._begun, self._reached = transfer((2, recipe.dimension), self._dtype, self._device)
-        if self._device.type == "cpu":
-            self._reached = self._flat.whole
+        # A model on its way to a GPU, and one on its way back; on a processor, the model itself.
+        self._begun = self._reached = self._flat.whole
+        if self._device.type != "cpu":
+            self._begun, self._reached = transfer((2, recipe.dimension), self._dtype, self._device)
 
     def value(self, rows: Rows, w: Array, terms: LossTerms) -> float:
         """Return f(w), without noise."""
@@ -137,11 +137,24 @@ class Trainer:
         terms: LossTerms,
     ) -> Array:
         """Return the model that gradient steps reach from `w`; see `fedsim.ports.Oracle`."""
+        change = self.change(rows, w, eta, drawn, pull, terms)
+        return np.add(w, change, out=change)
+
+    def change(
+        self,
+        rows: Rows,
+        w: Array,
+        eta: float,
+        drawn: Minibatches,
+        pull: float | None,
+        terms: LossTerms,
+    ) -> Array:
+        """Return the model that gradient steps reach from `w`, minus `w`, shape (d,)."""
         self._load(w, training=True)
         start, eta = self._start(pull), self._round(eta)
         for gradients in self._gradients(rows, start, drawn, pull, terms):
             torch._foreach_add_(self._flat.parts, gradients, alpha=-eta)
-        return self._reached_model(w)
+        return self._change(w)
 
     def train(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training, terms: LossTerms
@@ -157,7 +170,8 @@ class Trainer:
         found = self._gradients(rows, anchor, drawn, training.pull, terms)
         for gradients, eta in zip(found, training.rates, strict=True):
             rule.step(gradients, eta)
-        return rule.result(self._reached_model(w))
+        change = self._change(w)
+        return rule.result(np.add(w, change, out=change))
 
     def check(self, optimizer: GivenOptimizer) -> None:
         """Check that an optimizer of PyTorch takes a step on the module.
@@ -195,21 +209,21 @@ class Trainer:
         return _tensor(w, self._numbers).to(self._device)
 
     def _load(self, w: Array, *, training: bool) -> None:
-        loaded = self._begun if self._device.type != "cpu" else self._flat.whole
-        np.copyto(loaded.numpy(), w, casting="same_kind")
-        self._flat.whole.copy_(loaded)
+        np.copyto(self._begun.numpy(), w, casting="same_kind")
+        self._flat.whole.copy_(self._begun)
         self._flat.train(training=training)
 
     def _start(self, pull: float | None) -> Tensor:
         """Return a copy of the model that was loaded, which only a pull needs; else none."""
         return self._flat.model.clone() if pull is not None else self._flat.model[:0]
 
-    def _reached_model(self, w: Array) -> Array:
-        """Return the model that steps from `w`, shape (d,), have reached: `w` plus the change."""
-        change = self._begun.numpy()
-        np.copyto(change, w, casting="same_kind")
-        np.subtract(self._reached.copy_(self._flat.whole).numpy(), change, out=change)
-        return np.asarray(w + change)
+    def _change(self, w: Array) -> Array:
+        """Return what steps have changed of the model `w`, shape (d,), in the number type."""
+        reached = self._reached.copy_(self._flat.whole).numpy()
+        change = np.empty(len(w))
+        # Converted in parts that stay in the processor: vectors are longer than what that holds.
+        np.subtract(reached, w, out=change, dtype=self._numbers, casting="same_kind")
+        return change
 
     def _gradients(
         self,

@@ -59,6 +59,15 @@ class Dense:
         return 8 * (2 + 4 * values.ndim + self.format.size * values.size)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the values."""
+        return self.values.shape
+
+    def part(self, some: slice, room: Array) -> Array:  # noqa: ARG002 - of those that convert
+        """Return some of the values of a vector, to be read only; `room` may hold them."""
+        return self.values[some]
+
+    @property
     def canonical(self) -> bool:
         """Whether no other bytes than those of its encoding are read as this payload."""
         return not has_nan(self.values)
@@ -115,9 +124,9 @@ class LongDense(Dense):
         """The shape of the values."""
         return self._sent.shape
 
-    def part(self, some: slice) -> Array:
-        """Return some of the values: a copy."""
-        return self.format.widen(self._sent[some])
+    def part(self, some: slice, room: Array) -> Array:
+        """Return some of the values of a vector, in `room`."""
+        return self.format.widen(self._sent[some], room)
 
     @property
     def bits(self) -> int:

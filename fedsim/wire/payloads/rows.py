@@ -4,7 +4,8 @@ A `DenseRows` is what a packer without a compressor makes of an array (n, d). Ea
 a `DenseRow`, which equals the `Dense` of that vector in values and bits.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeGuard, overload
 
@@ -12,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array, Payload
+from fedsim.threads import share_out
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import frozen
 from fedsim.wire.payloads.dense import Dense, LongDense
+
+_ALL = slice(None)
 
 
 class DenseRows:
@@ -32,11 +36,11 @@ class DenseRows:
     @property
     def values(self) -> Array:
         """The vectors as they arrive, read-only, shape (n, d)."""
-        return frozen(self.some(slice(None)))
+        return frozen(self.some(_ALL))
 
-    def some(self, places: slice | NDArray[np.intp]) -> Array:
-        """Return the vectors of some senders as they arrive: a copy, shape (k, d)."""
-        return self._form.widen(self._sent[places])
+    def some(self, places: slice | NDArray[np.intp], columns: slice = _ALL) -> Array:
+        """Return some coordinates of some senders' vectors as they arrive: a copy, (k, c)."""
+        return self._form.widen(self._sent[places, columns])
 
     def one(self, place: int) -> Array:
         """Return the vector of a sender as it arrives, read-only, shape (d,)."""
@@ -106,18 +110,18 @@ class RowPayloads(Sequence[Payload]):
         """Whether each is a row of an array."""
         return all(map(_is_rows, self._sources))
 
-    def vectors(self, begin: int, end: int) -> Array:
-        """Return the vectors of some, which are all `in_rows`: a copy, shape (k, d)."""
+    def vectors(self, begin: int, end: int, columns: slice = _ALL) -> Array:
+        """Return coordinates of the vectors of some, all `in_rows`: a copy, shape (k, c)."""
         which, places = self._which[begin:end], self._places[begin:end]
         sources: Any = self._sources
         if (which == which[0]).all():
             one_run = bool((np.diff(places) == 1).all())  # it is sliced, which copies nothing
             some = slice(int(places[0]), int(places[-1]) + 1) if one_run else places
-            found: Array = sources[which[0]].some(some)
+            found: Array = sources[which[0]].some(some, columns)
             return found
         parts = {each: np.flatnonzero(which == each) for each in np.unique(which).tolist()}
         order = np.argsort(np.concatenate([*parts.values()]))
-        every = [sources[each].some(places[own]) for each, own in parts.items()]
+        every = [sources[each].some(places[own], columns) for each, own in parts.items()]
         return np.asarray(np.concatenate(every)[order])
 
 
@@ -128,7 +132,8 @@ def _is_rows(source: DenseRows | Payload) -> TypeGuard[DenseRows]:
 def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> Array:
     """Return the sum of payloads' vectors, from zero on, in their order.
 
-    It is bit-identical to that of a loop; rows of one array are added without one.
+    It is bit-identical to that of a loop; rows of one array are added without one, and a long sum
+    is shared out among threads, a range of coordinates each.
 
     Args:
         payloads: at least one; all of one shape.
@@ -140,23 +145,24 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
     for some in _runs(payloads):
         factors = None if weights is None else weights[begin : begin + len(some)]
         begin += len(some)
-        if not (isinstance(some, RowPayloads) and some.in_rows and total.size >= _LEAST):
+        add = _adding(total, some, factors)
+        if add is None:
             _add(total, some, factors)
-            continue
-        step = max(_AT_ONCE // len(total), 1)
-        for at in range(0, len(some), step):
-            end = min(at + step, len(some))
-            added = some.vectors(at, end)
-            if factors is not None:
-                added *= factors[at:end, None]
-            # Down the rows of an array, entry by entry, NumPy adds one after the other.
-            added[0] += total
-            np.add.reduce(added, axis=0, out=total)
+        elif total.size >= _WIDE and total.size * len(some) >= _SHARED:
+            share_out(add, total.size)
+        else:
+            add(0, total.size)
     return total
 
 
-_AT_ONCE = 2**16
-"""So many numbers are added at once: half of what the fast memory of a processor holds."""
+_AT_ONCE = 2**15
+"""So many numbers are added at once: a quarter of what the fast memory of a processor holds."""
+
+_SHARED = 2**21
+"""The products of a sum, some milliseconds, from which it is worth waking a thread."""
+
+_WIDE = 2**10
+"""The coordinates of a sum from which it is shared out, so that each thread has many of them."""
 
 _LEAST = 2
 """A column alone is contiguous, and NumPy adds that in pairs."""
@@ -181,16 +187,48 @@ def _rows_of(payload: Payload) -> DenseRows | None:
 
 
 def _add(total: Array, payloads: Sequence[Payload], factors: Array | None) -> None:
-    """Add payloads' vectors, times factors, to a sum: long ones a part of all after the other."""
-    long = [each for each in payloads if isinstance(each, LongDense)]
-    if len(long) < len(payloads):
+    """Add payloads' vectors, times factors, to a sum."""
+    for place, payload in enumerate(payloads):
+        total += payload.values if factors is None else factors[place] * payload.values
+
+
+def _adding(
+    total: Array, payloads: Sequence[Payload], factors: Array | None
+) -> Callable[[int, int], None] | None:
+    """Return what adds a range of coordinates, of one or more; None if all are added together."""
+    if total.ndim == 1 and total.size >= _LEAST:
+        if isinstance(payloads, RowPayloads):
+            return partial(_add_rows, total, payloads, factors) if payloads.in_rows else None
+        dense = [each for each in payloads if isinstance(each, Dense)]
+        if len(dense) == len(payloads) and all(each.shape == total.shape for each in dense):
+            return partial(_add_dense, total, dense, factors)
+    return None
+
+
+def _add_rows(
+    total: Array, payloads: RowPayloads, factors: Array | None, begin: int, end: int
+) -> None:
+    """Add a range of coordinates of payloads that are rows of arrays."""
+    own = total[begin:end]
+    step = max(_AT_ONCE // len(own), 1)
+    for at in range(0, len(payloads), step):
+        to = min(at + step, len(payloads))
+        added = payloads.vectors(at, to, slice(begin, end))
+        if factors is not None:
+            added *= factors[at:to, None]
+        # Down the rows of an array, entry by entry, NumPy adds one after the other.
+        added[0] += own
+        np.add.reduce(added, axis=0, out=own)
+
+
+def _add_dense(
+    total: Array, payloads: Sequence[Dense], factors: Array | None, begin: int, end: int
+) -> None:
+    """Add a range of coordinates of payloads with all entries, a part of all after the other."""
+    room = np.empty(min(_AT_ONCE, end - begin))
+    for at in range(begin, end, _AT_ONCE):
+        some = slice(at, min(at + _AT_ONCE, end))
+        own, held = total[some], room[: some.stop - at]
         for place, payload in enumerate(payloads):
-            total += payload.values if factors is None else factors[place] * payload.values
-        return
-    for at in range(0, len(total), _AT_ONCE):
-        some = slice(at, at + _AT_ONCE)
-        for place, payload in enumerate(long):
-            part = payload.part(some)
-            if factors is not None:
-                part *= factors[place]
-            total[some] += part
+            part = payload.part(some, held)
+            own += part if factors is None else np.multiply(part, factors[place], out=held)

@@ -48,7 +48,7 @@ def draw(forms: dict[str, Sizes]) -> Figure:
             seconds.plot([*sizes], line, dashes, marker=".", color=colour, label=label)
         line = [1e6 * row["peak"] for row in sizes.values()]
         memory.plot([*sizes], line, "-", marker=".", color=colour)
-    seconds.set_ylim(1e-3, 1e2)
+    seconds.set_ylim(1e-3, 2e2)
     memory.set_ylim(1e8, 1e10)
     for axis, label, unit in ((seconds, "processor time", "s"), (memory, "peak of memory", "B")):
         label_axis(axis.xaxis, "clients", log=True)

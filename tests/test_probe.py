@@ -194,3 +194,23 @@ def test_among_peers_the_bits_of_all_clients_are_those_sent() -> None:
 def test_parameters_are_shown_with_six_digits() -> None:
     text = shown(small(algorithm={"kind": "gd", "step_size": 0.1000000000001}))
     assert "step_size = 0.1\n" in text
+
+
+SERVERS: dict[str, tuple[dict[str, Any], str]] = {
+    "fedadam": ({}, "a step of adam at the server is 120 flop and moves 0.56 kB a round"),
+    "fedopt": ({"server_optimizer": "sgd"}, "sgd at the server is 20 flop and moves 0.24 kB"),
+    "streaming-diloco": (
+        {"fragments": 2, "local_steps": 1},
+        "sgd at the server is 30 flop and moves 0.2 kB a round, the state of 5 values included",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_what_the_server_s_optimizer_takes_is_said_though_it_is_not_charged(kind: str) -> None:
+    """Ten values, of 8 bytes: the model and the state are read and written, the update is read."""
+    keys, said = SERVERS[kind]
+    text = " ".join(shown(small(algorithm={"kind": kind, "step_size": 0.01, **keys})).split())
+    assert said in text
+    assert "a server computes in no time, so it is not charged" in text
+    assert "at the server" not in " ".join(shown(small()).split())

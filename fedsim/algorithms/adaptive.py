@@ -19,6 +19,7 @@ al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -27,6 +28,7 @@ from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.local_steps import Model, mean
 from fedsim.algorithms.local_training import LocalUpdates, fit_rule
 from fedsim.blocks.spec import as_written
+from fedsim.memory import format_size
 from fedsim.ports import Server
 from fedsim.problems.optimizers import (
     SGD,
@@ -38,6 +40,7 @@ from fedsim.problems.optimizers import (
     Yogi,
 )
 from fedsim.problems.schedules import AnySchedule
+from fedsim.text import quantity
 
 REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"
 
@@ -68,6 +71,21 @@ class ServerOptimizer(LocalUpdates):
                 w = w.copy()
                 rule.step(w, -mean(server, replies, "delta"), self.rate(server.round), state)
             server.commit(w)
+
+    def server_notes(self, dimension: int) -> Iterator[str]:
+        """Yield what a step would cost; see `Algorithm.server_notes`.
+
+        That is the rule's operations with the 2 of w - eta g, and in float64 reading the mean
+        update, and reading and writing the model and the state.
+        """
+        rule = self.server_rule
+        operations = (rule.operations + 2) * dimension
+        moved = 8 * (3 + 2 * rule.moments) * dimension
+        yield (
+            f"a step of {rule.title} at the server is {quantity(operations, 'flop')} and moves"
+            f" {format_size(moved)} a round, the state of {rule.moments * dimension} values"
+            " included: a server computes in no time, so it is not charged"
+        )
 
     def rate(self, number: int) -> float:
         """Return the server's step size in a round, from 1."""

@@ -414,6 +414,10 @@ class Algorithm(Spec, Generic[Memory]):
         """
         yield from ()
 
+    def server_notes(self, dimension: int) -> Iterator[str]:  # noqa: ARG002 - for subclasses
+        """Yield what `fedsim check` says of the server's own work on what is sent, not charged."""
+        yield from ()
+
     def samples_per_round(self, rows: int) -> float:
         """Return the approximate number of samples per round for a client with `rows` samples."""
         return float(rows)

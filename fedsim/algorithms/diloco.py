@@ -171,6 +171,10 @@ class StreamingDiLoCo(DiLoCo):
             f" {period} local steps; {self.overlap} of {self.local_steps} steps overlap with that"
         )
 
+    def server_notes(self, dimension: int) -> Iterator[str]:
+        """Yield what a step on the longest fragment would cost; see `Algorithm.server_notes`."""
+        yield from super().server_notes(-(-dimension // self.fragments))
+
     def part(self, number: int, dimension: int) -> slice:
         """Return the place of the fragment that is sent in a round.
 

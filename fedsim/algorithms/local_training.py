@@ -235,13 +235,12 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def uncompiled(self) -> str:
-        """Steps on parts, passes whose last minibatch is smaller, and some optimizers' steps."""
+        """Steps on parts, and those of some optimizers."""
         if self.local_first is not None:
             return "steps on parts of the model"
         if self.optimizer is not None and type(self.optimizer) not in COMPILED:
             return f"the steps of {self._rule_name}"
-        ragged = self.local_epochs is not None and self.batch is not None and not self.drop_last
-        return "passes whose last minibatch is smaller" if ragged else ""
+        return ""
 
     def kept_state(self, dimension: int) -> int:
         """Return the numbers in the state of an optimizer that is kept."""

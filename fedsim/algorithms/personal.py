@@ -97,11 +97,6 @@ class PersonalModels(FedAvg):
         """Return the numbers of its own model, and of its optimizer's state."""
         return super().kept_values(dimension) + dimension
 
-    @property
-    def uncompiled(self) -> str:
-        """All steps on a client's own model."""
-        return f"the steps of {self.kind} on models of clients' own"
-
 
 class Proximal(PersonalModels):
     """A method whose clients' own models are held near the server's by lambda."""
@@ -256,6 +251,11 @@ class APFL(PersonalModels):
             text = "its two models take plain steps together"
             raise ValueError(f"got {self._rule_name}, but {text}; leave it out")
         return self
+
+    @property
+    def uncompiled(self) -> str:
+        """Its steps on both models."""
+        return f"the steps of {self.kind} on two models at once"
 
     def kept_values(self, dimension: int) -> int:
         """Return the numbers of v_i and of the mixture, and alpha_i where it is a client's own."""

@@ -86,7 +86,8 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
     clients = int(counts.sum())
     wanted = scenario.participation.among(clients).wanted
     update = row * float(np.dot(counts, drawn)) / clients
-    steps = float(getattr(algorithm, "local_steps", 1))
+    each = [_all_steps(algorithm, int(size)) for size in sizes]
+    steps = float(np.dot(counts, each)) / clients
     return ComputingLoad(
         asked=clients if wanted is None else min(wanted, clients),
         update=update,
@@ -96,6 +97,13 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
         compiled=not algorithm.uncompiled,
         steps=_steps_of(algorithm, int(sizes[-1])),
     )
+
+
+def _all_steps(algorithm: Algorithm, rows: int) -> float:
+    """Return the steps that a client with that many rows takes in a round."""
+    if isinstance(algorithm, LocalUpdates):
+        return float(algorithm.plan(rows, 1).steps)
+    return float(getattr(algorithm, "local_steps", 1))
 
 
 def _steps_of(algorithm: Algorithm, rows: int) -> float:

@@ -79,6 +79,7 @@ def _facts(job: Job) -> Iterator[str]:
     else:
         yield f"optimum {format_number(job.reference.value, '.10g')}, by {job.reference.method}"
     yield from job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension)
+    yield from job.algorithm.server_notes(job.sent_values)
     yield _evaluator(job)
     yield _observer(job)
     if size := vector_memory(job.scenario, job.clients, job.problem.dimension):

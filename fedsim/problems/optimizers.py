@@ -265,7 +265,12 @@ class Training(NamedTuple):
     @property
     def compilable(self) -> bool:
         """Whether its steps move the whole model number by number, by a rule of `COMPILED`."""
-        return type(self.optimizer) in COMPILED and self.anchor is None and self.moved is None
+        return type(self.optimizer) in COMPILED and self.moved is None
+
+    @property
+    def own(self) -> bool:
+        """Whether it has vectors of one client: a state that is kept, or the model of its pull."""
+        return self.kept or self.state is not None or self.anchor is not None
 
     @property
     def batched(self) -> Hashable:

@@ -386,6 +386,13 @@ def equal_sizes(drawn: Minibatches) -> bool:
     return first is None or last is None or len(first) == len(last)
 
 
+def all_or_some(drawn: Minibatches) -> bool:
+    """Return whether minibatches are each of all rows, or each of drawn ones."""
+    if isinstance(drawn, LaterDraws | np.ndarray):
+        return True
+    return len({each is None for each in drawn}) == 1
+
+
 def shuffled_passes(
     rng: np.random.Generator, rows: int, batch: int, count: int, *, drop_last: bool
 ) -> list[NDArray[np.intp]]:

@@ -1,11 +1,12 @@
 """Datasets of PyTorch as rows of a scenario."""
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from fedsim.blocks.wording import first_line, named_line
@@ -15,8 +16,16 @@ from fedsim.problems.data.files import GivenRows, _labels_as_read, arrays
 _AT_ONCE = 1024
 
 
+class Items(Protocol):
+    """Items that can be read one after the other, of a known number."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
 def dataset(
-    data: "Dataset[Any] | Sequence[Dataset[Any]]", clients: ArrayLike | None = None
+    data: "Dataset[Any] | Items | Sequence[Dataset[Any] | Items]", clients: ArrayLike | None = None
 ) -> GivenRows:
     """Return a dataset of pairs (features, label) as a block, for `problem.data` or `problem.test`.
 
@@ -24,7 +33,8 @@ def dataset(
     transforms (augmentation) do not belong here.
 
     Args:
-        data: a map-style dataset, whose items have features of one shape; or one for each client.
+        data: a map-style dataset, or an iterable of known length, whose items have features of one
+            shape; or one for each client, in a list.
         clients: the client of each row, shape (n,); only with a single dataset.
 
     Raises:
@@ -36,10 +46,11 @@ def dataset(
         >>> dataset(rows, clients=[0, 0, 1, 1, 2, 2]).kind
         'given'
     """
-    if isinstance(data, Dataset):
+    if has_items(data):
         X, y = _stack(data)
         return arrays(X, y, clients)
-    parts = [_stack(each, f"client {number}: ") for number, each in enumerate(data)]
+    each_of: Any = data
+    parts = [_stack(each, f"client {number}: ") for number, each in enumerate(each_of)]
     if not parts or clients is not None:
         text = "one dataset, or at least one for each client without `clients`"
         raise DataError("data", f"got {len(parts)} datasets; expected {text}")
@@ -47,17 +58,36 @@ def dataset(
     return arrays(*_join(parts), numbers)
 
 
+def has_items(value: object) -> bool:
+    """Return whether something is a dataset, or an iterable of items of a known number.
+
+    Sequences and arrays are not: they may be features, or one dataset for each client.
+    """
+    if isinstance(value, Dataset):
+        return True
+    others = isinstance(value, Sequence | Mapping | DataLoader)
+    if others or hasattr(value, "__array__") or issparse(value):
+        return False
+    return hasattr(value, "__len__") and hasattr(value, "__iter__")
+
+
+def by_number(data: Any) -> Any:  # noqa: ANN401 - whatever has items
+    """Return items of a known number that can be read by number: an iterable's are read once."""
+    by_place = hasattr(data, "__getitem__") and not isinstance(data, IterableDataset)
+    return data if by_place else list(data)
+
+
 Pair: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
 """Features, shape (n, ...), and labels, shape (n,)."""
 
 
-def _stack(data: "Dataset[Any]", whose: str = "") -> Pair:
+def _stack(data: Any, whose: str = "") -> Pair:  # noqa: ANN401 - checked here
     """Return all features and all labels; `whose` begins an error."""
-    if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
+    if not hasattr(data, "__len__"):
         text = f"{whose}got {type(data).__name__}, which has no length"
-        raise DataError("data", f"{text}; expected a map-style dataset")
+        raise DataError("data", f"{text}; expected a map-style dataset, or items of a known number")
     try:
-        return _join(_batches(data))
+        return _join(_batches(by_number(data), type(data).__name__))
     except DataError as error:
         raise DataError("data", f"{whose}{error}") from None
     except Exception as error:  # noqa: BLE001 - the code of a user's dataset may raise anything
@@ -81,10 +111,10 @@ def _join(parts: Sequence[Pair]) -> Pair:
     return X, y
 
 
-def _batches(data: "Dataset[Any]") -> list[Pair]:
-    """Return features and labels in parts."""
-    if not len(data):  # type: ignore[arg-type]  # it has a length
-        raise DataError("data", f"the {type(data).__name__} has no items")
+def _batches(data: Any, name: str) -> list[Pair]:  # noqa: ANN401 - items by number
+    """Return features and labels in parts; `name` is that of the items' class."""
+    if not len(data):
+        raise DataError("data", f"the {name} has no items")
     tensors = _tensors(data)
     if tensors is not None:
         return [tensors]

@@ -18,11 +18,12 @@ from fedsim.problems.data.files import GivenRows
 from fedsim.problems.modules.seeding import own_streams
 from fedsim.scenario import ProblemSpec
 from fedsim.scenario.passed import passed_problem, passed_rows
-from fedsim.torch.datasets import as_array, dataset
+from fedsim.torch.datasets import Items, as_array, dataset, has_items
 from fedsim.torch.steps import BatchLoss, Collate, StepModule, form_of, item_rows
 
-Rows: TypeAlias = Dataset[Any] | Sequence[Any] | Source | Mapping[str, Any]
-"""A dataset, one for each client, (X, y), (X, y, clients), or a source as in a scenario."""
+Rows: TypeAlias = Dataset[Any] | Items | Sequence[Any] | Source | Mapping[str, Any]
+"""A dataset, or an iterable of known length; one for each client; (X, y), (X, y, clients); or a
+source as in a scenario."""
 
 Module: TypeAlias = nn.Module | Callable[[], nn.Module]
 """A module with the initial parameters; or a function that creates one under each seed."""
@@ -58,8 +59,8 @@ def problem(
             Its targets are classes if the module has several outputs, and numbers, like the outputs
             of shape (b,), if it has one. A loss with a `reduction` is evaluated for each row; "sum"
             sets `scale` to "sum" by default.
-        data: the clients' rows: a dataset of PyTorch, or one for each client; arrays or tensors
-            (X, y) or (X, y, clients); or a source, as in a scenario.
+        data: the clients' rows: a dataset of PyTorch, or an iterable of known length, or one for
+            each client; arrays or tensors (X, y) or (X, y, clients); or a source, as in a scenario.
         test: test rows in the same forms; or {"fraction": 0.2}.
         split: the assignment of rows to clients; by default the clients of the rows if they have
             them (`groups`), and otherwise contiguous blocks in fleet order (`contiguous`).
@@ -296,14 +297,12 @@ def _rows(data: Rows) -> Source | Mapping[str, Any]:
     """Return rows as a block."""
     if isinstance(data, Source | Mapping):
         return data
-    if isinstance(data, Dataset):
-        return dataset(data)
     several = isinstance(data, list | tuple) and len(data) > 0
-    if several and all(isinstance(each, Dataset) for each in data):
-        return dataset(data)
-    loaders = [each for each in (data if several else [data]) if isinstance(each, DataLoader)]
-    if loaders:
+    each: Any = data if several else [data]
+    if any(isinstance(one, DataLoader) for one in each):
         text = "got a DataLoader; clients draw their own minibatches, of the `batch` of the method"
         raise DataError("data", f"{text}: give its dataset, loader.dataset")
+    if all(map(has_items, each)):
+        return dataset(data)
     others = "a dataset of PyTorch, one for each client, or a source of a scenario"
     return passed_rows(data, as_array, others)

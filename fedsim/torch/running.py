@@ -131,7 +131,7 @@ _BLOCKS = {
     "server_optimizer": "a block, such as {kind: adam}",
     "server_schedule": "a block, such as {kind: cosine, over: 100}",
 }
-"""Keys of methods that take no classes or objects of PyTorch's, and what they take."""
+"""Keys of methods that take no functions, classes or objects of PyTorch's, and what they take."""
 
 
 def _measure_tests(
@@ -160,7 +160,8 @@ def _with_optimizer(algorithm: str | Mapping[str, Any]) -> str | Mapping[str, An
     if isinstance(algorithm, Mapping):
         for key, remedy in _BLOCKS.items():
             asked = algorithm.get(key)
-            if isinstance(asked, type | torch.optim.Optimizer | LRScheduler):
+            passed = isinstance(asked, torch.optim.Optimizer | LRScheduler) or callable(asked)
+            if passed and not isinstance(asked, Spec):
                 raise DataError(
                     f"algorithm.{key}", f"{key}: got {describe_passed(asked)}; give {remedy}"
                 )

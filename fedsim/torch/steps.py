@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, Self, TypeAlias, cast
 import numpy as np
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
-from torch.utils.data import ConcatDataset, Dataset, default_collate
+from torch.utils.data import ConcatDataset, default_collate
 
 from fedsim.blocks.wording import describe_passed, named_line
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.data.files import GivenRows, arrays
+from fedsim.torch.datasets import by_number, has_items
 
 Batch: TypeAlias = Any
 """What `collate` makes of a list of items."""
@@ -152,15 +153,15 @@ def item_rows(data: object, test: object) -> ItemRows:
     """Return items as rows, whose only feature is the number of the item.
 
     Args:
-        data: a dataset of all clients, or one, or a list of items, for each client.
+        data: a dataset or iterable of all clients, or one, or a list of items, for each client.
         test: one more; or {"fraction": 0.2}.
 
     Raises:
         DataError: there are fewer than two items, or something has no length or no items.
     """
-    parts = [data] if isinstance(data, Dataset) else list(_sequence(data, "data"))
-    by_client = not isinstance(data, Dataset)
-    if by_client and not all(isinstance(each, Dataset | Sequence) for each in parts):
+    by_client = not has_items(data)
+    parts = list(_sequence(data, "data")) if by_client else [data]
+    if by_client and not all(isinstance(each, Sequence) or has_items(each) for each in parts):
         text = "with a step, rows are a dataset of PyTorch, or one, or a list of items, per client"
         raise DataError("data", f"{text}; got {type(data).__name__} of {type(parts[0]).__name__}")
     found = [_by_number(each, "data") for each in parts]
@@ -191,14 +192,21 @@ def _by_number(items: object, key: str) -> Any:  # noqa: ANN401 - whatever has i
     """Return items by number: those of an iterable are read once.
 
     Raises:
-        DataError: they have no length, or there are none.
+        DataError: they have no length, cannot be read, or there are none.
     """
+    name = type(items).__name__
     if not hasattr(items, "__len__"):
-        text = f"got {type(items).__name__}, which has no length; expected items of a known number"
+        text = f"got {name}, which has no length; expected items of a known number"
         raise DataError(key, text)
-    found: Any = items if hasattr(items, "__getitem__") else list(items)  # type: ignore[call-overload]
-    if not len(found):
-        raise DataError(key, f"the {type(items).__name__} has no items")
+    try:
+        found = by_number(items)
+        count = len(found)
+    except Exception as error:  # the user's code may raise anything
+        raise DataError(
+            key, f"the items of the {name} cannot be read: {named_line(error)}"
+        ) from error
+    if not count:
+        raise DataError(key, f"the {name} has no items")
     return found
 
 

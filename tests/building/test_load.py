@@ -102,6 +102,20 @@ def test_the_load_is_that_of_the_clients() -> None:
     assert found.rounds == 30
 
 
+def test_passes_count_the_steps_that_clients_take_and_kernels_take_them() -> None:
+    """Rows of 10 features, and 8 operations more for each value of the model in each step."""
+    steps = {"kind": "fedavg", "step_size": 0.1, "batch": 7, "local_epochs": 2}
+    plan = fedsim.load(small(algorithm=steps))
+    job = Builder(plan).build(plan.variants[0], 1)
+    assert (job.problem.rows % 7).any()
+    found = load.load_of(job.problem, job.algorithm, job.scenario)
+    assert found is not None
+    assert found.compiled
+    assert found.update == pytest.approx(80 * job.problem.rows.mean())
+    taken = 2 * np.ceil(job.problem.rows / 7).mean()
+    assert found.traffic == pytest.approx(found.update + 8 * 10 * taken)
+
+
 def test_what_was_chosen_stands_in_the_manifest_and_what_was_seen_in_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

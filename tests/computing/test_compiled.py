@@ -44,7 +44,7 @@ from fedsim.problems.optimizers import (
     Yogi,
     pack_state,
 )
-from fedsim.problems.samples import LaterDraws, draw_minibatches
+from fedsim.problems.samples import LaterDraws, draw_minibatches, shuffled_passes
 from fedsim.streams import EntityStreams, StreamGroup
 from tests.problems.examples import LOSSES, named
 from tests.tiers import examples
@@ -76,7 +76,8 @@ def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Wor
         client = int(rng.integers(len(losses)))
         rows, w = losses[client].rows, rng.standard_normal(losses[0].dimension)
         drawn = tuple(rng.choice(rows, -(-rows // 2), replace=False) for _ in range(3))
-        steps = drawn if rng.random() < 0.5 else (None, None)
+        last = drawn[2][: rng.integers(1, 10)]
+        steps = (None, None) if rng.random() < 0.5 else (*drawn[:2], last)
         pull = 0.3 if rng.random() < 0.5 else None
         made.append(
             [
@@ -174,16 +175,23 @@ def test_much_work_is_done_once_while_more_comes() -> None:
     assert all((one == other).all() for one, other in zip(found, expected, strict=True))
 
 
-def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels() -> None:
+@pytest.mark.parametrize("passes", [False, True])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels(
+    passes: bool, sparse: bool
+) -> None:
     losses, rng = losses_of(Softmax()), np.random.default_rng(5)
     rows = losses[3].arranged
     w = rng.standard_normal(losses[3].dimension)
-    drawn = tuple(rng.choice(18, 7, replace=False) for _ in range(30))
+    drawn = [rng.choice(18, 7, replace=False) for _ in range(30)]
+    if passes:
+        drawn = shuffled_passes(rng, 18, 7, 10, drop_last=False)
+        assert [len(batch) for batch in drawn] == [7, 7, 4] * 10
     W = w.reshape(6, -1)
     for batch in drawn:
         scores = np.exp(rows.X[batch] @ W)
         P = scores / scores.sum(axis=1, keepdims=True)
-        W = W - 0.1 * rows.X[batch].T @ (P - rows.t[batch]) / 7
+        W = W - 0.1 * rows.X[batch].T @ (P - rows.t[batch]) / len(batch)
     (found,) = results(
         CompiledEvaluator(losses, 2), [Work(sgd_steps, 3, (w, 0.1, drawn, None), 1.0)]
     )
@@ -201,7 +209,8 @@ def test_steps_together_are_steps_one_after_the_other(loss: Loss, sparse: bool) 
     program, rng = CompiledProgram(losses), np.random.default_rng(4)
     for client, own in enumerate(losses):
         w = start = rng.standard_normal(own.dimension)
-        drawn = [rng.choice(own.rows, -(-own.rows // 3), replace=False) for _ in range(5)]
+        sizes = -(-own.rows // 3), own.rows  # also of different sizes
+        drawn = [rng.choice(own.rows, sizes[k == 3], replace=False) for k in range(5)]
         for rows in drawn:
             (w,) = program.run([Work(sgd_steps, client, (w, 0.1, [rows], None), 1.0)])
         arguments = start, 0.1, drawn, None
@@ -273,12 +282,15 @@ def test_steps_of_optimizers_are_those_of_their_rules_with_the_states(
         if not compilable(losses):
             continue
         program, w = CompiledProgram(losses), rng.standard_normal(losses[0].dimension)
-        for clip, pull, drawn in itertools.product((None, 0.5), (None, 0.3), (True, False)):
-            batches = [rng.choice(18, 7, replace=False) if drawn else None for _ in range(4)]
+        for clip, pull, last in itertools.product((None, 0.5), (None, 0.3), (None, 4, 7)):
+            sizes = (7, 7, 7, last) if last else ()
+            drawn: list[Any] = [rng.choice(18, size, replace=False) for size in sizes]
+            batches = drawn or [None] * 4
+            anchor = rng.standard_normal(len(w)) if pull and last else None
             state = None
             for kept in (False, True, True):
                 rates = tuple(rng.uniform(0.01, 0.1, len(batches)))
-                training = Training(own, rates, clip, pull, state, kept)
+                training = Training(own, rates, clip, pull, state, kept, anchor=anchor)
                 work = Work(optimizer_steps, 3, (w, batches, training), 1.0)
                 (found,) = program.run([work])
                 expected = optimizer_steps(losses[3], w, batches, training)
@@ -293,6 +305,9 @@ def test_a_state_is_that_of_the_model_and_finite() -> None:
     evaluator = CompiledEvaluator(losses, 1)
     with pytest.raises(ValueError, match=r"got a state of shape \(12,\); expected \(13,\)"):
         evaluator.submit(Work(optimizer_steps, 0, (w, (None, None), training), 1.0))
+    elsewhere = Training(Adam(), (0.1, 0.1), pull=1.0, anchor=np.zeros(5))
+    with pytest.raises(ValueError, match=r"got a model of shape \(5,\); expected \(6,\)"):
+        evaluator.submit(Work(optimizer_steps, 0, (w, (None, None), elsewhere), 1.0))
     for last, finite in ((0.0, True), (np.inf, False)):
         state = np.array([*np.zeros(12), last])
         work = Work(optimizer_steps, 0, (w, (None, None), training._replace(state=state)), 1.0)

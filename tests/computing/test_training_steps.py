@@ -87,25 +87,29 @@ def test_a_run_is_that_of_steps_one_by_one_also_where_they_are_broken_off(
 
 
 def test_compiled_kernels_leave_other_steps_to_numpy() -> None:
-    """Minibatches that differ in size, rules of users, steps on parts and towards another model."""
+    """Rules of users, steps on parts, and minibatches of some rows beside those of all."""
     losses = [local(Squared(), samples(rows=30, features=4))]
     oracle, w = LossOracle(losses[0]), np.ones(4)
     rng = np.random.default_rng(2)
     drawn = oracle.passes(2, 7, rng)
     assert [0 if rows is None else len(rows) for rows in drawn] == [7, 7, 7, 7, 2] * 2
-    works = [
+    taken = [
         oracle.sgd_steps(w, 0.1, drawn),
+        oracle.sgd_steps(w, 0.1, drawn, change=True),
         oracle.sgd_steps(w, 0.1, oracle.passes(2, 7, rng, drop_last=True)),
         oracle.optimizer_steps(w, drawn, Training(Adam(), (0.1,) * 10)),
+        oracle.optimizer_steps(w, drawn, Training(Adam(), (0.1,) * 10, None, 1, anchor=0 * w)),
+    ]
+    left = [
         oracle.optimizer_steps(w, drawn[:4], Training(Halved(), (0.1,) * 4)),
         oracle.optimizer_steps(w, drawn[:4], Training(Adam(), (0.1,) * 4, moved=((0, 2),))),
-        oracle.optimizer_steps(w, drawn[:4], Training(Adam(), (0.1,) * 4, None, 1, anchor=0 * w)),
+        oracle.sgd_steps(w, 0.1, [None, drawn[0]]),
+        oracle.sgd_steps(w, 0.1, [drawn[0], None, drawn[1]]),
     ]
     compiled = CompiledEvaluator(losses, 1)
-    assert isinstance(compiled.submit(works[1]), PageTicket)
-    for work in works:
+    for work in (*taken, *left):
         ticket = compiled.submit(work)
-        assert isinstance(ticket, PageTicket) == (work is works[1])
+        assert isinstance(ticket, PageTicket) == (work in taken)
         np.testing.assert_allclose(compiled.result(ticket), evaluated(work, *losses), rtol=1e-10)
 
 

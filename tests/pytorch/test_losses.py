@@ -126,7 +126,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "one number in a list": (lambda o, t: mean_of(o, t)[None], r"got \(1,\)"),
     "a number an output": (lambda o, _: o**2, r"got \(12, 3\)"),
     "NumPy": (lambda o, _: o.detach().numpy().sum(1), r"got numpy\.ndarray"),
-    "a number of Python's": (lambda *_: 1.0, r"got builtins\.float"),
+    "a number of Python's": (lambda *_: 1.0, r"is to return a tensor; got 1\.0"),
     "whole numbers": (lambda _, t: t, "real number; got torch.int64"),
     "an error": (lambda o, _: o.nothing, "fails on 12 outputs of the module: 'Tensor' object"),
     "another shape": (nn.MSELoss(), "fails on 12 outputs of the module"),

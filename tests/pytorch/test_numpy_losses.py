@@ -1,6 +1,6 @@
 """Optimizers of clients whose losses are computed by NumPy: whole runs beside PyTorch's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from fedsim.streams import stream
 from tests.algorithms.harness import trajectory
 from tests.algorithms.local_loops import L2, SIZES, Local, local
 
-ROUNDS, STEPS, BATCH, ETA = 20, 3, 4, 0.05
+ROUNDS, STEPS, EPOCHS, BATCH, ETA = 20, 3, 2, 4, 0.05
 
 Make = Callable[[list[Parameter]], torch.optim.Optimizer]
 
@@ -32,7 +32,17 @@ RULES: dict[str, tuple[dict[str, Any], Make]] = {
 }
 
 
-def plain_loop(problem: Local, make: Make, *, kept: bool) -> Array:
+def minibatches(rng: np.random.Generator, size: int, *, passes: bool) -> Iterator[Any]:
+    """Yield those of a round, in passes the last ones smaller."""
+    if not passes:
+        for _ in range(STEPS):
+            yield rng.choice(size, BATCH, replace=False, shuffle=False)
+        return
+    for _ in range(EPOCHS):
+        yield from torch.utils.data.BatchSampler(rng.permutation(size), BATCH, drop_last=False)
+
+
+def plain_loop(problem: Local, make: Make, *, kept: bool, passes: bool) -> Array:
     """Return the server's model after each round, shape (rounds, d)."""
     w, models = torch.zeros(6, dtype=torch.float64), []
     own = [Parameter(w.clone()) for _ in SIZES]
@@ -43,8 +53,7 @@ def plain_loop(problem: Local, make: Make, *, kept: bool) -> Array:
             p.data = w.clone()
             optimizer = optimizers[client] if kept else make([p])
             X, y = map(torch.tensor, problem.parts[client])
-            for _ in range(STEPS):
-                rows = draws[client].choice(SIZES[client], BATCH, replace=False, shuffle=False)
+            for rows in minibatches(draws[client], SIZES[client], passes=passes):
                 optimizer.zero_grad()
                 loss = softplus(-y[rows] * (X[rows] @ p)).mean() + L2 / 2 * p @ p
                 torch.autograd.backward(loss)
@@ -57,13 +66,15 @@ def plain_loop(problem: Local, make: Make, *, kept: bool) -> Array:
 
 @pytest.mark.parametrize("evaluator", ["one-by-one", "compiled"])
 @pytest.mark.parametrize("state", ["reset", "kept"])
+@pytest.mark.parametrize("passes", [False, True])
 @pytest.mark.parametrize("rule", RULES)
 def test_a_run_is_the_loop_with_the_optimizers_of_pytorch(
-    rule: str, state: str, evaluator: str, tmp_path: Path
+    rule: str, passes: bool, state: str, evaluator: str, tmp_path: Path
 ) -> None:
     block, make = RULES[rule]
     problem = local(tmp_path, "logistic", BATCH)
-    steps = {"step_size": ETA, "local_steps": STEPS, "batch": BATCH}
+    length = {"local_epochs": EPOCHS} if passes else {"local_steps": STEPS}
+    steps = {"step_size": ETA, "batch": BATCH, **length}
     scenario = {
         "problem": problem.block,
         "algorithm": {"kind": "fedavg", **steps, "optimizer": block, "optimizer_state": state},
@@ -71,6 +82,6 @@ def test_a_run_is_the_loop_with_the_optimizers_of_pytorch(
         "stop": {"rounds": ROUNDS},
         "evaluator": evaluator,
     }
-    expected = plain_loop(problem, make, kept=state == "kept")
+    expected = plain_loop(problem, make, kept=state == "kept", passes=passes)
     seen = trajectory(scenario, tmp_path / "run").models
     assert np.abs(seen - expected).max() < 1e-12 * np.abs(expected).max()

@@ -210,6 +210,29 @@ class Stream(IterableDataset[Any]):
         return iter(())
 
 
+class Once:
+    """Items of a known number that are read one after the other."""
+
+    def __init__(self, items: Dataset[Any], count: int) -> None:
+        self.items, self.count = items, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.items[place] for place in range(self.count))
+
+
+class Counted(Stream):
+    """A stream of a known length."""
+
+    def __len__(self) -> int:
+        return ROWS
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(Once(as_pairs(), ROWS))
+
+
 def as_pairs(labels_are_tensors: bool = False) -> Pairs:
     X, y = rows()
     convert = torch.tensor if labels_are_tensors else int
@@ -224,8 +247,10 @@ def as_pairs(labels_are_tensors: bool = False) -> Pairs:
         TensorDataset(*map(torch.tensor, rows())),
         Subset(TensorDataset(*map(torch.tensor, rows())), range(ROWS)),
         tuple(map(torch.tensor, rows())),
+        Once(as_pairs(), ROWS),
+        Counted(),
     ],
-    ids=["pairs", "tensor labels", "tensors", "subset", "two tensors"],
+    ids=["pairs", "tensor labels", "tensors", "subset", "two tensors", "iterable", "stream"],
 )
 def test_datasets_are_read_as_the_arrays_they_are(data: Any) -> None:
     X, y = rows()
@@ -239,7 +264,8 @@ def test_datasets_are_read_as_the_arrays_they_are(data: Any) -> None:
 def test_a_dataset_each_is_the_natural_split(tmp_path: Path) -> None:
     X, y = map(torch.tensor, rows())
     whole = TensorDataset(X, y)
-    parts = [Subset(whole, range(10)), Subset(whole, range(10, 40)), Subset(whole, range(40, 60))]
+    last = Subset(whole, range(40, 60))
+    parts = [Subset(whole, range(10)), Subset(whole, range(10, 40)), Once(last, 20)]
     problem = fedsim.torch.problem(network, data=parts)
     keys = {"fleet": [{"count": 3}], "stop": {"rounds": 1}}
     result = fedsim.run(scenario(problem, **keys), out=tmp_path / "run")

@@ -2,7 +2,8 @@
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from traceback import format_exception
 from typing import Any
@@ -169,6 +170,10 @@ EVERYTHING: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
         lambda: {"algorithm": METHOD | {"schedule": StepLR}},
         "schedule: got the class StepLR; give a block, such as .* fedsim.torch.optimizer",
     ),
+    "a function as schedule": (
+        lambda: {"algorithm": METHOD | {"schedule": lambda steps: 0.9**steps}},
+        "schedule: got a function; give a block, such as .* fedsim.torch.optimizer",
+    ),
     "an object as schedule": (
         lambda: {"algorithm": METHOD | {"schedule": StepLR(SGD(network().parameters()), 1)}},
         "schedule: got a StepLR; give a block",
@@ -311,6 +316,8 @@ def test_a_run_leaves_what_a_process_shares_and_so_does_one_that_fails(
     begun = {name: each.clone() for name, each in module.state_dict().items()}
     keys: dict[str, Any] = {"algorithm": METHOD | {"batch": batch, "optimizer": "adam"}}
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    own_threads = torch.get_num_threads()
+    torch.set_num_threads(own_threads + 1)
     torch.set_default_dtype(torch.float64)
     try:
         before = whole_state()
@@ -323,31 +330,50 @@ def test_a_run_leaves_what_a_process_shares_and_so_does_one_that_fails(
         assert whole_state() == before
     finally:
         torch.set_default_dtype(torch.float32)
+        torch.set_num_threads(own_threads)
     assert module.training
     assert all(torch.equal(begun[name], each) for name, each in module.state_dict().items())
 
 
+@contextmanager
+def in_double() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+        assert torch.get_default_dtype() is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+KEPT = {"optimizer": "adam", "optimizer_state": "kept"}
+
+
+@pytest.mark.parametrize(("threads", "more"), [("1", KEPT), ("3", KEPT), ("1", {})])
+@pytest.mark.parametrize("around", [in_double, torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("model", [{"kind": "mlp", "hidden": [5]}, nn.Linear(4, 2)])
-def test_pytorch_s_default_type_changes_no_result(model: Any, tmp_path: Path) -> None:
+def test_what_is_set_around_a_run_changes_no_result(
+    model: Any,
+    around: Any,
+    threads: str,
+    more: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FEDSIM_THREADS", threads)
     data: Any = fedsim.arrays(X, Y)
-    kept = METHOD | {"optimizer": "adam", "optimizer_state": "kept"}
 
     def objectives(folder: Path) -> list[float]:
         problem: Any = {"loss": {"kind": "torch", "model": model}, "data": data}
         if isinstance(model, nn.Module):
             problem = fedsim.torch.problem(model, data=data)
-        whole = {"problem": problem, "algorithm": kept, "fleet": [{"count": 3}]}
+        whole = {"problem": problem, "algorithm": METHOD | more, "fleet": [{"count": 3}]}
         result = fedsim.run(whole | {"stop": {"rounds": 3}}, out=folder)
         found: list[float] = result.rounds["objective"].tolist()
         return found
 
     plain = objectives(tmp_path / "one")
-    torch.set_default_dtype(torch.float64)
-    try:
+    with around():
         assert objectives(tmp_path / "two") == plain
-        assert torch.get_default_dtype() is torch.float64
-    finally:
-        torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("names", [2, 3])

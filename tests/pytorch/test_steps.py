@@ -1,5 +1,6 @@
 """Steps written by the user, on items of any form, and metrics of the user's own."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,26 @@ def averaged(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.stack([each[name] for each in states]).mean(0) for name in states[0]}
 
 
-def test_a_step_on_dictionaries_is_a_plain_loop(tmp_path: Path) -> None:
+class Once:
+    """Items of a known number that are read one after the other."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+
+class Broken(Once):
+    def __iter__(self) -> Iterator[Any]:
+        raise OSError("no such volume")
+
+
+@pytest.mark.parametrize("form", [list, Once])
+def test_a_step_on_dictionaries_is_a_plain_loop(form: Callable[..., Any], tmp_path: Path) -> None:
     torch.manual_seed(4)
     begun = Tagger()
     scenario = {
@@ -88,7 +108,9 @@ def test_a_step_on_dictionaries_is_a_plain_loop(tmp_path: Path) -> None:
         "wire": {"values": "float64"},
     }
     measures = ["test_loss", fedsim.torch.metric(accuracy, "own_accuracy")]
-    made = fedsim.run({"problem": tagger(begun), "measures": measures, **scenario}, out=tmp_path)
+    data = [form(part) for part in PARTS]
+    problem = tagger(begun, data=data, test=form(HELD))
+    made = fedsim.run({"problem": problem, "measures": measures, **scenario}, out=tmp_path)
     seen = made.rounds.set_index("round")
     server = Tagger().double()
     server.load_state_dict(begun.double().state_dict())
@@ -228,6 +250,7 @@ def test_what_cannot_be_used_is_named() -> None:
     refused("step is a function, step.module, batch.*; got int", step=3)
     refused("collate is a function", collate="pad")
     refused("Endless, which has no length", data=Endless())
+    refused("items of the Broken cannot be read: OSError: no such", data=[Broken(PARTS[0])])
     refused("got 1 items; expected at least 2", data=[PARTS[0][:1]])
     refused("one, or a list of items, per client; got list of dict", data=PARTS[0])
     refused("fails on a batch of 2 items: KeyError", step=lambda module, batch: batch["none"])

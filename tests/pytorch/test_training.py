@@ -10,12 +10,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim import lr_scheduler as plans
 from torch.utils.data import TensorDataset
 
 import fedsim
 import fedsim.torch
 from fedsim.errors import DataError, ScenarioError
 from fedsim.ports import Array
+from fedsim.problems.modules.schedules import STRIDE, SchedulePlaces, take_steps
 from fedsim.streams import stream
 from tests.algorithms.harness import trajectory
 from tests.tiers import some
@@ -250,6 +252,77 @@ def test_an_optimizer_that_is_passed_in_is_that_of_the_plain_loop(
     seen = trained(tmp_path, optimizer=passed, **more)
     loop = np.array(scheduled_loop(make, state == "kept", by))
     assert np.abs(seen - loop).max() <= 1e-10 * np.abs(loop).max()
+
+
+class Inverse(plans.LRScheduler):
+    """A schedule with a class of its own."""
+
+    def get_lr(self) -> list[Any]:
+        return [base / (1 + 0.1 * self.last_epoch) for base in self.base_lrs]
+
+
+SCHEDULES: dict[str, Make] = {
+    "step": lambda o: plans.StepLR(o, 30, 0.5),
+    "lambda": lambda o: plans.LambdaLR(o, lambda t: 0.99**t),
+    "cosine": lambda o: plans.CosineAnnealingLR(o, 70),
+    "restarts": lambda o: plans.CosineAnnealingWarmRestarts(o, 40, 2),
+    "one cycle": lambda o: plans.OneCycleLR(o, 0.3, total_steps=1000),
+    "cyclic": lambda o: plans.CyclicLR(o, 0.01, 0.1, step_size_up=30),
+    "in turns": lambda o: plans.SequentialLR(
+        o, [plans.LinearLR(o, 0.1, total_iters=90), plans.ExponentialLR(o, 0.99)], [90]
+    ),
+    "together": lambda o: plans.ChainedScheduler(
+        [plans.ConstantLR(o, 0.5, 100), plans.MultiplicativeLR(o, lambda t: 0.999)]
+    ),
+    "a user's": Inverse,
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_that_is_made_anew_in_each_round_goes_on_as_one_that_never_was(
+    name: str,
+) -> None:
+    """Two clients that take different numbers of steps in a round, as in passes of their rows."""
+
+    def made() -> tuple[Any, Any]:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], 0.1, momentum=0.9)
+        return optimizer, SCHEDULES[name](optimizer)
+
+    def settings(optimizer: Any) -> list[Any]:
+        return [optimizer.param_groups[0][key] for key in ("lr", "momentum")]
+
+    places = SchedulePlaces()
+    whole = {each: made() for each in (3, 50)}
+    for number in range(12):
+        for each, (optimizer, schedule) in whole.items():
+            other, again = made()
+            places.advance(("digest", 0.1, each), again, number * each)
+            assert settings(other) == settings(optimizer)
+            take_steps(again, 2)
+            take_steps(schedule, each)
+    anew, one = made()
+    places.advance(("digest", 0.1, 50), one, 50)  # a run that begins again
+    assert settings(anew) != settings(whole[50][0])
+    other, again = made()
+    take_steps(again, 50)
+    assert settings(anew) == settings(other)
+
+
+def test_a_long_schedule_takes_few_steps_in_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken, places, most = [0], SchedulePlaces(), 0
+
+    def step(self: Any) -> None:
+        taken[0] += 1
+        plans.LRScheduler.step(self)
+
+    monkeypatch.setattr(plans.ExponentialLR, "step", step, raising=False)
+    for number in range(300):
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], 0.1)
+        schedule, taken[0] = plans.ExponentialLR(optimizer, 0.9), 0
+        places.advance("one", schedule, 10 * number)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1 * 0.9 ** (10 * number))
+        most = max(most, taken[0])
+    assert most < STRIDE + 10
 
 
 @pytest.mark.parametrize(

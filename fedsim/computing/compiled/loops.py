@@ -13,11 +13,13 @@ from fedsim.computing.compiled import dense, sparse
 from fedsim.computing.compiled.compiler import either, kernel, matrix_at, part, vector_at
 from fedsim.computing.compiled.drawing import sample
 from fedsim.computing.compiled.pages import (
+    ANCHOR,
     BATCH,
     BITS,
     CLIENT,
     DONE,
     DRAWN,
+    ENDS,
     ETA,
     INFINITE,
     LESS,
@@ -42,6 +44,7 @@ from fedsim.computing.compiled.rows import (
     as_single,
     copy,
     differentiate,
+    rescaled,
     rows_are_there,
 )
 from fedsim.computing.compiled.settings import LENGTH, Settings, settings_at
@@ -115,8 +118,9 @@ def _descend(
 
     It is `WRONG` where a drawn row does not exist, and `INFINITE` where the state is not finite.
     """
-    b, steps, bits = fields[BATCH], fields[STEPS], fields[BITS]
-    n = data.rows[fields[CLIENT]]
+    i, b, steps, bits = fields[CLIENT], fields[BATCH], fields[STEPS], fields[BITS]
+    n = data.rows[i]
+    start, V = parts[0], parts[1]
     own = settings_at(fields[RULE], numbers)
     rates = vector_at(fields[RULE] + 8 * LENGTH, steps if own.given else 0, numbers)
     before = int(vector_at(fields[STATE], 1, numbers)[0]) if fields[STATE] else 0
@@ -125,19 +129,33 @@ def _descend(
         _begin_moments(form, fields, rows, own, parts[-1])
     place, taken = np.full(n if bits else 0, -1), np.empty(b if bits else 0, np.int64)
     state = _begin(rows, form, parts, rule)
+    if fields[ANCHOR]:
+        _load(rows, vector_at(fields[ANCHOR], form.size, V), start, form.d, form.m)
     for s in range(steps):
         if bits:
             sample(bits, place, taken, s)
             drawn = taken
         else:
-            drawn = vector_at(fields[DRAWN] + 8 * s * b, b, fields)
+            drawn = _drawn_rows(fields, s)
             if not rows_are_there(drawn, n):
                 return WRONG
+        if fields[ENDS]:
+            rule = rescaled(rule, data.factor[i] * (n / len(drawn)))
         _step(rows, t, drawn, form, parts, rule, state, s)
     _end(rows, form, parts, rule, state)
     if own.result:
         return _keep_moments(form, fields, rows, rule, parts[-1])
     return DONE
+
+
+@part
+def _drawn_rows(fields: Whole, s: int) -> Whole:
+    """Return the rows of step `s` of a piece; none of them for all rows."""
+    first, b = s * fields[BATCH], fields[BATCH]
+    if fields[ENDS]:
+        ends = vector_at(fields[ENDS], fields[STEPS] + 1, fields)
+        first, b = ends[s], ends[s + 1] - ends[s]
+    return vector_at(fields[DRAWN] + 8 * first, b, fields)  # type: ignore[no-any-return]
 
 
 @part

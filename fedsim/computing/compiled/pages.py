@@ -95,13 +95,15 @@ BITS: Final = 7
 LESS: Final = 8
 RULE: Final = 9
 STATE: Final = 10
-ETA: Final = 11
-PULL: Final = 12
+ENDS: Final = 11
+ANCHOR: Final = 12
+ETA: Final = 13
+PULL: Final = 14
 """The columns of a page's table: the fields of `Piece`, with arrays as addresses.
 
 The address 0 means that there is no old model, that all rows are used, that the rows were drawn
-already, that steps are plain, or that a state is new; the last two columns are the bits of a
-float64.
+already, that steps are plain, that a state is new, that all minibatches are of one size, or that
+the pull is towards the model; the last two columns are the bits of a float64.
 """
 
 PIECES = 512
@@ -170,8 +172,8 @@ class Piece(NamedTuple):
         model: of the model, shape (size,).
         old: of the model whose gradient is subtracted, shape (size,); 0 for none.
         steps: the number of gradient steps; 0 for a gradient.
-        drawn: of the drawn rows, shape (steps, b); 0 for all rows, or if they are yet to be drawn.
-        batch: b; 0 for all rows.
+        drawn: of the drawn rows, step after step; 0 for all rows, or if they are yet to be drawn.
+        batch: b, the rows of a step; 0 for all rows.
         out: of the result, shape (size,).
         bits: of the bit generator that the rows are drawn from, as the piece is evaluated; 0 for
             none.
@@ -179,6 +181,9 @@ class Piece(NamedTuple):
         rule: of the settings of an optimizer, see `settings`; 0 for plain steps.
         state: of the number of steps and the moments before, see `fedsim.problems.optimizers`; 0
             for a new state.
+        ends: of where the rows of each step begin among those drawn, and where the last ones end,
+            shape (steps + 1,); 0 where all steps have b of them.
+        anchor: of the model that the pull is towards, shape (size,); 0 for the first one.
     """
 
     client: int
@@ -192,10 +197,13 @@ class Piece(NamedTuple):
     less: bool
     rule: int = 0
     state: int = 0
+    ends: int = 0
+    anchor: int = 0
 
 
 PieceColumns: TypeAlias = tuple[Whole | int, ...]
-"""The fields of several pieces in the order of `Piece`, each of shape (n,) or one for all."""
+"""The fields of several pieces in the order of `Piece`, each of shape (n,) or one for all. The last
+ones may be left out, for 0."""
 
 
 class Page:

@@ -2,8 +2,8 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from fedsim.ports import Array, Work
 from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.optimizers import Training
-from fedsim.problems.samples import LaterDraws, Minibatches, equal_sizes
+from fedsim.problems.samples import LaterDraws, Minibatches, all_or_some
 from fedsim.streams import StreamGroup
 
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
@@ -90,8 +90,7 @@ _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
 """The kernels with a compiled form, and the functions that translate their arguments."""
 
 _STEPS = {kernels.sgd_steps: 2, kernels.sgd_change: 2, kernels.optimizer_steps: 1}
-"""Those of steps, whose minibatches are of one size where they are compiled, and the place of these
-among the arguments."""
+"""Those of steps, and the place of their minibatches among the arguments."""
 
 
 class Sheet(NamedTuple):
@@ -162,7 +161,7 @@ class CompiledProgram:
             return False
         if work.kernel is kernels.optimizer_steps and not work.arguments[2].compilable:
             return False
-        return work.kernel not in _STEPS or equal_sizes(work.arguments[_STEPS[work.kernel]])
+        return work.kernel not in _STEPS or all_or_some(work.arguments[_STEPS[work.kernel]])
 
     def add(self, work: Work, page: Page) -> int:
         """Append work on a page and return its place.
@@ -176,19 +175,23 @@ class CompiledProgram:
             before, there = own.old, 0
         else:
             before, there = self._read(own.old)
-        rows, batch, kept = _rows_of(own.drawn)
+        rows, batch, ends, kept = _rows_of(own.drawn)
         bits = interface_of(kept.one) if isinstance(kept, LaterDraws) else 0
         client: Any = work.client
         if own.training is None:
             out, place = self._out()
-            piece = Piece(client, where, there, own.steps, rows, batch, place, bits, own.less)
+            places = rows, batch, place, bits, own.less
+            piece = Piece(client, where, there, own.steps, *places, ends=ends)
             return page.add(piece, own.eta, own.pull, out, (model, before, kept))
         rule, state = settings_of(own.training), self._state(own.training)
+        anchor = self._anchor(own.training)
         out = np.empty(self._form.size + self._values(own.training) * own.training.kept)
-        held = 0 if state is None else state.ctypes.data
-        places = rows, batch, out.ctypes.data, bits, own.less, rule.ctypes.data, held
-        piece = Piece(client, where, there, own.steps, *places)
-        return page.add(piece, own.eta, own.pull, out, (model, rule, state, kept))
+        places = rows, batch, out.ctypes.data, bits, own.less
+        piece = Piece(
+            *(client, where, there, own.steps, *places),
+            *(_address(rule), _address(state), ends, _address(anchor)),
+        )
+        return page.add(piece, own.eta, own.pull, out, (model, rule, state, anchor, kept))
 
     def _state(self, training: Training) -> Array | None:
         """Return the state that a training goes on with, as compiled code reads it.
@@ -202,6 +205,17 @@ class CompiledProgram:
         if training.state.shape != (wanted,):
             raise ValueError(f"got a state of shape {training.state.shape}; expected ({wanted},)")
         return np.ascontiguousarray(training.state, np.float64)
+
+    def _anchor(self, training: Training) -> Array | None:
+        """Return the model that a training is pulled to, where that is not the first one.
+
+        Raises:
+            ValueError: it has another shape than the loss.
+        """
+        if training.anchor is None:
+            return None
+        self._check(training.anchor)
+        return np.ascontiguousarray(training.anchor, np.float64)
 
     def _values(self, training: Training) -> int:
         """Return the length of an optimizer's state: the steps, and the moments."""
@@ -230,7 +244,7 @@ class CompiledProgram:
         """
         own = _READ[work.kernel](*work.arguments)
         drawn, old, training = own.drawn, own.old, own.training
-        if training is not None and (training.kept or training.state is not None):
+        if training is not None and training.own:
             return None
         batch, bits = 0, np.zeros(1, np.int64)
         if isinstance(drawn, LaterDraws) and isinstance(drawn.rng, StreamGroup):
@@ -248,8 +262,7 @@ class CompiledProgram:
             out.ctypes.data + 8 * self._form.size * np.arange(len(clients)),
         )
         rule = None if training is None else settings_of(training)
-        address = 0 if rule is None else rule.ctypes.data
-        columns = clients, where, there, own.steps, 0, batch, place, bits, own.less, address, 0
+        columns = clients, where, there, own.steps, 0, batch, place, bits, own.less, _address(rule)
         page.fill(columns, own.eta, own.pull)
         return Sheet(page, out, (model, before, drawn, rule))
 
@@ -269,13 +282,16 @@ class CompiledProgram:
         """Return a model as compiled code takes it, and its address; the last one's is known."""
         last = self._model
         if last is None or last[0] is not w:
-            if w.shape != (self._form.size,):
-                raise ValueError(f"got a model of shape {w.shape}; expected ({self._form.size},)")
+            self._check(w)
             own = np.ascontiguousarray(w, np.float64)
             last = w, own, own.ctypes.data
             if own is w:  # a copy does not follow what becomes of the original
                 self._model = last
         return last[1], last[2]
+
+    def _check(self, w: Array) -> None:
+        if w.shape != (self._form.size,):
+            raise ValueError(f"got a model of shape {w.shape}; expected ({self._form.size},)")
 
     def _out(self) -> tuple[Array, int]:
         """Return a vector for a result, and its address."""
@@ -361,17 +377,38 @@ def form(local: LocalLoss) -> LossSpecification:
     )
 
 
-def _rows_of(drawn: Minibatches) -> tuple[int, int, object]:
-    """Return the address of the rows of all steps, how many a step has, and what holds them.
+def _address(array: Array | None) -> int:
+    """Return the address of an array; 0 for none."""
+    return 0 if array is None else int(array.ctypes.data)
 
-    Both numbers are 0 if all rows are used. The address is 0 if the rows are yet to be drawn, and
+
+class _DrawnRows(NamedTuple):
+    """The rows of steps, as `Piece` has them, and what holds them."""
+
+    drawn: int
+    batch: int
+    ends: int
+    kept: object
+
+
+def _rows_of(drawn: Minibatches) -> _DrawnRows:
+    """Return the rows of all steps.
+
+    All numbers are 0 if all rows are used. The address is 0 if the rows are yet to be drawn, and
     are by compiled code.
     """
     if isinstance(drawn, LaterDraws):
         if drawn.rows <= MOST and agrees():
-            return 0, drawn.batch, drawn
+            return _DrawnRows(0, drawn.batch, 0, drawn)
         drawn = drawn.drawn
     if drawn[0] is None:
-        return 0, 0, None
-    rows = np.ascontiguousarray(drawn, np.int64)
-    return rows.ctypes.data, rows.size // len(drawn), rows
+        return _DrawnRows(0, 0, 0, None)
+    if isinstance(drawn, np.ndarray):
+        rows = np.ascontiguousarray(drawn, np.int64)
+        return _DrawnRows(rows.ctypes.data, rows.shape[1], 0, rows)
+    each = cast("Sequence[Whole]", drawn)
+    rows, sizes = np.concatenate(each, dtype=np.int64), list(map(len, each))
+    if len(set(sizes)) == 1:
+        return _DrawnRows(rows.ctypes.data, sizes[0], 0, rows)
+    ends = np.array([*accumulate(sizes, initial=0)], np.int64)
+    return _DrawnRows(rows.ctypes.data, max(sizes), ends.ctypes.data, (rows, ends))

@@ -66,7 +66,7 @@ class StepRule(NamedTuple):
     """The steps of a piece of work.
 
     Attributes:
-        scale: of the gradient of the drawn rows.
+        scale: of the gradient of the drawn rows of a step.
         l1, l2: weights of the penalties.
         eta, pull: see `fedsim.problems.kernels.sgd_steps`.
         steps: their number.
@@ -84,6 +84,15 @@ class StepRule(NamedTuple):
     own: Settings
     rates: Array
     taken: int
+
+
+@part
+def rescaled(rule: StepRule, scale: float) -> StepRule:
+    """Return the same steps for another number of drawn rows."""
+    return StepRule(
+        *(scale, rule.l1, rule.l2, rule.eta, rule.pull),
+        *(rule.steps, rule.own, rule.rates, rule.taken),
+    )
 
 
 class MomentBuffers(NamedTuple):

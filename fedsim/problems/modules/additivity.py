@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from fedsim.blocks.wording import first_line
+from fedsim.blocks.wording import describe_passed, first_line
 from fedsim.errors import DataError
 from fedsim.problems.architectures import Architecture
 
@@ -83,7 +83,7 @@ def _check_result(found: object, rows: int) -> Tensor:
         DataError: the result is something else.
     """
     if not isinstance(found, Tensor):
-        raise _unfit(f"is to return a tensor; got {type(found).__module__}.{type(found).__name__}")
+        raise _unfit(f"is to return a tensor; got {describe_passed(found)}")
     if tuple(found.shape) not in {(), (rows,)}:
         shape = tuple(found.shape)
         text = f"is to be of the shape ({rows},) or () for {rows} rows; got {shape}"

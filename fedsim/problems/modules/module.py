@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.flop_counter import FlopCounterMode
 
+from fedsim.problems.modules.schedules import SchedulePlaces
+
 
 class Layer(NamedTuple):
     """The place of a parameter in the flat model.
@@ -82,6 +84,7 @@ class FlatModule:
         whole: its trained parameters, and statistics behind them, shape (d,); write into it.
         model: its trained parameters, a view, shape (p,).
         parts: the same, by parameter.
+        schedules: of optimizers that were made for it.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class FlatModule:
         self.parts = [each.detach() for each in self._parameters]
         self._layers = layers[: len(self.parts)]
         self._modules = list(self.module.modules())
+        self.schedules = SchedulePlaces()
 
     def train(self, *, training: bool) -> None:
         """Let the module be in training mode, or in `eval()`."""

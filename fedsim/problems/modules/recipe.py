@@ -18,7 +18,7 @@ from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additivity import PROBED, check_loss
 from fedsim.problems.modules.module import Layer, layers_of, numbers_of
 from fedsim.problems.modules.recorded import dense, recordable
-from fedsim.problems.modules.seeding import own_streams, single_precision
+from fedsim.problems.modules.seeding import own_streams, single_precision, with_gradients
 from fedsim.problems.modules.trial import TRIED, ModuleTrial, check_nature, copy_module, settle
 
 
@@ -129,6 +129,7 @@ def _cached_recipe(
     return _recipe(architecture, criterion, features, outputs, statistics)
 
 
+@with_gradients
 @own_streams()  # trials draw, as by dropout
 def _recipe(
     architecture: Architecture,

@@ -1,12 +1,15 @@
-"""PyTorch's own random streams, of CPU and GPU, and its default type: set, and restored.
+"""PyTorch's own random streams, of CPU and GPU, its default type and its mode: set, and restored.
 
 `torch.manual_seed` does more: it seeds the streams of all devices, which nothing restores.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -35,3 +38,12 @@ def single_precision() -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
+
+
+def with_gradients(function: Function) -> Function:
+    """Return a function that computes gradients also where its caller computes without them.
+
+    The caller may be within `torch.no_grad()` or `torch.inference_mode()`; threads never are.
+    """
+    wrapped: Function = torch.inference_mode(mode=False)(function)
+    return wrapped

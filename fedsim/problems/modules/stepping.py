@@ -1,7 +1,7 @@
 """The steps of an optimizer on a flat module: fedsim's own, and those of `torch.optim`."""
 
-import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -13,6 +13,7 @@ from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.modules.module import FlatModule, join, trained_parameters
+from fedsim.problems.modules.schedules import take_steps
 from fedsim.problems.optimizers import SGD, Adam, AdamW, GivenOptimizer, OptimizerState, Training
 
 
@@ -133,7 +134,7 @@ class PassedSteps:
             raise failing_optimizer(given.name, "cannot be made for the module", error) from error
         self._own = [group.get("lr") for group in self._optimizer.param_groups]
         if self._schedule:
-            self._advance(training.rounds * (len(training.rates) if self._by_step else 1))
+            self._go_on(given, len(training.rates) if self._by_step else 1)
         if training.state is not None:
             self._restore(training.state[1:])
 
@@ -149,7 +150,8 @@ class PassedSteps:
                     group["lr"] = own * (eta / first) if first else eta
         self._take_step()
         if self._schedule and self._by_step:
-            self._advance(1)
+            with self._named("has a schedule that fails"):
+                take_steps(self._schedule, 1)
 
     def result(self, w: Array) -> Array:
         """See `Stepping.result`."""
@@ -162,19 +164,22 @@ class PassedSteps:
         return np.concatenate([w, [0.0], *values]).astype(np.float64)
 
     def _take_step(self) -> None:
-        try:
+        with self._named("fails on the module"):
             self._optimizer.step()
-        except Exception as error:  # as above
-            raise failing_optimizer(self._name, "fails on the module", error) from error
 
-    def _advance(self, count: int) -> None:
-        with warnings.catch_warnings():  # of a schedule that goes on before any step
-            warnings.simplefilter("ignore")
-            try:
-                for _ in range(count if self._schedule else 0):
-                    self._schedule.step()
-            except Exception as error:  # as above
-                raise failing_optimizer(self._name, "has a schedule that fails", error) from error
+    def _go_on(self, given: GivenOptimizer, each: int) -> None:
+        """Let the schedule, which is new, go on from the rounds before, `each` steps in one."""
+        key = given.digest, self._training.rates[0], each
+        with self._named("has a schedule that fails"):
+            self._flat.schedules.advance(key, self._schedule, self._training.rounds * each)
+
+    @contextmanager
+    def _named(self, what: str) -> Iterator[None]:
+        """Name the optimizer in what its code raises."""
+        try:
+            yield
+        except Exception as error:  # as above
+            raise failing_optimizer(self._name, what, error) from error
 
     def _restore(self, kept: Array) -> None:
         """Let the optimizer go on with a state: a step without a gradient makes room for it."""

@@ -22,7 +22,7 @@ from fedsim.problems.losses.augmentation import Augmentation, augment
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.module import FlatModule, add, join
 from fedsim.problems.modules.recipe import Recipe
-from fedsim.problems.modules.seeding import own_streams
+from fedsim.problems.modules.seeding import own_streams, with_gradients
 from fedsim.problems.modules.stepping import PassedSteps, stepping
 from fedsim.problems.optimizers import GivenOptimizer, Training
 from fedsim.problems.samples import Minibatches
@@ -78,6 +78,7 @@ class Trainer:
         device: to compute on.
     """
 
+    @with_gradients
     def __init__(self, recipe: Recipe, numbers: Numbers, device: str) -> None:
         torch.set_num_threads(1)
         self._recipe = recipe
@@ -112,6 +113,7 @@ class Trainer:
         whole = all(each.ndim for each in found)
         return _array(torch.cat([each.double() for each in found])) if whole else None
 
+    @with_gradients
     def gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
         """Return the gradient of f at `w`, shape (d,), without noise."""
         self._load(w, training=False)
@@ -120,6 +122,7 @@ class Trainer:
             self._flat.add_gradient(self._sum(part, terms), rows.factor)
         return self._gradient(w, terms)
 
+    @with_gradients
     def minibatch_gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
         """Return the gradient at `w` of drawn rows, shape (d,), with the rows' noise."""
         self._load(w, training=True)
@@ -140,6 +143,7 @@ class Trainer:
         change = self.change(rows, w, eta, drawn, pull, terms)
         return np.add(w, change, out=change)
 
+    @with_gradients
     def change(
         self,
         rows: Rows,
@@ -156,6 +160,7 @@ class Trainer:
             torch._foreach_add_(self._flat.parts, gradients, alpha=-eta)
         return self._change(w)
 
+    @with_gradients
     def train(
         self, rows: Rows, w: Array, drawn: Minibatches, training: Training, terms: LossTerms
     ) -> Array:
@@ -173,6 +178,7 @@ class Trainer:
         change = self._change(w)
         return rule.result(np.add(w, change, out=change))
 
+    @with_gradients
     def check(self, optimizer: GivenOptimizer) -> None:
         """Check that an optimizer of PyTorch takes a step on the module.
 

@@ -194,7 +194,7 @@ def test_the_memory_benchmark_trains_networks(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_the_benchmark_of_scale_measures_both_forms(form: str, kind: str, tmp_path: Path) -> None:
     command = [sys.executable, str(BENCHMARKS / "scale.py"), "--form", form, "--one", "600"]
-    command += ["--kind", kind, "--data", str(tmp_path / "data.npz")]
+    command += ["--rows", "3", "--kind", kind, "--data", str(tmp_path / "data.npz")]
     subprocess.run([*command, "--write"], check=True)
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     figures = json.loads(out)
@@ -203,16 +203,17 @@ def test_the_benchmark_of_scale_measures_both_forms(form: str, kind: str, tmp_pa
     assert 0 < figures["log"] < 1000  # bytes
 
 
-def test_figures_of_scale_are_kept_by_form_and_size(tmp_path: Path) -> None:
+def test_figures_of_scale_are_kept_by_form_rows_and_size(tmp_path: Path) -> None:
     scale, file = module("scale"), tmp_path / "scale.csv"
     figures = dict.fromkeys(scale.FIGURES, 0.25)
-    scale.keep(file, "registered", 1000, figures)
-    scale.keep(file, "active", 10_000, figures | {"first": nan})
-    scale.keep(file, "registered", 1000, figures | {"round": 0.5})
+    scale.keep(file, "registered", 2, 1000, figures)
+    scale.keep(file, "active", 10, 10_000, figures | {"first": nan})
+    scale.keep(file, "active", 2, 10_000, figures)
+    scale.keep(file, "registered", 2, 1000, figures | {"round": 0.5})
     kept = scale.kept(file)
-    assert list(kept) == [("active", 10_000), ("registered", 1000)]
-    assert kept["registered", 1000] == figures | {"round": 0.5}
-    assert isnan(kept["active", 10_000]["first"])
+    assert list(kept) == [("active", 2, 10_000), ("active", 10, 10_000), ("registered", 2, 1000)]
+    assert kept["registered", 2, 1000] == figures | {"round": 0.5}
+    assert isnan(kept["active", 10, 10_000]["first"])
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ A whole run through `fedsim.run`, with learning, its event log and its audit, in
     active      all clients are asked every round; 10 rows of 20 features each
     registered  1,000 are asked a round, or 100 of a fleet up to that; 2 rows of 20 features each
 
+`--rows` gives them another number: of ten million clients 10 rows each take 16.8 GB, 2 rows 3.4 GB.
+
 The data is read from a file, and all clients' losses are looked at after the last round only.
 Each size runs in a process of its own. The table says, in seconds of processor time, what it takes
 until the first round (reading, building, making the world), a round of clients that were asked
@@ -18,6 +20,7 @@ takes: 1 is linear, and a round that costs the same for ten times as many regist
     python analysis/benchmarks/scale.py
     python analysis/benchmarks/scale.py --form registered --largest 100000
     python analysis/benchmarks/scale.py --form active --only 131072
+    FEDSIM_MEMORY="16 GB" python analysis/benchmarks/scale.py --form active --only 10000000 --rows 2
     python analysis/benchmarks/scale.py --csv analysis/benchmarks/scale.csv
 """
 
@@ -134,7 +137,7 @@ def measured(form: str, clients: int, data: Path, kind: str) -> dict[str, float]
     }
 
 
-def child(form: str, clients: int) -> dict[str, float]:
+def child(form: str, clients: int, rows: int) -> dict[str, float]:
     """Measure in processes of their own, which read data that another one has written.
 
     The rounds of the registered are those of a run that asks twice; all else is that of a plain
@@ -144,7 +147,7 @@ def child(form: str, clients: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data.npz"
         own = [sys.executable, str(Path(__file__).resolve()), "--form", form]
-        own += ["--one", str(clients), "--data", str(data)]
+        own += ["--one", str(clients), "--data", str(data), "--rows", str(rows)]
         subprocess.run([*own, "--write"], check=True)  # noqa: S603
         for kind in ("full",) if form == "active" else ("twice", "uniform"):
             out = subprocess.run([*own, "--kind", kind], check=True, stdout=subprocess.PIPE).stdout  # noqa: S603
@@ -167,35 +170,38 @@ def line(clients: int, of: dict[str, float], before: tuple[int, dict[str, float]
     return text + "   " + ", ".join(f"{key} {ratio:.2f}" for key, ratio in growth.items())
 
 
-def table(form: str, sizes: list[int], file: Path | None) -> None:
+def table(form: str, rows: int, sizes: list[int], file: Path | None) -> None:
     """Print the table of one form, and keep it in a file if there is one."""
-    print(f"{form}\n  clients       start     a round   first ask         end       peak", end="")
+    print(f"{form}, {rows} rows each\n  clients       start     a round", end="")
+    print("   first ask         end       peak", end="")
     print("    a client       log   growth")
     before = None
     for clients in sizes:
-        figures = child(form, clients)
+        figures = child(form, clients, rows)
         print(line(clients, figures, before), flush=True)
         before = clients, figures
         if file is not None:
-            keep(file, form, clients, figures)
+            keep(file, form, rows, clients, figures)
 
 
-def keep(file: Path, form: str, clients: int, figures: dict[str, float]) -> None:
+def keep(file: Path, form: str, rows: int, clients: int, figures: dict[str, float]) -> None:
     """Put a line into a table of figures, in the place of an older one of the same size."""
-    rows = kept(file) if file.exists() else {}
-    rows[form, clients] = figures
+    lines = kept(file) if file.exists() else {}
+    lines[form, rows, clients] = figures
     with file.open("w", newline="", encoding="utf-8") as text:
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("form", "clients", *FIGURES))
-        for (kind, size), row in sorted(rows.items()):
-            writer.writerow((kind, size, *(f"{row[name]:.4g}" for name in FIGURES)))
+        writer.writerow(("form", "rows", "clients", *FIGURES))
+        for size, row in sorted(lines.items()):
+            writer.writerow((*size, *(f"{row[name]:.4g}" for name in FIGURES)))
 
 
-def kept(file: Path) -> dict[tuple[str, int], dict[str, float]]:
-    """Return the figures of a table by form and number of clients."""
+def kept(file: Path) -> dict[tuple[str, int, int], dict[str, float]]:
+    """Return the figures of a table by form, number of rows of a client and number of clients."""
     with file.open(newline="", encoding="utf-8") as text:
         return {
-            (row["form"], int(row["clients"])): {name: float(row[name]) for name in FIGURES}
+            (row["form"], int(row["rows"]), int(row["clients"])): {
+                name: float(row[name]) for name in FIGURES
+            }
             for row in csv.DictReader(text)
         }
 
@@ -204,6 +210,7 @@ def main() -> None:
     """Print the tables, or measure one size, or write its data."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--form", choices=ROWS, help="one of the two")
+    parser.add_argument("--rows", type=int, help="of each client; 10 if active, else 2")
     parser.add_argument("--largest", type=int, default=SIZES[-1])
     parser.add_argument("--only", type=int, help="this size alone")
     parser.add_argument("--csv", type=Path, help="keep the figures in this file, too")
@@ -213,13 +220,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write these, and no more")
     given = parser.parse_args()
     if given.write:
-        write_data(given.data, ROWS[given.form] * given.one)
+        write_data(given.data, (given.rows or ROWS[given.form]) * given.one)
     elif given.one:
         print(json.dumps(measured(given.form, given.one, given.data, given.kind)))
     else:
         sizes = [given.only] if given.only else [n for n in SIZES if n <= given.largest]
         for form in [given.form] if given.form else ROWS:
-            table(form, sizes, given.csv)
+            table(form, given.rows or ROWS[form], sizes, given.csv)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,17 @@ Sizes = dict[int, dict[str, float]]
 
 
 def by_form(file: Path) -> dict[str, Sizes]:
-    """Return the figures of a table by form, the active first."""
-    figures = kept(file)
-    return {form: {n: row for (of, n), row in figures.items() if of == form} for form in ROWS}
+    """Return the figures of a table by form, those with other numbers of rows after the usual."""
+    forms = dict[str, Sizes]()
+    for (form, rows, clients), figures in sorted(kept(file).items(), key=_usual_first):
+        name = form if rows == ROWS[form] else f"{form}, {rows} rows"
+        forms.setdefault(name, {})[clients] = figures
+    return forms
+
+
+def _usual_first(line: tuple[tuple[str, int, int], object]) -> tuple[bool, str, int, int]:
+    (form, rows, clients), _ = line
+    return rows != ROWS[form], form, rows, clients
 
 
 def draw(forms: dict[str, Sizes]) -> Figure:
@@ -40,7 +48,7 @@ def draw(forms: dict[str, Sizes]) -> Figure:
             seconds.plot([*sizes], line, dashes, marker=".", color=colour, label=label)
         line = [1e6 * row["peak"] for row in sizes.values()]
         memory.plot([*sizes], line, "-", marker=".", color=colour)
-    seconds.set_ylim(1e-3, 1e2)
+    seconds.set_ylim(1e-3, 2e2)
     memory.set_ylim(1e8, 1e10)
     for axis, label, unit in ((seconds, "processor time", "s"), (memory, "peak of memory", "B")):
         label_axis(axis.xaxis, "clients", log=True)

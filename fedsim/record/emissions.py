@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsim.ports import SERVER, Array, node_name
+from fedsim.record.nodes import number_nodes
 from fedsim.record.schema import Chunk, Event
 
 KILOWATT_HOUR = 3.6e6
@@ -101,7 +102,8 @@ class Emissions:
         count = int(np.count_nonzero(reporting))
         grams[reporting] = self._rests[:count]
         del self._rests[:count]
-        self.grams += np.bincount(node + 1, grams, minlength=len(self.grams))
+        nodes, which = number_nodes(rows, "node", len(self.numbers))
+        self.grams[nodes + 1] += np.bincount(which, grams, minlength=len(nodes))
         return grams
 
     def faults(self, joules: Array, idle_joules: Array, idle_grams: Array) -> Iterator[str]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fedsim.errors import AuditError
 from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
-from fedsim.record.log import number_ids
+from fedsim.record.nodes import number_ids, number_nodes
 from fedsim.record.schema import Chunk, Event
 
 RELATIVE_TOLERANCE = 1e-9
@@ -157,7 +157,8 @@ class Ledger:
             at = int(np.argmax(np.diff(times) < 0))
             self._order.append(f"time runs back from {float(times[at])} to {float(times[at + 1])}")
         self.t = float(times[-1])
-        nodes, number = number_ids(rows["node"] + 1, self.clients + 1)
+        nodes, number = number_nodes(rows, "node", self.clients)
+        nodes = nodes + 1  # the server is first
         events, kind = number_ids(rows["event"], len(Event))
         cell = kind * len(nodes) + number
         places = self._places(nodes)

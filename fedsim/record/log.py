@@ -20,6 +20,7 @@ from fedsim.errors import OutputError
 from fedsim.ports import Array, node_name
 from fedsim.record.background import Background
 from fedsim.record.emissions import Emissions
+from fedsim.record.nodes import NodeNames, as_category
 from fedsim.record.parts import PartWriter
 from fedsim.record.schema import (
     ARROW_SCHEMA,
@@ -43,8 +44,8 @@ _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 256, 65536, 4
 
 _CATEGORIES = "event", "node", "peer", "message", "detail"
 
-_ALL_NAMED = 20
-"""The names of all nodes are kept, 16 B each, once a chunk has one in so many of them."""
+_SMALL = 1024
+"""Fewer records that come at once are put together with others; more are kept as they are."""
 
 
 class _Words(dict[str, int]):
@@ -83,17 +84,18 @@ class EventLog:
         self.metered = True
         self.first_gateway = inf
         self._grams: list[Array] = []  # of the rows in memory that are priced, the first ones
-        self._priced = 0  # size of these rows in the buffer, bytes
+        self._priced = 0  # size of these records in memory, bytes
         self._parts = PartWriter(folder, "events")
         self._aside = Background("events")
         self._audit = audit
         self._digest = hashlib.sha256()
-        self._clients = clients
         self._words = _Words()
-        self._names: pa.Array | None = None  # of all nodes
+        self._names = NodeNames(clients)
         self.word: Callable[[str], int] = self._words.__getitem__
+        self._held: list[Rows] = []  # records in memory that came before those in the buffer
         self._buffer = bytearray()
-        self._limit = _FIRST_CHUNK * ROW.size
+        self._size = _FIRST_CHUNK * ROW.size  # of a chunk, bytes
+        self._limit = self._size  # of the buffer: what is held is in the chunk, too
         self._cut = False  # a flush was interrupted: later rows would follow a gap
 
     def append(
@@ -176,18 +178,30 @@ class EventLog:
         """Add many records at once: rows, and delivered messages as `append_message` does.
 
         They are flushed where they would be if they came one by one.
+
+        Args:
+            records: contiguous, shape (n,). They may be kept as they are, so they must not change.
         """
         at = 0
         while at < len(records):
             room = -(-(self._limit - len(self._buffer)) // ROW.size)
             some = records[at : at + room]
             at += room
-            if not self._buffer and len(some) == room:  # a whole chunk need not be copied
-                self._write(np.ascontiguousarray(some))
-                continue
-            self._buffer += some.tobytes()
+            if len(some) < _SMALL:
+                self._buffer += some.tobytes()
+            else:
+                self._hold_buffer()
+                self._held.append(some)
+                self._limit -= some.nbytes
             if len(self._buffer) >= self._limit:
                 self.flush()
+
+    def _hold_buffer(self) -> None:
+        """Let an array have the records in the buffer."""
+        if self._buffer:
+            self._held.append(np.frombuffer(self._buffer, ROW_DTYPE))
+            self._limit -= len(self._buffer)
+            self._buffer = bytearray()
 
     def foresee(self, texts: Iterable[str]) -> dict[str, int]:
         """Return the numbers that texts have, or will get if they are used in this order."""
@@ -202,22 +216,26 @@ class EventLog:
     @property
     def records(self) -> int:
         """The number of records so far, of which a delivered message is one."""
-        return self._flushed + len(self._buffer) // ROW.size
+        return self._flushed + (self._size - self._limit + len(self._buffer)) // ROW.size
 
     def pending(self) -> Rows:
         """Return the rows in memory that are not on disk yet."""
         return RowColumns(self._unwritten()).pack()
 
     def _unwritten(self, begin: int = 0) -> Rows:
-        """Return a copy of the records in memory, from a byte of the buffer on."""
-        return np.frombuffer(bytes(memoryview(self._buffer)[begin:]), dtype=ROW_DTYPE)
+        """Return a copy of the records in memory, from a byte on."""
+        some = list[memoryview]()
+        for each in (*(held.view(np.uint8).data for held in self._held), memoryview(self._buffer)):
+            some.append(each[begin:])
+            begin = max(0, begin - len(each))
+        return np.frombuffer(b"".join(some), dtype=ROW_DTYPE)
 
     def total_emissions(self) -> float | None:
         """Return total emissions so far in grams, or None if emissions are not tracked."""
         if self.emissions is None:
             return None
         self._grams.append(self.emissions.price(RowColumns(self._unwritten(self._priced))))
-        self._priced = len(self._buffer)
+        self._priced = self._size - self._limit + len(self._buffer)
         return self.emissions.total
 
     def flush(self) -> None:
@@ -226,36 +244,29 @@ class EventLog:
         Raises:
             OutputError: it cannot be written.
         """
-        if self._buffer:
-            self._cut = True  # see `_write`
-            self.total_emissions()
-            records = self._unwritten()
-            self._buffer.clear()
-            self._priced = 0
-            self._write(records, priced=True)
-
-    def _write(self, records: Rows, *, priced: bool = False) -> None:
-        """Write records as a part; those before them are written.
-
-        Args:
-            records: contiguous, shape (n,).
-            priced: whether their emissions are known.
-        """
+        if not (self._buffer or self._held):
+            return
         # An interrupt or a full disk may end this anywhere. `_cut` then stays set, and `abandon`
-        # writes nothing more: rows that were taken from the buffer may or may not be on disk.
+        # writes nothing more: rows that were taken from memory may or may not be on disk.
         self._cut = True
-        rows = RowColumns(records)
-        self._flushed += len(records)
-        if self.emissions is not None and not priced:
+        if self._priced:
+            self.total_emissions()  # of the rest
+        self._hold_buffer()
+        records, self._held = self._held, []
+        count = sum(map(len, records))
+        rows = RowColumns(*records)
+        self._flushed += count
+        if self.emissions is not None and not self._priced:
             self._grams.append(self.emissions.price(rows))
+        self._priced = 0
         grams = np.concatenate(self._grams) if self._grams else None
         self._grams.clear()
-        self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK * ROW.size)
+        self._limit = self._size = min(_GROWTH * self._size, _LARGEST_CHUNK * ROW.size)
         self._audit(rows)
         first, self.rows = self.rows, self.rows + len(rows)
         words = pa.array(self._words, pa.string())  # those that are known by now
         work = partial(self._encode, records, rows, first, words, grams)
-        if len(records) >= _LARGEST_CHUNK:
+        if count >= _LARGEST_CHUNK:
             self._aside.start(work)
         else:  # a thread would take longer to start, and a slow run is to show early
             self._aside.wait()
@@ -263,10 +274,11 @@ class EventLog:
         self._cut = False
 
     def _encode(
-        self, records: Rows, rows: Chunk, first: int, words: pa.Array, grams: Array | None
+        self, records: list[Rows], rows: Chunk, first: int, words: pa.Array, grams: Array | None
     ) -> None:
         """Hash records, and write their rows; on a thread, where they are many."""
-        self._digest.update(records.view(np.uint8).data)
+        for some in records:
+            self._digest.update(some.view(np.uint8).data)
         self._parts.write(self._table(rows, first, words, grams))
 
     def close(self) -> None:
@@ -308,60 +320,12 @@ class EventLog:
         if not self.metered:
             columns["joules"] = pa.array(np.full(len(rows), np.nan))
         columns["seq"] = pa.array(np.arange(first, first + len(rows)))
-        columns["event"] = _category(rows["event"], pa.array(EVENT_NAMES))
-        columns["node"], columns["peer"] = self._name_nodes(rows["node"], rows["peer"])
-        columns["message"] = _category(rows["message"], words)
-        columns["detail"] = _category(rows["detail"], words)
+        columns["event"] = as_category(rows["event"], pa.array(EVENT_NAMES))
+        columns["node"], columns["peer"] = self._names.columns(rows, self.first_gateway)
+        columns["message"] = as_category(rows["message"], words)
+        columns["detail"] = as_category(rows["detail"], words)
         return pa.table([columns[name] for name in schema.names], schema=schema)
-
-    def _name_nodes(self, *columns: NDArray[np.int32]) -> list[pa.Array]:
-        """Return columns of nodes as dictionaries of the names that occur in the chunk."""
-        # Shifted so that the missing peer (-2) is 0: it sorts first, and has no name.
-        most = self._clients - NO_PEER
-        found = [number_ids(column - NO_PEER, most) for column in columns]
-        if self._names is None:
-            every = np.union1d(*(nodes for nodes, _ in found))
-            if most < _ALL_NAMED * len(every):
-                every = np.arange(most)
-            names = pa.array([self.name(node) for node in (every + NO_PEER).tolist()])
-            if len(every) == most:
-                self._names = names
-        named = []
-        for nodes, numbers in found:
-            without_node = int(len(nodes) > 0 and nodes[0] == 0)
-            own = nodes[without_node:]
-            if self._names is None:
-                own = np.searchsorted(every, own)
-            held = (names if self._names is None else self._names).take(pa.array(own))
-            named.append(_category(numbers - without_node, held))
-        return named
 
     def name(self, node: int) -> str:
         """Return the name of a node."""
         return node_name(node, self.first_gateway)
-
-
-def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the distinct ids in order, and the number of each id among them.
-
-    As `numpy.unique` with its inverse, but in time linear in `most`, without sorting.
-
-    Args:
-        ids: from 0, in any order, shape (n,).
-        most: they are all below this.
-    """
-    there = np.zeros(most, np.bool_)
-    there[ids] = True
-    present = np.flatnonzero(there)
-    place = np.empty(most, np.intp)  # no memory is touched but that of the ids
-    place[present] = np.arange(len(present))
-    return present, place[ids]
-
-
-def _category(codes: NDArray[np.integer], names: pa.Array) -> pa.Array:
-    """Return the names of the codes; a code below zero is null."""
-    known = codes >= 0
-    valid = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
-    buffers = [valid, pa.py_buffer(codes.astype(np.int32))]
-    indices = pa.Array.from_buffers(pa.int32(), len(codes), buffers)
-    return pa.DictionaryArray.from_arrays(indices, names)

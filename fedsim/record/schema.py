@@ -38,6 +38,7 @@ its writing to its arrival, and joules are NaN unless every client has a meter.
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -147,39 +148,29 @@ class Chunk(Protocol):
     def __getitem__(self, name: str, /) -> NDArray[Any]: ...
 
 
-class RowColumns:
-    """The rows of records, by column: two of a message, the sender's and the receiver's.
+_IN_CACHE = 4096
+"""So many records are taken apart at once: their fields are read one after the other, and a pass
+over those of a whole chunk would fetch each record from memory again."""
 
-    A column is contiguous, and made as it is first asked for: to repeat packed records, and to read
-    each of their fields from them afterwards, takes several times as long.
 
-    Args:
-        records: of dtype `ROW_DTYPE`, shape (n,).
-    """
+class _Piece:
+    """The rows of a few records."""
 
     def __init__(self, records: NDArray[np.void]) -> None:
         self._records = records
-        self._columns = dict[str, NDArray[Any]]()
         self._whose = np.flatnonzero(records["event"] == MESSAGE)  # the records of messages
         self._receivers = self._whose + np.arange(1, 1 + len(self._whose))  # their second rows
-        self._from = _ALL if not len(self._whose) else self._sources()
+        self.size = len(records) + len(self._whose)
+        self._from = self._sources() if len(self._whose) else _ALL
 
     def _sources(self) -> NDArray[np.intp]:
         """Return the record of each row."""
-        of = np.ones(len(self), np.intp)
+        of = np.ones(self.size, np.intp)
         of[0] = 0
         of[self._receivers] = 0
         return np.cumsum(of, out=of)
 
-    def __len__(self) -> int:
-        return len(self._records) + len(self._whose)
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._columns:
-            self._columns[name] = self._column(name)
-        return self._columns[name]
-
-    def _column(self, name: str) -> NDArray[Any]:
+    def column(self, name: str) -> NDArray[Any]:
         column: NDArray[Any] = np.array(self._records[name])[self._from]
         receivers = self._receivers
         if name == "event":
@@ -187,6 +178,69 @@ class RowColumns:
         elif name in _OF_RECEIVERS:
             column[receivers] = self._records[_OF_RECEIVERS[name]][self._whose]
         return column
+
+
+def _in_cache(records: Sequence[NDArray[np.void]]) -> Iterator[NDArray[np.void]]:
+    """Yield records in larger or smaller pieces, of up to `_IN_CACHE`."""
+    held, size = list[NDArray[np.void]](), 0
+    for each in records:
+        for begin in range(0, len(each), _IN_CACHE):
+            some = each[begin : begin + _IN_CACHE]
+            if size + len(some) > _IN_CACHE:
+                yield _joined(held)
+                held, size = [], 0
+            held.append(some)
+            size += len(some)
+    yield _joined(held)
+
+
+def _joined(records: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    if len(records) == 1:
+        return records[0]
+    return np.frombuffer(b"".join(some.tobytes() for some in records), ROW_DTYPE)
+
+
+class RowColumns:
+    """The rows of records, by column: two of a message, the sender's and the receiver's.
+
+    Columns are contiguous, and made as one is first asked for: to repeat packed records, and to
+    read each of their fields from them afterwards, takes several times as long.
+
+    Args:
+        records: of dtype `ROW_DTYPE`, shape (n,), in pieces.
+
+    Attributes:
+        nodes: what was found of columns of nodes; see `fedsim.record.nodes.number_nodes`.
+    """
+
+    def __init__(self, *records: NDArray[np.void]) -> None:
+        self.nodes = dict[str, tuple[NDArray[np.int64], NDArray[np.intp]]]()
+        self._pieces = [_Piece(some) for some in _in_cache(records)]
+        self._size = sum(piece.size for piece in self._pieces)
+        self._columns = dict[str, NDArray[Any]]()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if not self._columns and len(self._pieces) > 1:
+            self._take_apart()
+        if name not in self._columns:
+            own = [piece.column(name) for piece in self._pieces]
+            self._columns[name] = own[0] if len(own) == 1 else np.concatenate(own)
+        return self._columns[name]
+
+    def _take_apart(self) -> None:
+        """Make all columns of the table."""
+        names = [name for name in ARROW_SCHEMA.names if name in (ROW_DTYPE.names or ())]
+        columns = {name: np.empty(self._size, ROW_DTYPE[name]) for name in names}
+        begin = 0
+        for piece in self._pieces:
+            end = begin + piece.size
+            for name, column in columns.items():
+                column[begin:end] = piece.column(name)
+            begin = end
+        self._columns = columns
 
     def pack(self) -> NDArray[np.void]:
         """Return the rows as an array of `ROW_DTYPE`."""

@@ -2,16 +2,24 @@
 
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fedsim
+from fedsim.ports import Array
+from fedsim.record.emissions import Emissions
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.parts import read_table
 from fedsim.record.schema import MESSAGE, ROW_DTYPE, Event, RowColumns
 from tests.disks import Disk
 from tests.faults.operations import met
+from tests.tiers import examples
 
 LARGE = 65536
 """Records of a chunk that is written on a thread; smaller ones come before."""
@@ -28,6 +36,16 @@ def records(count: int) -> Rows:
     made["message"], made["detail"] = -1, -1
     made["joules"], made["peer_joules"] = np.arange(count) % 7, np.arange(count) % 5
     return made
+
+
+class Even:
+    """Electricity of one intensity."""
+
+    least = most = 300.0
+
+    def averages(self, begins: Array, ends: Array) -> Array:
+        """Return it."""
+        return np.full(len(begins), self.most)
 
 
 def ignore(_: RowColumns) -> None:
@@ -82,3 +100,30 @@ def test_a_full_disk_that_a_thread_meets_is_told_and_nothing_follows(
     log.abandon()
     assert [path.name for path in tmp_path.iterdir()] == ["events.parts"]
     assert read_table(tmp_path, "events").num_rows == before
+
+
+@examples(40)
+@given(st.lists(st.integers(1, 60), max_size=30), st.integers(1, 9), st.integers(1, 9))
+def test_records_that_come_in_any_pieces_are_the_same_log(
+    sizes: list[int], small: int, in_cache: int
+) -> None:
+    """One by one, or many at once: chunks, hash, rows in memory and prices are the same."""
+    every, seen = records(sum(sizes)), list[list[Any]]()
+    for at_once in (False, True):
+        with (
+            TemporaryDirectory() as folder,
+            patch("fedsim.record.log._SMALL", small),
+            patch("fedsim.record.schema._IN_CACHE", in_cache),
+        ):
+            log, found, at = EventLog(Path(folder), 3, ignore), list[Any](), 0
+            log.emissions = Emissions([Even()], np.zeros(3, np.intp))
+            for size in sizes:
+                some, at = every[at : at + size], at + size
+                for each in [some] if at_once else np.split(some, size):
+                    log.extend(each)
+                found += [log.records, log.rows, log.pending().tobytes()]
+                found.append(log.total_emissions() if size % 2 else None)
+            log.close()
+            table = read_table(Path(folder), "events") if sizes else None
+            seen.append([*found, log.sha256, table])
+    assert seen[0] == seen[1]

@@ -13,8 +13,9 @@ from fedsim.record.log import EventLog, Rows
 from fedsim.record.schema import NO_PEER, ROW_DTYPE
 from fedsim.sim.arrays.order import Numbers
 
-_AT_ONCE = 2**18
-"""So many rows are put together at once."""
+_AT_ONCE = 8192
+"""So many rows are put together at once: they stay in the cache as one column after the other is
+entered."""
 
 _MANY = 4096
 """Columns of at least so many rows are looked at, whether one figure stands for all."""
@@ -210,9 +211,9 @@ class OrderedRows:
             rows = np.zeros(min(_AT_ONCE, self._count - begin), ROW_DTYPE)
             for name, value in _EMPTY.items():
                 rows[name] = value
-            spent = list[tuple[Numbers, Any]]()
+            spent = list[tuple[Numbers | slice, Any]]()
             for (at, columns), some in blocks:
-                places = at[some] - begin
+                places = _as_slice(at[some] - begin)
                 for name, column in columns.items():
                     figures: Any = column
                     if np.size(figures) > 1:
@@ -225,3 +226,12 @@ class OrderedRows:
             for places, figures in spent:
                 joules[places] = figures
             yield rows, joules
+
+
+def _as_slice(places: Numbers) -> Numbers | slice:
+    """Return places as a slice if they are equally far apart, as of clients that are alike."""
+    if len(places) < 2:
+        return places
+    begin, step, end = int(places[0]), int(places[1] - places[0]), int(places[-1])
+    apart = step > 0 and end - begin == step * (len(places) - 1)
+    return slice(begin, end + 1, step) if apart and (np.diff(places) == step).all() else places

@@ -10,7 +10,7 @@ from fedsim.physics.overlay import Overlay
 from fedsim.ports import ClientId, Message
 from fedsim.progress import activity
 from fedsim.protocol.stopping import RunStopped
-from fedsim.record.log import EventLog
+from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.record.summary import DONE, Ending
@@ -31,6 +31,9 @@ LOADING = "loading the kernel of exchanges, which takes some ten seconds the fir
 
 _COMMON = "joules", "bits_up", "transmissions", "beacons"
 """What the kernel counts of the run's traffic."""
+
+_AT_ONCE = 8192
+"""So many rows are handed to the log at once."""
 
 
 class Scripts(Protocol):
@@ -151,7 +154,7 @@ class PlayedPeers:
             why = self._kernel(self._tables)
             for name in _COMMON:
                 setattr(self._traffic, name, self._total[name].item())
-            self._log.extend(self._tables.rows[: self._total["rows"]])
+            self._write_rows(self._tables.rows[: self._total["rows"]])
             self._total["rows"] = 0
             if why == ASKS:
                 self._tables = self._scripts.go_on(self._tables)
@@ -161,6 +164,12 @@ class PlayedPeers:
                 return
             elif why != FULL:
                 raise ReactionError("nothing is known to happen")
+
+    def _write_rows(self, rows: Rows) -> None:
+        """Let the log have a copy of rows, which the kernel will write over."""
+        for begin in range(0, len(rows), _AT_ONCE):
+            some = rows[begin : begin + _AT_ONCE]
+            self._log.extend(np.frombuffer(some.tobytes(), some.dtype))
 
     def _close_round(self, _: None) -> None:
         """Hand the models of a round to the observer, and go on unless that ends the run."""

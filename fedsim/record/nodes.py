@@ -1,0 +1,122 @@
+"""The nodes of a chunk of the log: which there are, and their names."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fedsim.ports import SERVER, node_name
+from fedsim.record.schema import NO_PEER, Chunk, RowColumns
+
+_ALL_NAMED = 20
+"""The names of all nodes are kept, 16 B each, once a chunk has one in so many of them."""
+
+_WIDE = 16
+"""An array over the numbers of nodes has at most so many entries for each row of a chunk: to look
+through one over all nodes, chunk by chunk, would take time that grows with their number squared."""
+
+_FEW = 1000
+"""So many names are made by Arrow at once."""
+
+
+def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the distinct ids in order, and the number of each id among them.
+
+    As `numpy.unique` with its inverse, but in time linear in `most`, without sorting.
+
+    Args:
+        ids: from 0, in any order, shape (n,).
+        most: they are all below this.
+    """
+    there = np.zeros(most, np.bool_)
+    there[ids] = True
+    present = np.flatnonzero(there)
+    place = np.empty(most, np.intp)  # no memory is touched but that of the ids
+    place[present] = np.arange(len(present))
+    return present, place[ids]
+
+
+def number_nodes(
+    rows: Chunk, name: str, clients: int
+) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Return the nodes of a column in order, and the number of each row's among them.
+
+    Args:
+        rows: of the log, n of them; they remember what was found.
+        name: "node" or "peer"; the peer of a row that has none is `NO_PEER`, and comes first.
+        clients: the number of clients, and of gateways.
+    """
+    if not isinstance(rows, RowColumns):
+        return _number(rows[name], clients)
+    if name not in rows.nodes:
+        rows.nodes[name] = _number(rows[name], clients)
+    return rows.nodes[name]
+
+
+def _number(column: NDArray[np.int32], clients: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    most = clients - NO_PEER
+    if most <= _WIDE * len(column):
+        present, numbers = number_ids(column - NO_PEER, most)
+        return present + NO_PEER, numbers
+    others = column[column >= 0]  # with the server or without it, clients may be near each other
+    least = int(others.min()) if len(others) else 0
+    span = int(others.max()) - least if len(others) else 0
+    if span > _WIDE * len(column):
+        nodes, numbers = np.unique(column, return_inverse=True)
+        return nodes.astype(np.int64), numbers
+    near = np.where(column >= 0, column - least, column)
+    present, numbers = number_ids(near - NO_PEER, span + 1 - NO_PEER)
+    present += NO_PEER
+    return np.where(present >= 0, present + least, present), numbers
+
+
+class NodeNames:
+    """The names of nodes, as columns of the log have them.
+
+    Args:
+        clients: the number of clients, and of gateways.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self._clients = clients
+        self._every: pa.Array | None = None  # from the server on
+
+    def columns(self, rows: Chunk, gateways: float) -> list[pa.Array]:
+        """Return nodes and peers as dictionaries of the names that occur in each.
+
+        Args:
+            rows: of the log.
+            gateways: the number of the first one; infinite without gateways.
+        """
+        found = [number_nodes(rows, name, self._clients) for name in ("node", "peer")]
+        some = max(len(nodes) for nodes, _ in found)
+        if self._every is None and self._clients < _ALL_NAMED * some:
+            self._every = _named(np.arange(SERVER, self._clients), gateways)
+        columns = []
+        for nodes, numbers in found:
+            without_node = int(len(nodes) > 0 and nodes[0] == NO_PEER)
+            own = nodes[without_node:]
+            every = self._every
+            names = _named(own, gateways) if every is None else every.take(pa.array(own - SERVER))
+            columns.append(as_category(numbers - without_node, names))
+        return columns
+
+
+def _named(nodes: NDArray[np.int64], gateways: float) -> pa.Array:
+    """Return the names of nodes in ascending order, of which gateways begin at a number."""
+    if len(nodes) < _FEW:
+        return pa.array([node_name(node, gateways) for node in nodes.tolist()], pa.string())
+    first, last = np.searchsorted(nodes, [0, gateways]).tolist()
+    numbers = pa.array(nodes).cast(pa.string())
+    kinds = ("client", numbers[first:last]), ("gateway", numbers[last:])
+    named = [pc.binary_join_element_wise(kind, some, "-") for kind, some in kinds]
+    return pa.concat_arrays([pa.array([node_name(SERVER)] * first, pa.string()), *named])
+
+
+def as_category(codes: NDArray[np.integer], names: pa.Array) -> pa.Array:
+    """Return the names of the codes; a code below zero is null."""
+    known = codes >= 0
+    valid = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
+    buffers = [valid, pa.py_buffer(codes.astype(np.int32))]
+    indices = pa.Array.from_buffers(pa.int32(), len(codes), buffers)
+    return pa.DictionaryArray.from_arrays(indices, names)

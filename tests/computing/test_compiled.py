@@ -180,8 +180,10 @@ def test_much_work_is_done_once_while_more_comes() -> None:
 def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels(
     passes: bool, sparse: bool
 ) -> None:
-    losses, rng = losses_of(Softmax()), np.random.default_rng(5)
+    losses, rng = losses_of(Softmax(), sparse=sparse), np.random.default_rng(5)
+    assert compilable(losses)
     rows = losses[3].arranged
+    X = rows.X.toarray() if sparse else rows.X
     w = rng.standard_normal(losses[3].dimension)
     drawn = [rng.choice(18, 7, replace=False) for _ in range(30)]
     if passes:
@@ -189,9 +191,9 @@ def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels(
         assert [len(batch) for batch in drawn] == [7, 7, 4] * 10
     W = w.reshape(6, -1)
     for batch in drawn:
-        scores = np.exp(rows.X[batch] @ W)
+        scores = np.exp(X[batch] @ W)
         P = scores / scores.sum(axis=1, keepdims=True)
-        W = W - 0.1 * rows.X[batch].T @ (P - rows.t[batch]) / len(batch)
+        W = W - 0.1 * X[batch].T @ (P - rows.t[batch]) / len(batch)
     (found,) = results(
         CompiledEvaluator(losses, 2), [Work(sgd_steps, 3, (w, 0.1, drawn, None), 1.0)]
     )

@@ -183,7 +183,7 @@ def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels(
     losses, rng = losses_of(Softmax(), sparse=sparse), np.random.default_rng(5)
     assert compilable(losses)
     rows = losses[3].arranged
-    X = rows.X.toarray() if sparse else rows.X
+    X = csr_array(rows.X).toarray()
     w = rng.standard_normal(losses[3].dimension)
     drawn = [rng.choice(18, 7, replace=False) for _ in range(30)]
     if passes:

@@ -241,12 +241,13 @@ class TorchLoss(Loss):
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
         """Return the model that stochastic gradient steps reach from `w`."""
-        return self._trainer(rows).steps(rows, w, eta, drawn, pull, self._terms)
+        change = self.sgd_change(rows, w, eta, drawn, pull)
+        return np.add(w, change, out=change)
 
     def sgd_change(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
-        """Return the same model minus `w`."""
+        """Return the same model minus `w`: an array of its own."""
         return self._trainer(rows).change(rows, w, eta, drawn, pull, self._terms)
 
     def optimizer_steps(

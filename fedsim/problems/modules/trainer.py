@@ -130,19 +130,6 @@ class Trainer:
         self._step_gradient(batch, terms, 0)
         return self._gradient(w, terms)
 
-    def steps(
-        self,
-        rows: Rows,
-        w: Array,
-        eta: float,
-        drawn: Minibatches,
-        pull: float | None,
-        terms: LossTerms,
-    ) -> Array:
-        """Return the model that gradient steps reach from `w`; see `fedsim.ports.Oracle`."""
-        change = self.change(rows, w, eta, drawn, pull, terms)
-        return np.add(w, change, out=change)
-
     @with_gradients
     def change(
         self,
@@ -153,7 +140,10 @@ class Trainer:
         pull: float | None,
         terms: LossTerms,
     ) -> Array:
-        """Return the model that gradient steps reach from `w`, minus `w`, shape (d,)."""
+        """Return the model that gradient steps reach from `w`, minus `w`, shape (d,).
+
+        It is an array of its own; see `fedsim.ports.Oracle` for the steps.
+        """
         self._load(w, training=True)
         start, eta = self._start(pull), self._round(eta)
         for gradients in self._gradients(rows, start, drawn, pull, terms):

@@ -86,8 +86,9 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
     clients = int(counts.sum())
     wanted = scenario.participation.among(clients).wanted
     update = row * float(np.dot(counts, drawn)) / clients
-    each = [_all_steps(algorithm, int(size)) for size in sizes]
+    each = [_steps_of(algorithm, int(size)) for size in sizes]
     steps = float(np.dot(counts, each)) / clients
+    on_minibatches = isinstance(algorithm, LocalUpdates) and algorithm.batch is not None
     return ComputingLoad(
         asked=clients if wanted is None else min(wanted, clients),
         update=update,
@@ -95,22 +96,15 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
         look=row * float(np.dot(counts, sizes)) / 2,
         rounds=scenario.stop.rounds,
         compiled=not algorithm.uncompiled,
-        steps=_steps_of(algorithm, int(sizes[-1])),
+        steps=each[-1] if on_minibatches else 0.0,
     )
 
 
-def _all_steps(algorithm: Algorithm, rows: int) -> float:
+def _steps_of(algorithm: Algorithm, rows: int) -> float:
     """Return the steps that a client with that many rows takes in a round."""
     if isinstance(algorithm, LocalUpdates):
         return float(algorithm.plan(rows, 1).steps)
     return float(getattr(algorithm, "local_steps", 1))
-
-
-def _steps_of(algorithm: Algorithm, rows: int) -> float:
-    """Return the steps on minibatches that a client with that many rows takes in a round."""
-    if not isinstance(algorithm, LocalUpdates) or algorithm.batch is None:
-        return 0.0
-    return float(algorithm.plan(rows, 1).steps)
 
 
 def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind:

@@ -31,6 +31,7 @@ def targets(
     """
     measured = {name for measure in measures for name in measure.columns} | set(reported or ())
     known = columns()
+    rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
     for name in stop.own:
         if name in measured or name in known:
             text = "a stop rule and a measure's column have this name; give the rule another kind"
@@ -40,7 +41,6 @@ def targets(
             if name in measured or name in ("objective", "gap"):
                 continue
             own = isinstance(rule, MeasureTarget)  # the column is the key itself
-            rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
             if reported is None and (name in known or not own or not nearest(name, rules)):
                 continue
             if name in known:

@@ -12,8 +12,9 @@ methods. The first half of their rounds calibrates a fleet, from a scenario that
 the second half is predicted. What was measured is in live_links/results.csv, with the load of the
 machine beside it in machine.csv, and what is found from it in calibrated.csv, so the table needs no
 namespaces; calibrating.py has the methods, and does the same with ns-3. How well can a round be
-predicted at all? The same settings were measured once more, in repeats.csv; repeated.csv has the
-errors of the first measurement, taken as a prediction of the second one.
+predicted at all? The same settings were measured once more, in repeats.csv, with the load in
+machine-again.csv; repeated.csv has the errors of the first measurement, taken as a prediction of
+the second one.
 """
 
 import json
@@ -44,6 +45,7 @@ TABLE = HERE / "live_links/results.csv"
 MACHINE = HERE / "live_links/machine.csv"
 FOUND = HERE / "live_links/calibrated.csv"
 REPEATS = HERE / "live_links/repeats.csv"
+MACHINE_AGAIN = HERE / "live_links/machine-again.csv"
 REPEATED = HERE / "live_links/repeated.csv"
 
 LIVE, BEFORE = "live", "measured before"
@@ -207,17 +209,16 @@ def rows_of(recording: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values(keys, ignore_index=True)
 
 
-def measure_all(numbers: Sequence[int], path: Path = TABLE) -> None:
-    """Measure some settings, and write them into a table."""
+def measure_all(numbers: Sequence[int], path: Path, machine: Path) -> None:
+    """Measure some settings, and write them into a table, and into another one their load."""
     be_prompt()
     for number in numbers:
         begun, before = time.monotonic(), os.getloadavg()[0]
         rows = measure(number, draw(number))
         took, after = time.monotonic() - begun, os.getloadavg()[0]
         _replace(path, rows[list(COLUMNS)], number)
-        if path == TABLE:
-            noted = {"setting": number, "seconds": round(took), "before": before, "after": after}
-            _replace(MACHINE, pd.DataFrame([noted]), number)
+        noted = {"setting": number, "seconds": round(took), "before": before, "after": after}
+        _replace(machine, pd.DataFrame([noted]), number)
         print(f"setting {number}: {took:.0f} s, load {before:.2f} to {after:.2f}", file=sys.stderr)
 
 
@@ -268,9 +269,9 @@ def main(arguments: Sequence[str]) -> None:
     """Print the errors, after measuring or computing if that is asked for."""
     calibrating.be_quiet()
     first, *others = arguments or [""]
-    tables = {"measure": TABLE, "repeat": REPEATS}
+    tables = {"measure": (TABLE, MACHINE), "repeat": (REPEATS, MACHINE_AGAIN)}
     if first in tables and all(each.isdecimal() and int(each) < SETTINGS for each in others):
-        measure_all([int(each) for each in others] or range(SETTINGS), tables[first])
+        measure_all([int(each) for each in others] or range(SETTINGS), *tables[first])
         if others:
             return
     elif list(arguments) not in ([], ["again"]):

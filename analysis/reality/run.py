@@ -323,8 +323,12 @@ def write_pages() -> None:
     fill(PAGE, MARK, lines())
     fill(PAGE, REGIMES, regimes.lines(regimes_of_all()))
     fill(LORA, "table: frames received", lora.lines(lora.read()))
-    stored = {"ns-3": calibrating.FOUND, "live runs": live_links.FOUND}
-    for name, path in {**stored, "live runs, twice": live_links.REPEATED}.items():
+    found = {
+        "ns-3": calibrating.FOUND,
+        "live runs": live_links.FOUND,
+        "live runs, twice": live_links.REPEATED,
+    }
+    for name, path in found.items():
         fill(FLEETS, f"table: {name}, all", calibrating.lines(read_findings(path), each=False))
         fill(FLEETS, f"table: {name}, each", calibrating.lines(read_findings(path)))
 

@@ -1,6 +1,5 @@
 """The pages of the documentation: they build, leave nothing out, and their code runs."""
 
-import fcntl
 import os
 import re
 import shlex
@@ -25,6 +24,7 @@ from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES
 from fedsim.scenario import load, schema
 from fedsim.wire import COMPRESSORS
 from tests.conftest import ROOT
+from tests.locks import locked
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -60,8 +60,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     temporary = tmp_path_factory.getbasetemp()
     home = temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary
     folder = home / "site"
-    with (home / "site.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(home / "site.lock"):
         if not folder.exists():
             _build(folder)
     return folder

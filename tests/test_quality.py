@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checker import cache_of_mypy
 from tests.conftest import ROOT
+from tests.locks import cache_of_mypy
 
 COMMANDS = {
     "ruff check": ["ruff", "check"],

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checker import cache_of_mypy
 from tests.conftest import ROOT
+from tests.locks import cache_of_mypy
 
 RIGHT = """
 from fedsim.scenario import Compression, UniformParticipation, Wire

@@ -1,4 +1,4 @@
-"""The cache of the type checker, which several tests share."""
+"""What processes of a test run do one at a time."""
 
 import fcntl
 from collections.abc import Iterator
@@ -6,6 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.conftest import ROOT
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait until no other process holds a file, and hold it."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager
@@ -17,6 +25,5 @@ def cache_of_mypy() -> Iterator[Path]:
     """
     folder = ROOT / ".mypy_cache"
     folder.mkdir(exist_ok=True)
-    with (folder / "tests.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder / "tests.lock"):
         yield folder

@@ -91,18 +91,20 @@ class NodeNames:
         found = [number_nodes(rows, name, self._clients) for name in ("node", "peer")]
         some = max(len(nodes) for nodes, _ in found)
         if self._every is None and self._clients < _ALL_NAMED * some:
-            self._every = _named(np.arange(SERVER, self._clients), gateways)
+            self._every = _name_all(np.arange(SERVER, self._clients), gateways)
         columns = []
         for nodes, numbers in found:
             without_node = int(len(nodes) > 0 and nodes[0] == NO_PEER)
             own = nodes[without_node:]
             every = self._every
-            names = _named(own, gateways) if every is None else every.take(pa.array(own - SERVER))
+            names = (
+                _name_all(own, gateways) if every is None else every.take(pa.array(own - SERVER))
+            )
             columns.append(as_category(numbers - without_node, names))
         return columns
 
 
-def _named(nodes: NDArray[np.int64], gateways: float) -> pa.Array:
+def _name_all(nodes: NDArray[np.int64], gateways: float) -> pa.Array:
     """Return the names of nodes in ascending order, of which gateways begin at a number."""
     if len(nodes) < _FEW:
         return pa.array([node_name(node, gateways) for node in nodes.tolist()], pa.string())

@@ -187,14 +187,14 @@ def _in_cache(records: Sequence[NDArray[np.void]]) -> Iterator[NDArray[np.void]]
         for begin in range(0, len(each), _IN_CACHE):
             some = each[begin : begin + _IN_CACHE]
             if size + len(some) > _IN_CACHE:
-                yield _joined(held)
+                yield _join(held)
                 held, size = [], 0
             held.append(some)
             size += len(some)
-    yield _joined(held)
+    yield _join(held)
 
 
-def _joined(records: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+def _join(records: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     if len(records) == 1:
         return records[0]
     return np.frombuffer(b"".join(some.tobytes() for some in records), ROW_DTYPE)

@@ -44,7 +44,7 @@ from fedsim.computing.compiled.rows import (
     as_single,
     copy,
     differentiate,
-    rescaled,
+    rescale,
     rows_are_there,
 )
 from fedsim.computing.compiled.settings import LENGTH, Settings, settings_at
@@ -140,7 +140,7 @@ def _descend(
             if not rows_are_there(drawn, n):
                 return WRONG
         if fields[ENDS]:
-            rule = rescaled(rule, data.factor[i] * (n / len(drawn)))
+            rule = rescale(rule, data.factor[i] * (n / len(drawn)))
         _step(rows, t, drawn, form, parts, rule, state, s)
     _end(rows, form, parts, rule, state)
     if own.result:

@@ -87,7 +87,7 @@ class StepRule(NamedTuple):
 
 
 @part
-def rescaled(rule: StepRule, scale: float) -> StepRule:
+def rescale(rule: StepRule, scale: float) -> StepRule:
     """Return the same steps for another number of drawn rows."""
     return StepRule(
         *(scale, rule.l1, rule.l2, rule.eta, rule.pull),

@@ -15,7 +15,7 @@ STRIDE = 64
 """The steps of a schedule from which remembering its place is faster than taking them again."""
 
 
-class Place(NamedTuple):
+class SchedulePlace(NamedTuple):
     """Where a schedule has stood.
 
     Attributes:
@@ -33,7 +33,7 @@ class SchedulePlaces:
     """The last places of schedules, each under a key that is equal for schedules alike."""
 
     def __init__(self) -> None:
-        self._places: dict[Hashable, Place] = {}
+        self._places: dict[Hashable, SchedulePlace] = {}
 
     def advance(self, key: Hashable, schedule: Any, count: int) -> None:  # noqa: ANN401 - of PyTorch
         """Let a schedule that has taken no step take some.
@@ -56,7 +56,7 @@ class SchedulePlaces:
                 {name: deepcopy(value) for name, value in group.items() if name != "params"}
                 for group in schedule.optimizer.param_groups
             ]
-            self._places[key] = Place(count, deepcopy(schedule.state_dict()), groups)
+            self._places[key] = SchedulePlace(count, deepcopy(schedule.state_dict()), groups)
 
 
 _OWN = "torch.optim.lr_scheduler"

@@ -34,7 +34,7 @@ def shorten(graph: Graph) -> None:
         for node in list(graph.nodes):
             if node.op != "call_function":
                 continue
-            known = _known(node) or _seen_before(node, seen)
+            known = _find_known(node) or _seen_before(node, seen)
             if known is not None:
                 node.replace_all_uses_with(known)
                 graph.erase_node(node)
@@ -49,7 +49,7 @@ def _writes(node: Node) -> bool:
     return not isinstance(target, OpOverload) or target._schema.is_mutable  # noqa: SLF001
 
 
-def _known(node: Node) -> Node | None:
+def _find_known(node: Node) -> Node | None:
     """Return the tensor that an operation returns as it is, if it does."""
     target, given = node.target, node.args
     first = given[0] if given and isinstance(given[0], Node) else None

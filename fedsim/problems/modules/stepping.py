@@ -150,7 +150,7 @@ class PassedSteps:
                     group["lr"] = own * (eta / first) if first else eta
         self._take_step()
         if self._schedule and self._by_step:
-            with self._named("has a schedule that fails"):
+            with self._name_errors("has a schedule that fails"):
                 take_steps(self._schedule, 1)
 
     def result(self, w: Array) -> Array:
@@ -164,17 +164,17 @@ class PassedSteps:
         return np.concatenate([w, [0.0], *values]).astype(np.float64)
 
     def _take_step(self) -> None:
-        with self._named("fails on the module"):
+        with self._name_errors("fails on the module"):
             self._optimizer.step()
 
     def _go_on(self, given: GivenOptimizer, each: int) -> None:
         """Let the schedule, which is new, go on from the rounds before, `each` steps in one."""
         key = given.digest, self._training.rates[0], each
-        with self._named("has a schedule that fails"):
+        with self._name_errors("has a schedule that fails"):
             self._flat.schedules.advance(key, self._schedule, self._training.rounds * each)
 
     @contextmanager
-    def _named(self, what: str) -> Iterator[None]:
+    def _name_errors(self, what: str) -> Iterator[None]:
         """Name the optimizer in what its code raises."""
         try:
             yield

@@ -154,6 +154,7 @@ def active(clients: int, rounds: int, data: Path) -> tuple[float, float]:
 
     import fedsim  # noqa: PLC0415 - what follows needs more than a bare world
 
+    # Readings of all threads are around those of the run's own, which are part of them.
     moments = list[tuple[float, float, float]]()
     with tempfile.TemporaryDirectory() as folder:
         fedsim.run(
@@ -165,9 +166,7 @@ def active(clients: int, rounds: int, data: Path) -> tuple[float, float]:
         )
     begin, end = moments[0], moments[rounds - 2]
     count = (rounds - 2) * clients
-    return (end[2] - begin[0]) / count, (
-        end[1] - begin[1]
-    ) / count  # all of the one is in the other
+    return (end[2] - begin[0]) / count, (end[1] - begin[1]) / count
 
 
 def fleet(clients: int, rounds: int, repeats: int) -> None:

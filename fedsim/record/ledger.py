@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fedsim.errors import AuditError
 from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
-from fedsim.record.nodes import number_ids, number_nodes
+from fedsim.record.nodes import number_nodes
 from fedsim.record.schema import Chunk, Event
 
 RELATIVE_TOLERANCE = 1e-9
@@ -110,6 +110,19 @@ def _nodes(clients: range) -> slice:
     return slice(clients.start + 1, clients.stop + 1)
 
 
+def _split_first(
+    own: NDArray[np.intp], rows: NDArray[np.intp]
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield the rows of node 0, and those of all others, with their nodes; neither is empty."""
+    later = own > 0
+    count = np.count_nonzero(later)
+    if count in (0, len(own)):
+        yield own, rows
+        return
+    yield own[~later], rows[~later]
+    yield own[later], rows[later]
+
+
 class Ledger:
     """Sums of the log by event and node, allocated for the nodes that have rows.
 
@@ -152,29 +165,46 @@ class Ledger:
 
     def absorb(self, rows: Chunk) -> None:
         """Add a chunk of the log."""
-        times = np.concatenate([[self.t], rows["t"]])
-        if (np.diff(times) < 0).any():
-            at = int(np.argmax(np.diff(times) < 0))
-            self._order.append(f"time runs back from {float(times[at])} to {float(times[at + 1])}")
-        self.t = float(times[-1])
+        self._check_order(rows["t"])
         nodes, number = number_nodes(rows, "node", self.clients)
-        nodes = nodes + 1  # the server is first
-        events, kind = number_ids(rows["event"], len(Event))
-        cell = kind * len(nodes) + number
-        places = self._places(nodes)
-        # One bincount per quantity over cells (event, node): a chunk is summed without a loop over
-        # its rows. `sign` counts the messages whose payload is not empty, whatever its length.
+        places = self._places(nodes + 1)  # the server is first
+        column = rows["event"]
         bits = rows["payload_bits"] + rows["header_bits"] + rows["transport_bits"]
-        weights = rows["joules"], rows["duration"], None, np.sign(rows["payload_bits"]), bits
-        size = len(events) * len(nodes)
-        for (name, wanted), each in zip(self._SUMS.items(), weights, strict=True):
-            if wanted.isdisjoint(events.tolist()):
-                continue
-            sums = np.bincount(cell, each, minlength=size).reshape(len(events), len(nodes))
-            for event, own in zip(events.tolist(), sums, strict=True):
-                if event in wanted and ((name, event) in self._sums or own.any()):
-                    kept = self._sums.setdefault((name, event), self._of_event(name, event))
-                    kept[places] += own
+        figures = {
+            "joules": rows["joules"],
+            "seconds": rows["duration"],
+            "count": np.broadcast_to(1.0, len(rows)),
+            # Of messages that carry something, whatever its length.
+            "payload_count": np.sign(rows["payload_bits"]),
+            "bits": bits,
+        }
+        for event in np.flatnonzero(np.bincount(column, minlength=len(Event))).tolist():
+            mine = np.flatnonzero(column == event)
+            wanted = [name for name, events in self._SUMS.items() if event in events]
+            # The first node may be the server, which has a row for each of a client's.
+            for own, some in _split_first(number[mine], mine):
+                # Clients that are alike follow each other, one row each, which is its sum.
+                once = bool((own[1:] > own[:-1]).all())
+                columns = places[own] if once else places[: int(own.max()) + 1]
+                for name in wanted:
+                    added = figures[name][some]
+                    if not once:
+                        added = np.bincount(own, added)  # in the order of rows
+                    if (name, event) in self._sums or added.any():
+                        kept = self._sums.setdefault((name, event), self._of_event(name, event))
+                        kept[columns] += added
+
+    def _check_order(self, times: Array) -> None:
+        """Note where times run back, in a chunk or from the one before it."""
+        back = np.flatnonzero(times[1:] < times[:-1])
+        if len(times) and times[0] < self.t:
+            self._note_order(self.t, times[0])
+        elif len(back):
+            self._note_order(*times[back[0] : back[0] + 2])
+        self.t = float(times[-1]) if len(times) else self.t
+
+    def _note_order(self, before: float, after: float) -> None:
+        self._order.append(f"time runs back from {float(before)} to {float(after)}")
 
     def _of_event(self, name: str, event: int) -> Array:
         """Return the sums of an event by column; unstored zeros if it has none."""

@@ -161,23 +161,34 @@ class _Piece:
         self._whose = np.flatnonzero(records["event"] == MESSAGE)  # the records of messages
         self._receivers = self._whose + np.arange(1, 1 + len(self._whose))  # their second rows
         self.size = len(records) + len(self._whose)
-        self._from = self._sources() if len(self._whose) else _ALL
+        self._from = self._sources()
 
     def _sources(self) -> NDArray[np.intp]:
         """Return the record of each row."""
+        if not len(self._whose):
+            return self._whose  # it is not asked for
         of = np.ones(self.size, np.intp)
         of[0] = 0
         of[self._receivers] = 0
         return np.cumsum(of, out=of)
 
     def column(self, name: str) -> NDArray[Any]:
-        column: NDArray[Any] = np.array(self._records[name])[self._from]
+        column = np.empty(self.size, ROW_DTYPE[name])
+        self.fill(column, name)
+        return column
+
+    def fill(self, column: NDArray[Any], name: str) -> None:
+        """Enter a column in an array of its type, shape (size,)."""
+        if not len(self._whose):
+            column[:] = self._records[name]
+            return
+        # "clip" writes to `out` as it goes; other modes make a copy first.
+        np.take(np.array(self._records[name]), self._from, out=column, mode="clip")
         receivers = self._receivers
         if name == "event":
             column[receivers - 1], column[receivers] = Event.SEND, Event.RECEIVE
         elif name in _OF_RECEIVERS:
             column[receivers] = self._records[_OF_RECEIVERS[name]][self._whose]
-        return column
 
 
 def _in_cache(records: Sequence[NDArray[np.void]]) -> Iterator[NDArray[np.void]]:
@@ -238,7 +249,7 @@ class RowColumns:
         for piece in self._pieces:
             end = begin + piece.size
             for name, column in columns.items():
-                column[begin:end] = piece.column(name)
+                piece.fill(column[begin:end], name)
             begin = end
         self._columns = columns
 
@@ -249,8 +260,6 @@ class RowColumns:
             rows[name] = self[name]
         return rows
 
-
-_ALL = slice(None)
 
 _OF_RECEIVERS = {"node": "peer", "peer": "node", "joules": "peer_joules"}
 """The fields of a message's record that are those columns of its receiver's row."""

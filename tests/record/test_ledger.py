@@ -67,6 +67,44 @@ def test_chunks_do_not_matter() -> None:
     ledger(rows(ROWS[:1]), rows(ROWS[1:5]), rows(ROWS[5:])).audit(METERS)
 
 
+@pytest.mark.parametrize("alike", [False, True])
+def test_sums_are_those_of_a_loop_over_rows(alike: bool) -> None:
+    """Bit by bit, where clients follow each other with one row each, and in any order.
+
+    Sums of a chunk are taken in the order of its rows, and then added to those before it.
+    """
+    rng, clients, events = np.random.default_rng(3), 9, [Event.SEND, Event.COMPUTE, Event.TAIL]
+    filled = Ledger(clients)
+    expected: dict[tuple[Event, int], list[float]] = {}
+    for chunk in range(4):
+        every = list(range(-1, clients))
+        nodes = [*every, -1, -1] if alike else rng.choice(every, 60).tolist() + every
+        told = [
+            (
+                *(chunk, rng.uniform(), event, node, -2, 1, 0),
+                *(int(rng.integers(3)), 7, 1, rng.uniform(), np.nan, -1),
+            )
+            for event in events
+            for node in nodes
+        ]
+        filled.absorb(rows(told))
+        own: dict[tuple[Event, int], list[float]] = {}
+        for _, seconds, event, node, _, _, _, payload, header, transport, joules, _, _ in told:
+            sums = own.setdefault((event, node), [0.0] * 5)
+            for at, value in enumerate((joules, seconds, payload + header + transport, 1)):
+                sums[at] += value
+            sums[4] += payload > 0
+        for key, added in own.items():
+            kept = expected.setdefault(key, [0.0] * 5)
+            expected[key] = [one + other for one, other in zip(kept, added, strict=True)]
+    for event in events:
+        spent = [expected[event, node][0] for node in range(-1, clients)]
+        assert filled.joules[event].tolist() == spent
+    for at, what in ((1, "seconds"), (2, "bits"), (3, "count"), (4, "payload_count")):
+        sums = [expected[Event.SEND, node][at] for node in range(clients)]
+        assert filled.of(what, Event.SEND).tolist() == sums
+
+
 def test_there_is_room_for_nodes_that_come_later() -> None:
     """Each client spends its number of joules twice, and most are not in the first chunk."""
     clients = 100

@@ -245,12 +245,16 @@ def check_cell_sharing(
 # after round: the run would consist of restarts, and no work would ever be finished.
 
 
-def _smallest(members: NDArray[np.intp], rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _smallest(
+    members: RunLengthSequence[int], rows: NDArray[np.int64]
+) -> Iterator[tuple[int, int]]:
     """Yield each group that has clients, and the first of those with the fewest samples."""
-    order = np.lexsort((rows, members))
-    _, firsts = np.unique(members[order], return_index=True)
-    for client in order[firsts].tolist():
-        yield int(members[client]), client
+    found: dict[int, int] = {}
+    for (count, number), end in zip(members.runs, members.ends, strict=True):
+        client = end - count + int(rows[end - count : end].argmin())
+        if number not in found or rows[client] < rows[found[number]]:
+            found[number] = client
+    yield from sorted(found.items())
 
 
 def check_restarts(
@@ -277,7 +281,7 @@ def check_restarts(
         findings: collects faults.
         travels: how many values of the model do.
     """
-    for number, client in _smallest(members.numbers(), rows):
+    for number, client in _smallest(members, rows):
         group, battery = groups[number], groups[number].spec.battery
         if battery is None or group.source.peak <= 0:
             continue

@@ -15,6 +15,7 @@ from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.building.evaluation import EvaluatorKind
 from fedsim.computing.supported import has_kernels
 from fedsim.problems import Problem, ProgramProblem
+from fedsim.problems.partition import sizes_and_counts
 from fedsim.scenario import Scenario
 
 LONG = 4e9
@@ -81,7 +82,7 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
         return None
     first = problem.losses[0]
     row = first.gradient_operations / max(first.rows, 1)
-    sizes, counts = np.unique(problem.rows, return_counts=True)
+    sizes, counts = sizes_and_counts(problem.rows)
     drawn = [algorithm.samples_per_round(int(size)) for size in sizes]
     clients = int(counts.sum())
     wanted = scenario.participation.among(clients).wanted

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from math import ceil, inf
 from typing import Any, TypeVar, overload
 
@@ -23,7 +23,7 @@ from fedsim.problems.losses import (
 )
 from fedsim.problems.losses.base import half_square
 from fedsim.problems.losses.softmax import cross_entropy
-from fedsim.problems.partition import Partition, sizes
+from fedsim.problems.partition import Cuts, Partition, sizes
 from fedsim.problems.samples import Precision, Samples
 from fedsim.problems.stacked_gradients import LEAST, gradients, stackable, steps
 
@@ -111,7 +111,7 @@ class Stacks:
         v, d = w.astype(self.precision, copy=False), self.samples.features
         values = np.empty(len(self.samples))
         left = [np.empty(0, np.intp)]
-        for rows, whose in self._alike:
+        for rows, whose in self.samples.alike:
             if rows * d > largest:
                 left.append(np.asarray(whose))
                 continue
@@ -120,14 +120,6 @@ class Stacks:
                 some = np.asarray(whose[at : at + step])
                 values[some] = self._values(some, rows, v)
         return values, np.concatenate(left)
-
-    @cached_property
-    def _alike(self) -> list[tuple[int, NDArray[np.intp] | range]]:
-        """Groups of clients with equally many rows."""
-        sizes = self.samples.rows
-        if (sizes == sizes[0]).all():
-            return [(int(sizes[0]), range(len(sizes)))]
-        return [(rows, np.flatnonzero(sizes == rows)) for rows in np.unique(sizes).tolist()]
 
     def _stack(self, whose: NDArray[np.intp], rows: int) -> Rows:
         """Return the rows of some clients that have `rows` rows each, stacked."""
@@ -295,11 +287,8 @@ class ClientLosses(LazySequence[LocalLoss]):
         Raises:
             DataError: the loss cannot be used with the rows of a client.
         """
-        if isinstance(samples, Partition):
-            ends = samples.ends
-        else:
-            ends = np.concatenate([[0], np.cumsum(sizes(samples))])
-        make = partial(_own_loss, loss, samples, targets, ends)
+        cuts = samples.cuts if isinstance(samples, Partition) else Cuts(sizes(samples))
+        make = partial(_own_loss, loss, samples, targets, cuts)
         kept = KEPT if loss.converts or samples[0].X.dtype == np.float64 else 0
         losses = cls(len(samples), make, stacks(loss, samples, targets), kept)
         known = type(loss).arrange in (Loss.arrange, LinearLoss.arrange)
@@ -352,10 +341,10 @@ def _own_loss(
     loss: Loss,
     samples: Sequence[Samples],
     targets: Array,
-    ends: NDArray[np.signedinteger[Any]],
+    cuts: Cuts,
     client: ClientId,
 ) -> LocalLoss:
-    own = slice(int(ends[client]), int(ends[client + 1]))
+    own = cuts.of(client)
     X = samples.X[own] if isinstance(samples, Partition) else samples[client].X
     return LocalLoss.of(loss, X, targets[own], len(targets))
 

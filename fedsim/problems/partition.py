@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
@@ -36,8 +37,60 @@ def one_if_equal(column: NDArray[N]) -> NDArray[N]:
 
     Not for factors of a matrix product, whose terms NumPy then adds in another order.
     """
+    if is_one(column):
+        return column
     equal = len(column) > 0 and bool((column == column[0]).all())
     return np.broadcast_to(column[:1].copy(), column.shape) if equal else column
+
+
+def is_one(column: NDArray[N]) -> bool:
+    """Return whether a column is one number in memory, as `one_if_equal` makes it."""
+    return column.strides == (0,)
+
+
+def sizes_and_counts(column: NDArray[N]) -> tuple[NDArray[N], NDArray[np.intp]]:
+    """Return the distinct numbers of a column, ascending, and how many there are of each."""
+    if is_one(column):
+        return column[:1], np.full(1, len(column))
+    return np.unique(column, return_counts=True)
+
+
+class Cuts:
+    """Where rows in some order are cut into the consecutive ones of each client.
+
+    Args:
+        sizes: the number of rows of each client, shape (M,).
+
+    Attributes:
+        sizes: the same, one number in memory where all are equal.
+        total: the number of all these rows.
+    """
+
+    # Of equal parts no place is stored: of ten million clients they would take 40 MB or more.
+
+    def __init__(self, sizes: NDArray[np.int64]) -> None:
+        self.sizes: NDArray[np.int64] = one_if_equal(sizes)
+        equal = is_one(self.sizes)
+        self.total = len(sizes) * int(self.sizes[0]) if equal else int(sizes.sum())
+        kind = np.int32 if self.total < 2**31 else np.int64
+        self._ends: NDArray[np.signedinteger[Any]] | None = (
+            None if equal else np.cumsum(sizes, dtype=kind)
+        )
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def begins(self, clients: NDArray[np.intp]) -> NDArray[np.signedinteger[Any]]:
+        """Return the place of the first row of each of some clients, shape (n,)."""
+        if self._ends is None:
+            return np.asarray(clients * self.sizes[0])
+        return np.asarray(self._ends[clients] - self.sizes[clients])
+
+    def of(self, client: int) -> slice:
+        """Return the places of a client's rows."""
+        rows = int(self.sizes[client])
+        end = (client + 1) * rows if self._ends is None else int(self._ends[client])
+        return slice(end - rows, end)
 
 
 class Partition(Sequence[Samples]):
@@ -45,24 +98,23 @@ class Partition(Sequence[Samples]):
 
     Args:
         samples: of all clients, client by client; their features are an array.
-        ends: the cumulative number of rows up to each client, shape (M,).
+        cuts: which rows are whose.
 
     Attributes:
-        ends: the cumulative number of rows before each client, and in all, shape (M + 1,).
+        cuts: the same.
         rows: the number of rows of each client, shape (M,).
         X, y: the features and the labels of all rows, client by client.
     """
 
-    def __init__(self, samples: Samples, ends: NDArray[np.int64]) -> None:
+    def __init__(self, samples: Samples, cuts: Cuts) -> None:
         self.X: Array = np.asarray(samples.X)
         self.y: Array = samples.y
         self._samples = samples
-        kind = np.int32 if len(self.y) < 2**31 else np.int64
-        self.ends: NDArray[np.signedinteger[Any]] = np.concatenate([[0], ends], dtype=kind)
-        self.rows: NDArray[np.int64] = one_if_equal(np.diff(self.ends).astype(np.int64))
+        self.cuts = cuts
+        self.rows = cuts.sizes
 
     def __len__(self) -> int:
-        return len(self.ends) - 1
+        return len(self.cuts)
 
     @overload
     def __getitem__(self, index: int) -> Samples: ...
@@ -73,7 +125,7 @@ class Partition(Sequence[Samples]):
         return self._own(places) if isinstance(places, int) else [self._own(m) for m in places]
 
     def _own(self, client: int) -> Samples:
-        of, own = self._samples, slice(int(self.ends[client]), int(self.ends[client + 1]))
+        of, own = self._samples, self.cuts.of(client)
         numbers = None if of.client is None else of.client[own]
         return Samples(of.X[own], of.y[own], numbers, of.truth)
 
@@ -81,6 +133,14 @@ class Partition(Sequence[Samples]):
     def features(self) -> int:
         """The number of features, d."""
         return self._samples.features
+
+    @cached_property
+    def alike(self) -> list[tuple[int, NDArray[np.intp] | range]]:
+        """The numbers of rows that clients have, ascending, and which clients have so many."""
+        sizes = self.rows
+        if is_one(sizes):
+            return [(int(sizes[0]), range(len(sizes)))]
+        return [(rows, np.flatnonzero(sizes == rows)) for rows in np.unique(sizes).tolist()]
 
     def stack_rows(self, table: Array, whose: NDArray[np.intp], rows: int) -> Array:
         """Return the rows of some clients in a table, shape (clients, rows, ...).
@@ -91,7 +151,7 @@ class Partition(Sequence[Samples]):
             whose: the clients, ascending.
             rows: the number of rows of each of them.
         """
-        begins = self.ends[whose]
+        begins = self.cuts.begins(whose)
         first, last = int(begins[0]), int(begins[-1]) + rows
         if last - first == rows * len(whose):
             return table[first:last].reshape(len(whose), rows, *table.shape[1:])
@@ -108,13 +168,12 @@ class Partition(Sequence[Samples]):
         y = np.ascontiguousarray(self.y).reshape(-1).view(np.uint8)
         wide, size = len(X) // len(self.y), len(y) // len(self.y)
         types = f"{self.X.dtype.str} {self.y.dtype.str}"
-        changes = np.flatnonzero(np.diff(self.rows)) + 1
-        for first, last in pairwise([0, *changes.tolist(), len(self)]):
+        for first, last in pairwise([0, *self._changes(), len(self)]):
             rows = int(self.rows[first])
             head = f"{(rows, d)} {types}".encode()
             step = max(_AT_ONCE // max(rows * wide, 1), 1)
             for client in range(first, last, step):
-                count, begin = min(step, last - client), int(self.ends[client])
+                count, begin = min(step, last - client), self.cuts.of(client).start
                 own = slice(begin * wide, (begin + count * rows) * wide)
                 labels = slice(begin * size, (begin + count * rows) * size)
                 if count == 1:
@@ -124,21 +183,25 @@ class Partition(Sequence[Samples]):
                 heads = np.broadcast_to(np.frombuffer(head, np.uint8), (count, len(head)))
                 yield np.concatenate([heads, *parts], axis=1).reshape(-1).data
 
+    def _changes(self) -> list[int]:
+        """Return the clients that have another number of rows than the one before."""
+        return [] if is_one(self.rows) else (np.flatnonzero(np.diff(self.rows)) + 1).tolist()
+
 
 class RowRuns(Sequence[Indices]):
     """The rows of each client, consecutive ones of an order; each is cut out as it is looked up.
 
     Args:
         order: of all rows; a range where these are consecutive.
-        ends: the cumulative number of rows up to each client, shape (M,); the rest is dropped.
+        cuts: which are whose; the rest is dropped.
     """
 
-    def __init__(self, order: Indices | range, ends: NDArray[np.int64]) -> None:
-        self.ends = ends
-        self.order = order[: int(ends[-1]) if len(ends) else 0]
+    def __init__(self, order: Indices | range, cuts: Cuts) -> None:
+        self.cuts = cuts
+        self.order = order[: cuts.total]
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return len(self.cuts)
 
     @overload
     def __getitem__(self, index: int) -> Indices: ...
@@ -149,8 +212,7 @@ class RowRuns(Sequence[Indices]):
         return self._own(places) if isinstance(places, int) else [self._own(m) for m in places]
 
     def _own(self, client: int) -> Indices:
-        begin = int(self.ends[client - 1]) if client else 0
-        return np.asarray(self.order[begin : int(self.ends[client])], np.intp)
+        return np.asarray(self.order[self.cuts.of(client)], np.intp)
 
 
 def partition(
@@ -174,16 +236,16 @@ def partition(
         return [whole.take(own) for own in rows]
     order: Indices | range
     if isinstance(rows, RowRuns):
-        order, ends = rows.order, rows.ends
+        order, cuts = rows.order, rows.cuts
     else:
-        ends = np.cumsum([len(own) for own in rows], dtype=np.int64)
+        cuts = Cuts(np.array([len(own) for own in rows], np.int64))
         order = np.concatenate(rows)
     if treat is None and samples.X.dtype == kind:
-        return Partition(samples.take(order), ends)
+        return Partition(samples.take(order), cuts)
     bare = Samples(np.empty((samples.rows, 0)), samples.y, samples.client, samples.truth)
     dealt = bare.take(order)
     held = _gather_rows(samples.X, order, treat, kind)
-    return Partition(replace(dealt, X=held) if treat is None else dealt.with_features(held), ends)
+    return Partition(replace(dealt, X=held) if treat is None else dealt.with_features(held), cuts)
 
 
 def preprocess_samples(

@@ -377,8 +377,10 @@ def largest_smoothness(problem: Problem) -> float:
     bounds = _bounds(problem)
     if bounds is None:
         return float(problem.client_smoothness.max())
-    largest = -np.inf
-    for client in np.argsort(-bounds, kind="stable").tolist():
+    # The client of the largest bound leaves few others, so that only these are sorted.
+    largest = float(problem.losses[int(bounds.argmax())].smoothness)
+    left = np.flatnonzero(bounds >= largest)
+    for client in left[np.argsort(-bounds[left], kind="stable")].tolist():
         if bounds[client] < largest:
             break
         largest = max(largest, problem.losses[client].smoothness)
@@ -394,11 +396,21 @@ def _bounds(problem: Problem) -> Array | None:
     ):
         return None
     bounds = np.empty(len(samples))
-    for rows in np.unique(samples.rows).tolist():
-        whose = np.flatnonzero(samples.rows == rows)
+    for rows, whose in samples.alike:
         factor = problem.losses[int(whose[0])].majorant[0]
-        bounds[whose] = factor * _norms(samples, whose, rows) * (1 + 1e-9) + loss.l2
+        for some in _in_blocks(samples, whose, rows):
+            bounds[some] = factor * _norms(samples, some, rows) * (1 + 1e-9) + loss.l2
     return bounds if np.isfinite(bounds).all() else None
+
+
+def _in_blocks(
+    samples: Partition, whose: NDArray[np.intp] | range, rows: int
+) -> Iterator[NDArray[np.intp]]:
+    """Yield some clients, of `rows` rows each, so few at a time that little memory is taken."""
+    d = samples.features
+    step = max(_AT_ONCE // (rows * d + min(rows, d) ** 2), 1)
+    for at in range(0, len(whose), step):
+        yield np.asarray(whose[at : at + step])
 
 
 def _norms(samples: Partition, whose: NDArray[np.intp], rows: int) -> Array:
@@ -407,13 +419,7 @@ def _norms(samples: Partition, whose: NDArray[np.intp], rows: int) -> Array:
     With G the smaller of X X^T and X^T X, the largest eigenvalue is at most |G^2|_F^(1/2), which
     is the fourth root of the sum of its eigenvalues' fourth powers.
     """
-    d, norms = samples.features, np.empty(len(whose))
-    step = max(_AT_ONCE // (rows * d + min(rows, d) ** 2), 1)
-    for at in range(0, len(whose), step):
-        X = samples.stack_rows(samples.X, whose[at : at + step], rows).astype(
-            np.float64, copy=False
-        )
-        gram = X @ X.transpose(0, 2, 1) if rows < d else X.transpose(0, 2, 1) @ X
-        square = gram @ gram
-        norms[at : at + step] = np.sqrt(np.sqrt(np.einsum("mij,mij->m", square, square)))
-    return norms
+    X = samples.stack_rows(samples.X, whose, rows).astype(np.float64, copy=False)
+    gram = X @ X.transpose(0, 2, 1) if rows < samples.features else X.transpose(0, 2, 1) @ X
+    square = gram @ gram
+    return np.asarray(np.sqrt(np.sqrt(np.einsum("mij,mij->m", square, square))))

@@ -3,12 +3,23 @@
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import expit
 
 from fedsim.ports import Array
 
 Gradients = list[Callable[[Array], Array]]
 Path = tuple[Array, Array]
 """Models theta^1 .. theta^K, and the transmissions made through each iteration."""
+
+
+def logistic_gradient(X: Array, y: Array, l2: float) -> Callable[[Array], Array]:
+    """Return the gradient of l2/2 |w|^2 + sum log(1 + exp(-y X w)); labels are -1 and 1."""
+
+    def gradient(w: Array) -> Array:
+        wrong: Array = expit(-y * (X @ w))
+        return l2 * w - X.T @ (y * wrong)
+
+    return gradient
 
 
 def censored(

@@ -14,7 +14,7 @@ from fedsim.algorithms import CensoredHeavyBall, LazyGradient, ProblemInfo
 from fedsim.ports import Array
 from tests.algorithms import reference
 from tests.algorithms.harness import Trajectory, trajectory
-from tests.algorithms.reference import Gradients
+from tests.algorithms.reference import Gradients, logistic_gradient
 
 ROUNDS, WORKERS = 150, 7
 
@@ -25,17 +25,13 @@ def logistic() -> tuple[dict[str, Any], Gradients, Array]:
     X, y = scale(X), 2.0 * y - 1.0
     rows = len(y) // WORKERS
     parts = [(X[m * rows : (m + 1) * rows], y[m * rows : (m + 1) * rows]) for m in range(WORKERS)]
-
-    def gradient_of(A: Array, b: Array) -> Callable[[Array], Array]:
-        return lambda w: 0.5 * w - A.T @ (b * expit(-b * (A @ w)))
-
     smoothness = [np.linalg.norm(A, 2) ** 2 / 4 + 0.5 for A, _ in parts]
     spec = {
         "loss": {"kind": "logistic", "scale": "sum", "l2": 0.5, "labels": "plus-minus"},
         "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
         "split": {"kind": "contiguous", "clients": WORKERS},
     }
-    return spec, [gradient_of(A, b) for A, b in parts], np.array(smoothness)
+    return spec, [logistic_gradient(A, b, 0.5) for A, b in parts], np.array(smoothness)
 
 
 def lasso() -> tuple[dict[str, Any], Gradients, Array]:

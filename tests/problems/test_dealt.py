@@ -1,7 +1,9 @@
 """Clients' rows and losses that are made when they are looked up are those made at once."""
 
+from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +15,14 @@ from fedsim.errors import DataError
 from fedsim.problems import Problem
 from fedsim.problems.client_losses import KEPT, LazySequence
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Rows, Squared
-from fedsim.problems.partition import Partition, Transform, partition, preprocess_samples
+from fedsim.problems.partition import (
+    Cuts,
+    Partition,
+    Transform,
+    partition,
+    preprocess_samples,
+    sizes_and_counts,
+)
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.samples import Block, Features, Samples
 
@@ -49,6 +58,20 @@ def test_dealt_rows_are_those_that_each_client_would_take(
         assert np.array_equal(one.y, other.y)
     assert digest(dealt.blocks()) == digest(block for part in taken for block in part.blocks())
     assert dealt.rows.tolist() == sizes
+
+
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6)
+    | st.builds(lambda size, clients: [size] * clients, st.integers(1, 5), st.integers(1, 9))
+)
+def test_cuts_are_where_the_sizes_before_add_up_to(sizes: list[int]) -> None:
+    cuts, ends = Cuts(np.array(sizes)), [0, *accumulate(sizes)]
+    assert [cuts.of(m) for m in range(len(sizes))] == [slice(*each) for each in pairwise(ends)]
+    assert cuts.begins(np.arange(len(sizes))).tolist() == ends[:-1]
+    assert cuts.total == ends[-1]
+    equal, counts = sizes_and_counts(cuts.sizes)
+    assert dict(zip(equal.tolist(), counts.tolist(), strict=True)) == Counter(sizes)
+    assert (cuts.sizes.strides == (0,)) == (len(set(sizes)) == 1)  # one number in memory
 
 
 def test_a_sequence_that_is_made_keeps_the_first_ones_only() -> None:

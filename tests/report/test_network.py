@@ -179,9 +179,9 @@ def test_a_fleet_of_many_has_a_link_for_each_kind(tmp_path: Path) -> None:
     fleet = [{"count": 210, "device": "pi-4"}, {"count": 2, "device": "phone-mid"}]
     study, run = reported(tmp_path, fleet=fleet)
     totals = study.clients.groupby("group")[["bits_up", "bits_down"]].sum()
-    assert carried(study, run) == {
-        (f"kind {group}", SERVER): tuple(totals.loc[group]) for group in (0, 1)
-    }
+    up, down = (totals[name].to_dict() for name in totals)
+    expected = {(f"kind {group}", SERVER): (up[group], down[group]) for group in (0, 1)}
+    assert carried(study, run) == expected
 
 
 def test_a_broadcast_counts_for_each_that_received_it_and_the_page_says_so(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
-from fedsim.problems.partition import RowRuns
+from fedsim.problems.partition import Cuts, RowRuns
 from fedsim.problems.samples import Samples
 
 Indices = NDArray[np.intp]
@@ -80,7 +80,7 @@ class SizedSplit(Split):
 
 def blocks(order: Indices | range, sizes: NDArray[np.intp]) -> Sequence[Indices]:
     """Cut rows in some order into consecutive blocks of these sizes; the rest is dropped."""
-    return RowRuns(order, np.cumsum(sizes, dtype=np.int64))
+    return RowRuns(order, Cuts(sizes.astype(np.int64, copy=False)))
 
 
 def group_rows(owners: NDArray[np.intp], clients: int) -> tuple[Indices, ...]:

@@ -35,9 +35,11 @@ class _EqualParts(SizedSplit):
                 larger than the number of rows.
         """
         count = self.count(rows, clients)
-        sizes = np.full(count, rows // count, dtype=np.intp)
-        if self.remainder == "spread":
-            sizes[: rows % count] += 1
+        equal = np.full(1, rows // count, dtype=np.intp)
+        if self.remainder == "drop" or rows % count == 0:
+            return np.broadcast_to(equal, count)  # one number: of many clients each takes memory
+        sizes = np.repeat(equal, count)
+        sizes[: rows % count] += 1
         return sizes
 
 

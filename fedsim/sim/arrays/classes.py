@@ -90,9 +90,9 @@ class ClassTable:
         return column[0] if self._class is None else column[self._class[clients]]
 
     def every(self, name: str) -> NDArray[Any]:
-        """Return a constant of all clients, shape (M,)."""
+        """Return a constant of all clients, shape (M,); one number where all have the same."""
         column = self._columns[name]
-        return np.full(self._count, column[0]) if self._class is None else column[self._class]
+        return np.broadcast_to(column, self._count) if self._class is None else column[self._class]
 
     def of_stage(self, name: str, clients: Ids, stages: NDArray[np.integer]) -> NDArray[Any]:
         """Return a constant of the stages that the radios of some clients are in, shape (n,)."""

@@ -1,5 +1,7 @@
 """The log rows of messages, delivered or not, and the totals of their bits."""
 
+from math import nan
+
 from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
@@ -9,7 +11,9 @@ from fedsim.sim.network.lane_states import LaneState
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.power.supply import Supply, state_of_charge
 
+# Read once, as the members of an enumeration take long to be found.
 DOOMED = LaneState.DOOMED
+SEND, RECEIVE, RETRANSMIT = Event.SEND, Event.RECEIVE, Event.RETRANSMIT
 
 LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
 """What becomes of a message that does not arrive."""
@@ -106,13 +110,13 @@ class MessageLog:
         detail = LOST if doomed else ""
         sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
         times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
-        self._row(lane, envelope, Event.SEND, times[0], sent, costs[0], detail)
+        self._row(lane, envelope, SEND, times[0], sent, costs[0], detail)
         self._repeat(lane, envelope, times[1], costs[1])
         if doomed:
             self._lose(lane, envelope, bits, LOST, span, joules - own)
             return
         self.delivered += bits
-        self._row(lane, envelope, Event.RECEIVE, span, sent, joules - own)
+        self._row(lane, envelope, RECEIVE, span, sent, joules - own)
 
     def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
@@ -124,7 +128,7 @@ class MessageLog:
         own = joules if lane.up else 0.0
         framing = lane.count_framing(envelope.bits)
         sent = (envelope.payload_bits, envelope.header_bits, framing)
-        self._row(lane, envelope, Event.SEND, span, sent, own, why)
+        self._row(lane, envelope, SEND, span, sent, own, why)
         if envelope is lane.current:  # what waits has not been sent, so nothing of it again
             self._repeat(lane, envelope, 0.0, 0.0)
         bits = envelope.bits + framing
@@ -139,7 +143,7 @@ class MessageLog:
         if lane.again_bits:
             self.lost += lane.again_bits
             bits = (0, 0, lane.again_bits)
-            self._row(lane, envelope, Event.RETRANSMIT, span, bits, joules)
+            self._row(lane, envelope, RETRANSMIT, span, bits, joules)
 
     def _lose(
         self, lane: Lane, envelope: Envelope, bits: int, why: str, span: float, joules: float
@@ -152,7 +156,7 @@ class MessageLog:
     def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
         """Record the receiver's cost of a download that is not delivered."""
         if joules:
-            self._row(lane, envelope, Event.RECEIVE, span, NO_BITS, joules, why)
+            self._row(lane, envelope, RECEIVE, span, NO_BITS, joules, why)
 
     def _row(
         self,
@@ -164,12 +168,25 @@ class MessageLog:
         joules: float,
         detail: str = "",
     ) -> None:
-        # A message stands in a row of its sender, but for what it is to its receiver.
-        ends = self._ends(lane, envelope)
-        node, peer = ends[::-1] if event is Event.RECEIVE else ends
-        supply = lane.radio.supply if node == lane.client else None
-        now = self._calendar.now
-        append_row(self._log, now, span, event, node, peer, envelope, bits, joules, supply, detail)
+        # A message stands in a row of its sender, but for what it is to its receiver. What
+        # `append_row` does is done here, less two calls: under TCP most messages have three rows.
+        node, peer = self._ends(lane, envelope)
+        if event is RECEIVE:
+            node, peer = peer, node
+        supply, log = lane.radio.supply, self._log
+        log.append(
+            self._calendar.now,
+            span,
+            event,
+            node,
+            peer,
+            envelope.round,
+            envelope.word,
+            *bits,
+            joules,
+            nan if supply is None or node != lane.client else supply.share,
+            log.word(detail),
+        )
 
     def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
         """Return sender and receiver of a message."""

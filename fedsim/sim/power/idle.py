@@ -25,40 +25,41 @@ class IdleMeter:
 
     def __init__(self, watts: Array, emissions: Emissions | None = None) -> None:
         self._watts = watts
-        self._on = np.ones(len(watts), dtype=bool)
         self._power = float(watts.sum())
         self._metered_until = 0.0
         self._joules = 0.0  # metered and not taken yet
-        # The seconds on are added up. To add up those off and subtract them from the time would
-        # leave the rounding of a difference of large numbers with a client that was on for a
-        # moment.
-        self._switched = np.zeros(len(watts))  # when each was switched last
-        self._on_seconds = np.zeros(len(watts))  # before that
-        self._all_on = True  # since the beginning
+        self._switches: _Switches | None = None  # all are on, and none was ever switched
         self._grams = None if emissions is None else _IdleEmissions(watts, emissions)
 
     def switch_off(self, client: ClientId, now: float) -> None:
         """Switch a client off: it draws nothing from now on."""
         self._meter(now)
-        self._on_seconds[client] += now - self._switched[client]
+        switches = self._made_switches()
+        switches.on_seconds[client] += now - switches.last[client]
         if self._grams is not None:
-            self._grams.settle(client, float(self._switched[client]), now)
+            self._grams.settle(client, float(switches.last[client]), now)
         self._switch(client, now, on=False)
 
     def switch_on(self, client: ClientId, now: float) -> float:
         """Switch a client on again, at its idle power; return how long it was off, s."""
         self._meter(now)
-        seconds = now - float(self._switched[client])
+        seconds = now - float(self._made_switches().last[client])
         self._switch(client, now, on=True)
         return seconds
 
     def _switch(self, client: ClientId, now: float, *, on: bool) -> None:
-        self._on[client], self._all_on = on, False
-        self._switched[client] = now
+        switches = self._made_switches()
+        switches.on[client] = on
+        switches.last[client] = now
         # Summed anew: adding and subtracting over a whole run would gather rounding.
-        self._power = float(self._watts[self._on].sum())
+        self._power = float(self._watts[switches.on].sum())
         if self._grams is not None:
-            self._grams.switch(self._on)
+            self._grams.switch(switches.on)
+
+    def _made_switches(self) -> "_Switches":
+        if self._switches is None:
+            self._switches = _Switches(len(self._watts))
+        return self._switches
 
     def _meter(self, now: float) -> None:
         # Before anything changes: the power so far holds for the whole span since the last call.
@@ -80,11 +81,13 @@ class IdleMeter:
 
     def per_client(self, now: float) -> Array:
         """Return the joules of each client so far, shape (M,)."""
-        if self._all_on and self._watts.strides == (0,):  # of a fleet of equal clients
-            return np.broadcast_to(self._watts[:1] * now, self._watts.shape)
-        joules = now - self._switched  # in place: of many clients each array takes long
-        joules[~self._on] = 0.0
-        joules += self._on_seconds
+        if (switches := self._switches) is None:
+            if self._watts.strides == (0,):  # of a fleet of equal clients
+                return np.broadcast_to(self._watts[:1] * now, self._watts.shape)
+            return np.asarray(self._watts * now)
+        joules = now - switches.last  # in place: of many clients each array takes long
+        joules[~switches.on] = 0.0
+        joules += switches.on_seconds
         joules *= self._watts
         return joules
 
@@ -92,7 +95,26 @@ class IdleMeter:
         """Return the grams of each client so far, shape (M,); None if not tracked."""
         if self._grams is None:
             return None
-        return self._grams.per_client(np.where(self._on, self._switched, now), now)
+        if (switches := self._switches) is None:
+            return self._grams.per_client(np.zeros(len(self._watts)), now)
+        return self._grams.per_client(np.where(switches.on, switches.last, now), now)
+
+
+class _Switches:
+    """Which clients of a fleet are on, and since when; made as the first one is switched off.
+
+    Attributes:
+        on: whether each is, shape (M,).
+        last: when it was switched last, s, shape (M,).
+        on_seconds: for how long it was on before that, shape (M,).
+    """
+
+    # The seconds on are added up. To add up those off and subtract them from the time would leave
+    # the rounding of a difference of large numbers with a client that was on for a moment.
+
+    def __init__(self, clients: int) -> None:
+        self.on = np.ones(clients, dtype=bool)
+        self.last, self.on_seconds = np.zeros((2, clients))
 
 
 class _IdleEmissions:

@@ -12,6 +12,9 @@ rounding errors, and are recognised all the same. What begins does so at a tick,
 reported between two ticks, after all that begins at the first of them; so it makes no difference
 whether an episode is simulated or replayed. Rates at which bits arrive are not reported, as their
 integrals need exact times.
+
+What begins while packets are simulated waits until one looks at them again, as late as no message
+can have arrived: to change from clients to packets and back for each message would take longer.
 """
 
 from collections.abc import Callable, Hashable
@@ -117,10 +120,12 @@ class Episodes:
         "_begun",
         "_calendar",
         "_count",
+        "_due",
         "_foretells",
         "_key",
         "_lanes",
         "_memory",
+        "_noted",
         "_number",
         "_open",
         "_quiet",
@@ -161,7 +166,9 @@ class Episodes:
         self._step: EpisodeStep | None = self._memory.root(self._key)
         self._begun: list[tuple[Beginning, TcpLane, EpisodeTransfer]] = []
         self._lanes: dict[TcpLane, int] = {}
+        self._due: list[tuple[Beginning, TcpLane, EpisodeTransfer]] = []  # to be launched
         self._number = 0  # of messages that have begun
+        self._noted = 0  # of these, that are in the tree if there was room
         self._at = 0  # what was reported of this step
         self._base = self._count = 0  # what was reported before this step, and until now
         self._seen = 0  # of this, what was simulated
@@ -185,22 +192,22 @@ class Episodes:
         self._open += 1
         which = self._lanes.setdefault(lane, len(self._lanes))
         beginning = (tick, key, which, bits, cap)
+        begun = beginning, lane, made
         if self._whole:
-            self._begun.append((beginning, lane, made))
+            self._begun.append(begun)
         if self._simulated and self._whole and self._worlds.pay and not self.world.compiled:
-            self._simulate(new=True)
+            self._simulate()
             return made
         if self._simulated:
-            self._go_on(tick)
-            self._note(beginning)
-            self._launch(beginning, lane, made)
-            self._wait(made.inner)  # others end no earlier for it
+            self._due.append(begun)
+            after = lane.path.surely_takes(bits, cap)  # others end no earlier for it
+            self._wake_by(self._when(ceil(tick + after * TICKS)))
             return made
         found = None if self._step is None else self._step.nexts.get(beginning)
         if found is None and self._alone and made.number == 0:
-            found = self._foretell(beginning, lane, made)
+            found = self._foretell(*begun)
         if found is None:
-            self._simulate(new=True)
+            self._simulate()
         else:
             self._follow(*found)
         return made
@@ -229,8 +236,9 @@ class Episodes:
         self._wakes = inf
         if not self._simulated:
             self._report_due()
-        elif self._running:
+        elif self._running or self._due:
             tick = int((when - self._started) * TICKS + EARLY)
+            self._launch_due()
             # Until the next event no message can begin, and none is looked at.
             other = self._calendar if self._calendar.undisturbed else None
             self.world.run_before(tick / TICKS, other, self._started + 1 / TICKS)
@@ -245,6 +253,7 @@ class Episodes:
                 self._plan(self._begun[end.number][2], end)
                 self._count += 1
         self._step, self._at, self._base = step, 0, self._count
+        self._noted = self._number
         self._wait_for_end()
 
     def _wait_for_end(self) -> None:
@@ -272,7 +281,7 @@ class Episodes:
             if self._simulated or self._step is not step:
                 return
         if self._open and self._at == len(step.ends) and self._when(step.known) <= now:
-            self._simulate(new=False)
+            self._simulate()
         else:
             self._wait_for_end()
 
@@ -311,25 +320,33 @@ class Episodes:
         self._step = first
         return first.nexts[beginning]
 
-    def _simulate(self, *, new: bool) -> None:
-        """Simulate the episode from its beginning to the present; what begins last may be new."""
+    def _simulate(self) -> None:
+        """Simulate the episode from its beginning to the present."""
         self._simulated = True
         self._clear()
-        last = len(self._begun) - 1
-        for number, (beginning, lane, made) in enumerate(self._begun):
-            self._go_on(beginning[0])
-            if new and number == last:
-                self._note(beginning)
-            self._launch(beginning, lane, made)
+        self._due = [*self._begun]
+        self._catch_up()
         if self.world.compiled or not self._worlds.known:
             self._forget()
-        if not new:
-            self._go_on(int((self._calendar.now - self._started) * TICKS + EARLY))
         self._wait()
 
     def _forget(self) -> None:
         """Forget what has begun: the episode is simulated from now on as it is now."""
         self._begun, self._whole = [], False
+
+    def _catch_up(self) -> None:
+        """Simulate up to the present."""
+        self._launch_due()
+        self._go_on(int((self._calendar.now - self._started) * TICKS + EARLY))
+
+    def _launch_due(self) -> None:
+        """Let begin what has begun, each at its own tick."""
+        due, self._due = self._due, []
+        for beginning, lane, made in due:
+            self._go_on(beginning[0])
+            if made.number >= self._noted:
+                self._note(beginning)
+            self._launch(beginning, lane, made)
 
     def _go_on(self, tick: int) -> None:
         """Let happen what happens before a tick."""
@@ -337,7 +354,8 @@ class Episodes:
         self.world.now = tick / TICKS
 
     def _note(self, beginning: Beginning) -> None:
-        """Remember what begins, while there is room for it."""
+        """Remember what begins next, while there is room for it."""
+        self._noted += 1
         step = self._step
         if step is None:
             return
@@ -356,9 +374,9 @@ class Episodes:
         self._running += 1
         made.inner = self.world.launch(lane, beginning[4], made.bits, self._end, made)
 
-    def _wait(self, only: PacketMessage | None = None) -> None:
-        """Look again when a message may have arrived; one has begun, or it may be any."""
-        if self._running and (due := self.world.first_end(only)) < inf:
+    def _wait(self) -> None:
+        """Look again when a message may have arrived."""
+        if self._running and (due := self.world.first_end()) < inf:
             self._wake_by(max(self._calendar.now, self._when(ceil(due * TICKS))))
 
     def _end(self, made: EpisodeTransfer) -> None:
@@ -395,9 +413,9 @@ class Episodes:
     def observe(self, made: EpisodeTransfer) -> PacketMessage:
         """Return a message, simulated to the present."""
         if not self._simulated:
-            self._simulate(new=False)
+            self._simulate()
         else:
-            self._go_on(int((self._calendar.now - self._started) * TICKS + EARLY))
+            self._catch_up()
             self._wait()
         if made.inner is None:
             raise RuntimeError("a message is observed that has not begun")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +68,7 @@ class TcpPath:
         leads: by stage, for how long a packet has been on its way to it from the queue before, s;
             and to the first one, an acknowledgement from its own.
         narrow: the packets that the shortest queue holds.
+        slowest: the rate of the slowest link but the radio, bit/s.
         trip: the round trip of a segment without payload on empty links, s.
     """
 
@@ -83,6 +85,7 @@ class TcpPath:
         "radio",
         "segment",
         "shared",
+        "slowest",
         "stages",
         "trip",
     )
@@ -106,6 +109,8 @@ class TcpPath:
         self.leads = self._find_leads()
         there = [stage.delay + stage.queue.lasts(header) for stage in stages]
         self.trip = sum(there) - self.swifter(header) + self.back
+        others = [stage.queue.rate for stage in stages if stage.queue is not self.own]
+        self.slowest = min(others, default=inf)
 
     def _find_leads(self) -> tuple[float, ...]:
         stages, own = self.stages, self.stages[self.radio]
@@ -128,6 +133,17 @@ class TcpPath:
             if name not in {"own", "queues", "shared", "stages"}
         ]
         return own, tuple(stages), tuple(numbers)
+
+    def surely_takes(self, bits: float, rate: float) -> float:
+        """Return after what time a message may have arrived at the earliest, s.
+
+        Half the time that its bits take, as a stream flows beside what was sent before it.
+
+        Args:
+            bits: of it.
+            rate: the radio's, bit/s.
+        """
+        return bits / min(rate, self.slowest) / 2
 
     def swifter(self, bits: float, *, alone: bool = True) -> float:
         """Return how much earlier than a full segment one of some bits arrives, s.

@@ -64,12 +64,8 @@ class PacketWorld(Protocol):
     compiled: bool
     now: float
 
-    def first_end(self, only: Any = None) -> float:  # noqa: ANN401 - one that it has launched
-        """Return before when no message can have arrived, s; inf for never.
-
-        Args:
-            only: the message that is looked at, if not all.
-        """
+    def first_end(self) -> float:
+        """Return before when no message can have arrived, s; inf for never."""
         ...
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
@@ -121,7 +117,7 @@ class EventWorld:
     def now(self, now: float) -> None:
         self._clock.now = now
 
-    def first_end(self, only: Any = None) -> float:  # noqa: ANN401, ARG002 - as above
+    def first_end(self) -> float:
         """See `PacketWorld.first_end`: what is due next may be an end."""
         return self._clock.next_time
 

@@ -368,22 +368,16 @@ def quiet(buffer: int) -> float:
 
 
 @kernel
-def first_end(buffer: int, only: int) -> float:
+def first_end(buffer: int) -> float:
     """Return before when no message can have arrived, s, whatever else comes; inf for never.
 
     What has not passed the last link of a way yet still has to, behind all that waits there.
-
-    Args:
-        buffer: its address.
-        only: the message that is looked at; 0 for all.
     """
     W = integers_at(buffer)
     F = reals_at(buffer)
     if not W[at.LENGTH]:
         return inf
     due = F[W[at.HEAP]]
-    if only:
-        return max(due, _ends_after(W, F, only))
     least = inf
     m = W[at.MESSAGES]
     for _ in range(LOOKED_THROUGH):
@@ -425,7 +419,7 @@ def load() -> None:
             (stop, (whole, whole)),
             (clear, (whole,)),
             (quiet, (whole,)),
-            (first_end, (whole, whole)),
+            (first_end, (whole,)),
         ):
             if isinstance(each, Dispatcher):  # or else Numba is to compile nothing
                 each.compile(types)

@@ -174,9 +174,9 @@ class CompiledWorld:
     def now(self, now: float) -> None:
         self._reals[at.NOW] = now
 
-    def first_end(self, only: "CompiledMessage | None" = None) -> float:
+    def first_end(self) -> float:
         """See `PacketWorld.first_end`."""
-        return float(kernel.first_end(self._buffer, 0 if only is None else only.record))
+        return float(kernel.first_end(self._buffer))
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
         """Let happen what is due before a time: see `Calendar.run_before`."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from math import inf
-from typing import Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,8 @@ _BLOCK = 16
 _MANY_BLOCKS = 4
 """Where more than one block in so many is written to, all of them get room."""
 
-N = TypeVar("N", bound=np.generic)
 
-
-class SparseColumn(Generic[N]):
+class SparseColumn:
     """A figure of each client of a fleet of which few may ever be asked, shape (M,).
 
     It is read and written like an array, by the numbers of clients. There is room only for blocks
@@ -49,17 +47,17 @@ class SparseColumn(Generic[N]):
     # others; `_places` which of them is whose, `_owners` whose each is. If these are many, `_held`
     # has all clients in their order, and `_places` is None.
 
-    def __init__(self, clients: int, initial: N) -> None:
+    def __init__(self, clients: int, initial: np.number[Any]) -> None:
         self._clients = clients
         self._initial = initial
-        self._held: NDArray[N] = np.full(_BLOCK, initial)
+        self._held: NDArray[Any] = np.full(_BLOCK, initial)
         self._owners = np.zeros(1, np.int64)
         self._places: NDArray[np.int32] | None = np.zeros(-(-clients // _BLOCK), np.int32)
 
-    def __getitem__(self, ids: Ids) -> NDArray[N]:
+    def __getitem__(self, ids: Ids) -> NDArray[Any]:
         return self._held[self._at(ids)]
 
-    def __setitem__(self, ids: Ids, figures: NDArray[N] | float) -> None:
+    def __setitem__(self, ids: Ids, figures: NDArray[Any] | float) -> None:
         if self._places is not None:
             blocks = ids // _BLOCK
             new = np.unique(blocks[self._places[blocks] == 0])
@@ -120,7 +118,7 @@ class RadioArrays:
             self._stage = self._last.copy()
             # Since when it is in its stage without bits. It can be reached as the run begins.
             cycle = one_if_equal(table.every("last_cycle").astype(np.float64, copy=False))
-            self._since: Array | SparseColumn[np.float64] = (
+            self._since: Array | SparseColumn = (
                 SparseColumn(clients, np.float64(0.0 - cycle[0])) if is_one(cycle) else 0.0 - cycle
             )
             self._due = SparseColumn(clients, np.float64(inf))

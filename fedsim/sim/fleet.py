@@ -370,7 +370,12 @@ class Fleet:
         return self._roster.oracle(client)
 
     def joules(self) -> Array:
-        """Return what each client spent beyond its idle power, shape (M,)."""
+        """Return what each client spent beyond its idle power, shape (M,).
+
+        Where all was spent in arrays it is that very array, of which another exchange writes more.
+        """
+        if self.in_arrays is not None and not (self._owners or self.radios):
+            return self.in_arrays
         spent = np.zeros(len(self._roster))
         if self.in_arrays is not None:  # where most are 0, most of the copy takes no memory
             some = np.flatnonzero(self.in_arrays)

@@ -1,13 +1,18 @@
 """Radios in arrays: losses, rates that vary, silences and stages leave the bytes that events do."""
 
+from math import inf
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fedsim
 from fedsim.physics.radios.channel import steady_end
+from fedsim.sim.arrays.radios import SparseColumn
 from fedsim.sim.world import World
 from tests.tiers import some
 from tests.worlds.playing import _different
@@ -43,6 +48,20 @@ RADIOS: dict[str, dict[str, Any]] = {
     "stages": {"kind": "5g-low-drx"},
     "paging": {"kind": "nb-iot"},
 }
+
+
+@given(clients=st.integers(1, 2000), seed=st.integers(0, 2**32 - 1), most=st.integers(1, 30))
+def test_a_sparse_column_is_an_array_whichever_clients_are_written_to(
+    clients: int, seed: int, most: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    column, array = SparseColumn(clients, np.float64(inf)), np.full(clients, inf)
+    for _ in range(8):
+        ids = np.sort(rng.choice(clients, rng.integers(min(clients, most) + 1), replace=False))
+        column[ids] = array[ids] = rng.random(len(ids))
+        assert np.array_equal(column[np.arange(clients)], array)
+        for limit in (0.5, inf):
+            assert np.array_equal(column.below(limit), np.flatnonzero(array < limit))
 
 
 @pytest.mark.parametrize("name", RADIOS)

@@ -173,6 +173,7 @@ class MessageLog:
         node, peer = self._ends(lane, envelope)
         if event is RECEIVE:
             node, peer = peer, node
+        payload_bits, header_bits, transport_bits = bits
         supply, log = lane.radio.supply, self._log
         log.append(
             self._calendar.now,
@@ -182,10 +183,12 @@ class MessageLog:
             peer,
             envelope.round,
             envelope.word,
-            *bits,
+            payload_bits,
+            header_bits,
+            transport_bits,
             joules,
             nan if supply is None or node != lane.client else supply.share,
-            log.word(detail),
+            log.word(detail) if detail else -1,
         )
 
     def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002

@@ -180,14 +180,14 @@ class CompiledWorld:
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
         """Let happen what is due before a time: see `Calendar.run_before`."""
-        words = self._words
-        if other is None and not (words[at.LENGTH] and self._reals[words[at.HEAP]] < when):
-            return
         run, messages = kernel.run, self._messages
         limit = -inf
-        while True:
+        while self._words[at.LENGTH]:
             if other is not None:
                 limit = float(other.next_time)
+            first = self._reals[self._words[at.HEAP]]
+            if first >= when and not first + since < limit:
+                return  # to look here costs less than to call a kernel
             record = run(self._buffer, when, limit, since)
             if not record:
                 return

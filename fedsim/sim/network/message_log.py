@@ -1,7 +1,5 @@
 """The log rows of messages, delivered or not, and the totals of their bits."""
 
-from math import nan
-
 from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
@@ -38,6 +36,8 @@ def append_row(
     detail: str = "",
 ) -> None:
     """Add a row of a message; `supply` is the battery of its node, if that has one."""
+    # Plain arguments: under TCP most messages have three rows, and names would take longer.
+    payload_bits, header_bits, other_bits = bits
     log.append(
         now,
         span,
@@ -46,10 +46,12 @@ def append_row(
         peer,
         envelope.round,
         envelope.word,
-        *bits,
-        joules=joules,
-        state_of_charge=state_of_charge(supply),
-        detail=log.word(detail),
+        payload_bits,
+        header_bits,
+        other_bits,
+        joules,
+        state_of_charge(supply),
+        log.word(detail),
     )
 
 
@@ -168,28 +170,13 @@ class MessageLog:
         joules: float,
         detail: str = "",
     ) -> None:
-        # A message stands in a row of its sender, but for what it is to its receiver. What
-        # `append_row` does is done here, less two calls: under TCP most messages have three rows.
+        # A message stands in a row of its sender, but for what it is to its receiver.
         node, peer = self._ends(lane, envelope)
         if event is RECEIVE:
             node, peer = peer, node
-        payload_bits, header_bits, transport_bits = bits
-        supply, log = lane.radio.supply, self._log
-        log.append(
-            self._calendar.now,
-            span,
-            event,
-            node,
-            peer,
-            envelope.round,
-            envelope.word,
-            payload_bits,
-            header_bits,
-            transport_bits,
-            joules,
-            nan if supply is None or node != lane.client else supply.share,
-            log.word(detail) if detail else -1,
-        )
+        supply = lane.radio.supply if node == lane.client else None
+        now = self._calendar.now
+        append_row(self._log, now, span, event, node, peer, envelope, bits, joules, supply, detail)
 
     def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
         """Return sender and receiver of a message."""

@@ -14,7 +14,7 @@ figure: batteries integrate powers independently of meters (`Stores.settled`), a
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,19 +180,37 @@ class Ledger:
         }
         for event in np.flatnonzero(np.bincount(column, minlength=len(Event))).tolist():
             mine = np.flatnonzero(column == event)
-            wanted = [name for name, events in self._SUMS.items() if event in events]
             # The first node may be the server, which has a row for each of a client's.
             for own, some in _split_first(number[mine], mine):
-                # Clients that are alike follow each other, one row each, which is its sum.
-                once = bool((own[1:] > own[:-1]).all())
-                columns = places[own] if once else places[: int(own.max()) + 1]
-                for name in wanted:
-                    added = figures[name][some]
-                    if not once:
-                        added = np.bincount(own, added)  # in the order of rows
-                    if (name, event) in self._sums or added.any():
-                        kept = self._sums.setdefault((name, event), self._of_event(name, event))
-                        kept[columns] += added
+                self._add(event, figures, some, own, places)
+
+    def _add(
+        self,
+        event: int,
+        figures: Mapping[str, NDArray[Any]],
+        some: NDArray[np.intp],
+        own: NDArray[np.intp],
+        places: NDArray[np.int32],
+    ) -> None:
+        """Add rows of one event to its sums.
+
+        Args:
+            event: of these rows.
+            figures: by quantity, of all rows of a chunk.
+            some: which rows of the chunk these are, shape (n,).
+            own: the node of each of them, a number in `places`, shape (n,).
+            places: the column of each node of the chunk.
+        """
+        # Clients that are alike follow each other, one row each, which is its sum.
+        once = bool((own[1:] > own[:-1]).all())
+        columns = places[own] if once else places[: int(own.max()) + 1]
+        for name in (name for name, events in self._SUMS.items() if event in events):
+            added = figures[name][some]
+            if not once:
+                added = np.bincount(own, added)  # in the order of rows
+            if (name, event) in self._sums or added.any():
+                kept = self._sums.setdefault((name, event), self._of_event(name, event))
+                kept[columns] += added
 
     def _check_order(self, times: Array) -> None:
         """Note where times run back, in a chunk or from the one before it."""

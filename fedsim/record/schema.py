@@ -40,6 +40,7 @@ its writing to its arrival, and joules are NaN unless every client has a meter.
 import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -161,12 +162,10 @@ class _Piece:
         self._whose = np.flatnonzero(records["event"] == MESSAGE)  # the records of messages
         self._receivers = self._whose + np.arange(1, 1 + len(self._whose))  # their second rows
         self.size = len(records) + len(self._whose)
-        self._from = self._sources()
 
-    def _sources(self) -> NDArray[np.intp]:
-        """Return the record of each row."""
-        if not len(self._whose):
-            return self._whose  # it is not asked for
+    @cached_property
+    def _from(self) -> NDArray[np.intp]:
+        """The record of each row."""
         of = np.ones(self.size, np.intp)
         of[0] = 0
         of[self._receivers] = 0

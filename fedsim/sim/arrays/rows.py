@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
+from fedsim.problems.partition import is_one
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.schema import NO_PEER, ROW_DTYPE
 from fedsim.sim.arrays.order import Numbers
@@ -168,7 +169,7 @@ def _one_if_equal(column: object) -> object:
     """
     if not (isinstance(column, np.ndarray) and column.size >= _MANY and column.dtype == float):
         return column
-    if column.strides == (0,):
+    if is_one(column):
         return column[:1].copy()
     bits = column.view(np.int64)
     alike = bits[0] == bits[-1] and bits[0] == bits[len(bits) // 2] and (bits == bits[0]).all()

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import Array, ClientId
+from fedsim.problems.partition import is_one
 from fedsim.record.emissions import Emissions
 from fedsim.sim.config import ClientConfig
 
@@ -82,7 +83,7 @@ class IdleMeter:
     def per_client(self, now: float) -> Array:
         """Return the joules of each client so far, shape (M,)."""
         if (switches := self._switches) is None:
-            if self._watts.strides == (0,):  # of a fleet of equal clients
+            if is_one(self._watts):  # of a fleet of equal clients
                 return np.broadcast_to(self._watts[:1] * now, self._watts.shape)
             return np.asarray(self._watts * now)
         joules = now - switches.last  # in place: of many clients each array takes long

@@ -367,10 +367,14 @@ class LocalUpdates(LocalSteps[Kept]):
 
     def change(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
         """Compute Delta_i = w_i - w, from the received model w: an array of its own."""
+        return self._change(client, start, sent=False)
+
+    def _change(self, client: Client[Kept], start: Array, *, sent: bool) -> Awaitable[Array]:
+        """Compute the same; if it is only sent, it may be in the type in which it travels."""
         if not self.plain or type(self).descend is not LocalUpdates.descend:
             return self._difference(client, start)
         plan = self.plan(client.oracle.rows, client.round)
-        return self._work(client, plan, partial(self._plain_change, client, start))
+        return self._work(client, plan, partial(self._plain_change, client, start, sent))
 
     async def _difference(self, client: Client[Kept], start: Array) -> Array:
         return await self.descend(client, start) - start
@@ -382,9 +386,16 @@ class LocalUpdates(LocalSteps[Kept]):
     def _plain_steps(self, client: Client, start: Array, eta: float, drawn: Minibatches) -> Work:
         return client.oracle.sgd_steps(start, eta, drawn, self.pull)
 
-    def _plain_change(self, client: Client, start: Array, drawn: Minibatches) -> Work:
+    def _plain_change(
+        self,
+        client: Client,
+        start: Array,
+        sent: bool,  # noqa: FBT001 - bound before minibatches are drawn
+        drawn: Minibatches,
+    ) -> Work:
         eta = self._step_size(client.round)
-        return client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
+        work = client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
+        return work._replace(sent=True) if sent else work
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
         """Compute the work on the minibatches of a round, which are drawn first."""
@@ -403,7 +414,11 @@ class LocalUpdates(LocalSteps[Kept]):
 
     async def handle(self, client: Client[Kept], message: Model) -> Message:
         """Run a client: take local steps, and return the update."""
-        change = await self.change(client, message.w.values)
+        w = message.w.values
+        if type(self).change is LocalUpdates.change:
+            change = await self._change(client, w, sent=True)
+        else:
+            change = await self.change(client, w)
         return Update(client.pack(frozen(change)))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:

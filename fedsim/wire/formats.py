@@ -57,9 +57,14 @@ class ValueFormat(Enum):
         return rounded
 
     def narrow(self, values: NDArray[np.floating]) -> NDArray[Any]:
-        """Return the values as they are sent, in the type `dtype`: read-only, as for `round`."""
+        """Return the values as they are sent, in the type `dtype`: read-only, as for `round`.
+
+        What has that type already, and is constant, is not copied either.
+        """
         if self is ValueFormat.FLOAT64:
             return constant(values)
+        if values.dtype == self.dtype and not values.flags.writeable and values.base is None:
+            return values
         with np.errstate(over="ignore", invalid="ignore"):
             sent = self._narrow(np.asarray(values))
         sent.flags.writeable = False

@@ -264,14 +264,15 @@ def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable
     """Return an array's payload without compression.
 
     Args:
-        values: shape (d,), or () for a number.
+        values: shape (d,), or () for a number; float64, or float32 already.
         structure: of the array; the result is the payload of this structure, or Dense if that is
             not longer.
         form: the format of a value.
     """
     if not values.ndim:
         return Scalar.of(float(values), form)
-    if values.size >= _LONG and form is not ValueFormat.FLOAT64:
+    single = form is ValueFormat.FLOAT32 and values.dtype == np.float32
+    if single or (values.size >= _LONG and form is not ValueFormat.FLOAT64):
         dense: Dense = LongDense(form.narrow(values), form)
     else:
         dense = Dense.of(values, form)

@@ -78,6 +78,13 @@ class ValueFormat(Enum):
             np.copyto(out, self._widen(sent) if self is ValueFormat.BFLOAT16 else sent)
             return out
 
+    def part(self, sent: NDArray[Any], out: Array, factor: float | None = None) -> Array:
+        """Return what `narrow` has made as float64, times a factor or 1, in `out`: in one pass."""
+        if factor is None:
+            return self.widen(sent, out)
+        wide = self._widen(sent) if self is ValueFormat.BFLOAT16 else sent
+        return np.multiply(wide, factor, out=out, dtype=np.float64)
+
     def encode(self, values: Array) -> bytes:
         """Encode values that are already rounded, in C order; every NaN with the same bits."""
         # The sign and the payload bits of a computed NaN depend on the processor. Without this,

@@ -18,13 +18,16 @@ from fedsim.ports import Array, Work
 from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.optimizers import Training
-from fedsim.problems.samples import LaterDraws, Minibatches, all_or_some
+from fedsim.problems.samples import LaterDraws, Minibatches, all_or_some, entries
 from fedsim.streams import StreamGroup
 
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
 
 BLOCK = 2**18
 """The bytes of a block of results: only one that is longer is allocated by itself."""
+
+ALIKE = 4
+"""The mean number of clients of a group on sparse rows, from which groups take less time."""
 
 SINGLES = 2**12
 """The length from which a result is written in float32 where it may be: a short one of a block is
@@ -123,6 +126,7 @@ class CompiledProgram:
         self._form = form(losses[0])
         self._kept: list[Any] = []
         self._data = self._gather()
+        self._sizes = self._measure()
         self._model: tuple[Array, Array, int] | None = None  # as given, as read, and its address
         self._block = np.empty((0, self._form.size))
         self._used, self._address = 0, 0
@@ -147,6 +151,13 @@ class CompiledProgram:
             like=np.zeros(0, kind),
             place=np.zeros(0, index),
         )
+
+    def _measure(self) -> Whole:
+        """Return the size of each client's samples, equal where a step costs the same, (M,)."""
+        stored = [entries(loss.arranged.X) for loss in self._losses]
+        both = np.stack([self._data.rows, np.array(stored)], axis=1)
+        kinds: Whole = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
+        return kinds
 
     def _addresses(self, arrays: Sequence[Any], kind: np.dtype[Any]) -> Whole:
         """Return the addresses of C-contiguous arrays, which are copied only if necessary."""
@@ -227,11 +238,14 @@ class CompiledProgram:
         return 1 + training.optimizer.moments * self._form.size
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
-        """Return the places of clients with equally many rows; none where rows are sparse."""
-        if len(self._data.places):
-            return []
-        rows = self._data.rows[clients]
-        return [np.flatnonzero(rows == each) for each in np.unique(rows).tolist()]
+        """Return the places of clients with equally many rows, and stored numbers in these.
+
+        None where rows are sparse and few clients are alike: groups take more time then.
+        """
+        sizes = self._sizes[clients]
+        groups = [np.flatnonzero(sizes == each) for each in np.unique(sizes).tolist()]
+        few = len(self._data.places) and len(clients) < ALIKE * len(groups)
+        return [] if few else groups
 
     def write(
         self, work: Work, clients: NDArray[np.int64], out: NDArray[np.floating]

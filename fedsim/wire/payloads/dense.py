@@ -63,9 +63,16 @@ class Dense:
         """The shape of the values."""
         return self.values.shape
 
-    def part(self, some: slice, room: Array) -> Array:  # noqa: ARG002 - of those that convert
-        """Return some of the values of a vector, to be read only; `room` may hold them."""
-        return self.values[some]
+    def part(self, some: slice, room: Array, factor: float | None = None) -> Array:
+        """Return some of the values of a vector, times a factor, to be read only.
+
+        Args:
+            some: which.
+            room: of their length, which may hold them.
+            factor: None for 1.
+        """
+        own = self.values[some]
+        return own if factor is None else np.multiply(own, factor, out=room)
 
     @property
     def canonical(self) -> bool:
@@ -124,9 +131,9 @@ class LongDense(Dense):
         """The shape of the values."""
         return self._sent.shape
 
-    def part(self, some: slice, room: Array) -> Array:
-        """Return some of the values of a vector, in `room`."""
-        return self.format.widen(self._sent[some], room)
+    def part(self, some: slice, room: Array, factor: float | None = None) -> Array:
+        """Return some of the values of a vector, times a factor, in `room`."""
+        return self.format.part(self._sent[some], room, factor)
 
     @property
     def bits(self) -> int:

@@ -23,7 +23,7 @@ from fedsim.streams import EntityStreams, StreamGroup
 from fedsim.wire.packers import Packing, Plain
 from fedsim.wire.replies import ReplyColumns
 
-_NUMBERS = 2**20
+_NUMBERS = 2**22
 """The largest number of coordinates of the models of a group, which bounds its memory."""
 
 

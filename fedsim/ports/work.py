@@ -38,10 +38,11 @@ class Work(NamedTuple):
             next one, and so on; empty for f_m itself.
         pieces: their number, charged one after the other. They have one common result: no event
             that the method could observe happens between them.
-        sent: whether the result is only sent: packed as it is, dense, under the field "".
-        single: whether an evaluator may return the result rounded to float32, as such an array: set
-            by a world in which that is how the vector travels. Whether a result is finite is asked
-            before it is rounded.
+        sent: whether the result is only sent: packed as it is, dense, under the field "". It may
+            then come in float32, if that is how it travels; what arrives is the same.
+        single: whether an evaluator may return the result rounded to float32, as such an array. It
+            is set by the world of a client whose work is `sent`, by how the field is packed. Whether
+            a result is finite is asked before it is rounded.
     """
 
     kernel: Callable[..., Array]

@@ -40,9 +40,9 @@ class Work(NamedTuple):
             that the method could observe happens between them.
         sent: whether the result is only sent: packed as it is, dense, under the field "". It may
             then come in float32, if that is how it travels; what arrives is the same.
-        single: whether an evaluator may return the result rounded to float32, as such an array. It
-            is set by the world of a client whose work is `sent`, by how the field is packed. Whether
-            a result is finite is asked before it is rounded.
+        single: whether an evaluator may return the result rounded to float32, as such an array: set
+            by the world of a client whose work is `sent`, by how that is packed. Whether a result
+            is finite is asked before it is rounded.
     """
 
     kernel: Callable[..., Array]

@@ -340,11 +340,7 @@ class LocalUpdates(LocalSteps[Kept]):
         return self._work(client, plan, partial(_train, client, start, training))
 
     async def _go_on(
-        self,
-        client: Client[Kept],
-        plan: StepPlan,
-        start: Array,
-        kept: KeptOptimizer,
+        self, client: Client[Kept], plan: StepPlan, start: Array, kept: KeptOptimizer
     ) -> Array:
         """Compute w_i with the optimizer's state of earlier rounds, and keep it for later ones."""
         training = self._training(plan)._replace(state=kept.state, kept=True)
@@ -367,14 +363,10 @@ class LocalUpdates(LocalSteps[Kept]):
 
     def change(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
         """Compute Delta_i = w_i - w, from the received model w: an array of its own."""
-        return self._change(client, start, sent=False)
-
-    def _change(self, client: Client[Kept], start: Array, *, sent: bool) -> Awaitable[Array]:
-        """Compute the same; if it is only sent, it may be in the type in which it travels."""
         if not self.plain or type(self).descend is not LocalUpdates.descend:
             return self._difference(client, start)
         plan = self.plan(client.oracle.rows, client.round)
-        return self._work(client, plan, partial(self._plain_change, client, start, sent))
+        return self._work(client, plan, partial(self._plain_change, client, start))
 
     async def _difference(self, client: Client[Kept], start: Array) -> Array:
         return await self.descend(client, start) - start
@@ -386,16 +378,12 @@ class LocalUpdates(LocalSteps[Kept]):
     def _plain_steps(self, client: Client, start: Array, eta: float, drawn: Minibatches) -> Work:
         return client.oracle.sgd_steps(start, eta, drawn, self.pull)
 
-    def _plain_change(
-        self,
-        client: Client,
-        start: Array,
-        sent: bool,  # noqa: FBT001 - bound before minibatches are drawn
-        drawn: Minibatches,
-    ) -> Work:
-        eta = self._step_size(client.round)
+    def _plain_change(self, client: Client, start: Array, drawn: Minibatches) -> Work:
+        own, eta = type(self), self._step_size(client.round)
         work = client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
-        return work._replace(sent=True) if sent else work
+        # A subclass that has one of these may do more with the change than send it.
+        sent = own.handle is LocalUpdates.handle and own.change is LocalUpdates.change
+        return work._replace(sent=True) if sent and not self.goes_on else work
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
         """Compute the work on the minibatches of a round, which are drawn first."""
@@ -414,11 +402,7 @@ class LocalUpdates(LocalSteps[Kept]):
 
     async def handle(self, client: Client[Kept], message: Model) -> Message:
         """Run a client: take local steps, and return the update."""
-        w = message.w.values
-        if type(self).change is LocalUpdates.change:
-            change = await self._change(client, w, sent=True)
-        else:
-            change = await self.change(client, w)
+        change = await self.change(client, message.w.values)
         return Update(client.pack(frozen(change)))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:

@@ -147,7 +147,7 @@ class Packing:
             self._packer, self._field = self._make_packer(field, 0, None), field
         return self._packer if field == self._field else self._other(field, None)
 
-    def narrowed(self, work: Work) -> Work:
+    def narrow(self, work: Work) -> Work:
         """Return work with the permission to round its result, if that is how it is sent."""
         if not work.sent:
             return work

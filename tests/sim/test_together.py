@@ -191,7 +191,7 @@ def test_a_log_is_the_same_whoever_rounds_what_is_sent(
     block = scenario(**{"algorithm": {"kind": "fedavg", **STEP}, **block})
     with patch("fedsim.computing.compiled.program.SINGLES", 1):
         runs = both(tmp_path / "kernels", block)
-    with patch.object(Packing, "narrowed", lambda _, work: work):
+    with patch.object(Packing, "narrow", lambda _, work: work):
         runs += both(tmp_path / "packers", block)
     for other in runs[1:]:
         assert not _different(runs[0], other)

@@ -152,7 +152,7 @@ class ClientGroup:
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """Compute the same work for each client; return the results, shape (n, d)."""
         evaluator = self._evaluator
-        known = self.protocol.packing.narrowed(work)
+        known = self.protocol.packing.narrow(work)
         results = None if begun is not None else evaluator.results(known, self.clients)
         if results is None or not work.operations < inf:
             raise NotAlikeError("work")

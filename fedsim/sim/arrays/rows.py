@@ -233,7 +233,7 @@ class OrderedRows:
                         spent.append((places, figures))
                     else:
                         rows[name][places] = figures
-            joules = np.asarray(rows["joules"] + rows["peer_joules"])
+            joules = np.add(rows["joules"], rows["peer_joules"])
             for places, figures in spent:
                 joules[places] = figures
             yield rows, joules

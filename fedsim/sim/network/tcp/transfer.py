@@ -315,6 +315,8 @@ class TcpTransfer:
             self._deliver_in_order(train)
         else:
             self._deliver_each(train)
+        if self._listens and receiver.next == self._total and receiver.due < inf:
+            self._say(receiver.say_late(), last)
         arrived = receiver.arrived
         if arrived > before:
             # `first` is when its first segment is there in full, which has begun to arrive before.
@@ -338,6 +340,8 @@ class TcpTransfer:
         if due < at:
             self._say(receiver.say_late(), due)
         said = receiver.take(number, sent, at)
+        if said is None and self._listens and receiver.next == self._total:
+            said = receiver.say_late()
         if said is not None and (said.number < self._total or self._listens):
             self._say(said, at)
         arrived = receiver.arrived

@@ -284,6 +284,7 @@ class TcpBearers:
             loss,
             lambda: connections.rng(client, up),
             self._bucket_of(client, up=up),
+            holds=up and law.connections == "kept" and law.stack == "linux",
         )
         return TcpBearer(own, opened=connections.opened, up=up)
 

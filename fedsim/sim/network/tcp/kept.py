@@ -3,7 +3,7 @@
 from math import inf
 
 from fedsim.physics.tcp import Tcp
-from fedsim.sim.network.tcp.window import LEAST_TRIP, PAYLOAD, Window
+from fedsim.sim.network.tcp.window import PAYLOAD, Window
 
 
 class KeptWindow(Window):
@@ -30,8 +30,6 @@ class KeptWindow(Window):
         "_used",
         "_used_end",
     )
-
-    tick = LEAST_TRIP  # of the times at which Linux sent its segments
 
     def __init__(self, law: Tcp, payload: int = PAYLOAD) -> None:
         super().__init__(law, payload)
@@ -66,7 +64,7 @@ class KeptWindow(Window):
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment; falling ones count less in deviations."""
         trip, first, deviation = self.trip, not self.trip, self._variation
-        super().measure(sent, now)
+        self._take_trip(now - sent)  # Linux knows the microseconds of its segments
         if first:
             self._late = self._late_most = max(4 * self._variation, self.least_timeout)
             self._mark = now

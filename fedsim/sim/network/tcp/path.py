@@ -196,6 +196,7 @@ class TcpLane:
         loss: of packets at the radio, if any.
         make_rng: makes the stream that draws which packets of a train these are.
         bucket: the queue of FQ-CoDel that its packets are put into; None where that is drawn.
+        holds: whether the sender hands segments on to the radio only as that sends them.
     """
 
     calendar: Calendar
@@ -205,6 +206,7 @@ class TcpLane:
     loss: LossProcess | None = None
     make_rng: Callable[[], np.random.Generator] = np.random.default_rng
     bucket: int | None = None
+    holds: bool = False
     _rng: np.random.Generator | None = None
 
     @property

@@ -39,6 +39,10 @@ LEAST_TRAIN = 2
 LOOKED_AT = 4
 """The segments of a train whose round trips may end slow start: longer ones of others hide them."""
 
+HANDED_ON = 2
+"""The segments of a connection that Linux lets wait in the queue of its own device: twice the
+memory of one (tcp_small_queue_check)."""
+
 BLOCK, BLOCKS = 64.0, 3
 """The bits by which an acknowledgement is longer for each piece that has arrived out of order, and
 the most pieces that it names: RFC 2018, with timestamps."""
@@ -289,7 +293,6 @@ class TcpTransfer:
             return  # all has arrived: what is taken for lost is not
         self._sent += count
         bits, end = self._bits, start + pace * (count - 1)
-        self.window.last_sent = end
         if number + count == self._total:
             if count > 1 and self._crowded:
                 self._sent -= count
@@ -297,7 +300,21 @@ class TcpTransfer:
                 self._launch(number + count - 1, 1, end, 0.0)
                 return
             bits += (self._last_bits - bits) / count  # in the mean, where no others are dropped
-        self._lane.forward(SegmentTrain(self, number, count, bits, start, pace, start, end))
+        sent, last = self._handed_on(start, end, count) if self._lane.holds else (start, end)
+        self.window.last_sent = last
+        gap = (last - sent) / (count - 1) if count > 1 else pace
+        self._lane.forward(SegmentTrain(self, number, count, bits, sent, gap, start, end))
+
+    def _handed_on(self, start: float, end: float, count: int) -> tuple[float, float]:
+        """Return when the first and the last of some segments are handed to the radio's queue, s.
+
+        Linux lets few segments of a connection wait there (TCP small queues); the others are not
+        sent yet, so their round trips do not have this wait.
+        """
+        own = self._path.own
+        slot = own.lasts(self._bits)
+        due = max(own.free, start) - HANDED_ON * slot
+        return max(start, due), max(end, due + (count - 1) * slot)
 
     # The receiver.
 

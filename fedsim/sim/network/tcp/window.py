@@ -117,9 +117,6 @@ class Window:
         "trip",
     )
 
-    tick = TICK
-    """What it measures round trips in, s."""
-
     def __init__(self, law: Tcp, payload: int = PAYLOAD) -> None:
         self._cubic = law.variant == "cubic"
         self._payload = payload
@@ -191,9 +188,11 @@ class Window:
 
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment, from the timestamps of its way there and back."""
-        tick = self.tick
-        trip = tick * (int(now / tick) - int(sent / tick)) or LEAST_TRIP
-        self._last_trip = trip
+        self._take_trip(TICK * (int(now / TICK) - int(sent / TICK)))
+
+    def _take_trip(self, trip: float) -> None:
+        """Take a round trip, s."""
+        self._last_trip = trip = trip or LEAST_TRIP
         self.least_trip = min(self.least_trip, trip)
         if self.trip:
             self._variation += (abs(self.trip - trip) - self._variation) / 4

@@ -96,7 +96,8 @@ class TcpBearer:
             kind = KeptWindow if law.stack == "linux" else Window
             window = self._kept = kind(law, lane.path.payload)
             if opened:
-                window.greet(lane.path.trip, ANSWERS if self._up else GREETINGS)
+                answers = self._up and law.stack == "linux"
+                window.greet(lane.path.trip, ANSWERS if answers else GREETINGS)
         else:
             opened = True
             window.begin_message(lane.calendar.now)

@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
         if not Tier.few and item.get_closest_marker("hypothesis"):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> float:
+    """Return where a test stands among those marked `first`; all others come after them."""
+    mark = item.get_closest_marker("first")
+    return float(mark.args[0]) if mark else inf
 
 
 def pytest_collection_finish() -> None:

@@ -60,10 +60,10 @@ def texts(name: str, features: int, labels: Sequence[int], folder: Path) -> None
         labels: of the texts, one after the other.
         folder: where it goes.
     """
-    rng = np.random.default_rng(1)
+    rng, highest = np.random.default_rng(1), max(labels)
     lines = []
     for row, label in enumerate(labels):
-        subject = 2 * (row // 2 % 5) + (label == max(labels))
+        subject = 2 * (row // 2 % 5) + (label == highest)
         words = {1 + subject, *(10 + rng.integers(1, 40, 5)).tolist()}
         words |= {features} if row == 0 else set()
         lines.append(" ".join([str(label), *(f"{word}:0.4" for word in sorted(words))]))

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,28 +33,27 @@ SEEDS = (1, 2)
 # -- Simulation I, by a loop in NumPy under two other seeds: what it found, within its digits ------
 
 
-def rounds(rate: float, last: int, *local_steps: int) -> pd.DataFrame:
-    """Return the rounds of Distributed-IHT (base) and FedIter-HT (its K) at a rate, two seeds."""
-    block = {"kind": "fediter-ht", "sparsity": 200, "step_size": rate}
-    variants = {f"K{K}": {"algorithm": block | {"local_steps": K}} for K in local_steps}
-    changed = [f"algorithm.step_size={rate}", f"stop.rounds={last}", "seeds=2"]
-    changed.append(f"variants={json.dumps(variants)}")
+def rounds(rate: float, last: int, local_steps: int = 0) -> pd.DataFrame:
+    """Return the rounds of Distributed-IHT (no local steps) or FedIter-HT at a rate, two seeds."""
+    method = {"kind": "fediter-ht", "local_steps": local_steps}
+    block = method if local_steps else {"kind": "distributed-iht"}
+    algorithm = json.dumps({**block, "sparsity": 200, "step_size": rate})
+    changed = [f"algorithm={algorithm}", f"stop.rounds={last}", "seeds=2", "variants={}"]
     return fedsim.run(REGRESSION, overrides=changed).rounds
 
 
-def ends(table: pd.DataFrame, variant: str) -> list[float]:
-    """Return where each seed's run ends."""
-    own = table[table["variant"] == variant]
+@cache
+def ends(rate: float, last: int, local_steps: int = 0) -> list[float]:
+    """Return where each seed's run of `rounds` ends."""
+    own = rounds(rate, last, local_steps)
     return [float(own.loc[own["seed"] == seed, "objective"].iloc[-1]) for seed in SEEDS]
 
 
 def needed(rate: float, local_steps: int, most: int) -> list[float]:
     """Return the rounds of FedIter-HT to Distributed-IHT's 100-round value at the same rate."""
-    levels = ends(rounds(rate, 100), "base")
-    table = rounds(rate, most, local_steps)
-    own = table[table["variant"] == f"K{local_steps}"]
+    own = rounds(rate, most, local_steps)
     found = []
-    for seed, level in zip(SEEDS, levels, strict=True):
+    for seed, level in zip(SEEDS, ends(rate, 100), strict=True):
         there = own[(own["seed"] == seed) & (own["objective"] <= level)]["round"]
         found.append(float(there.min()) if len(there) else math.inf)
     return found
@@ -80,9 +80,9 @@ def test_at_equal_rates_local_steps_spare_the_rounds_that_were_found(
 @pytest.mark.slow
 def test_distributed_iht_is_ahead_on_the_papers_grid() -> None:
     """It ends at 5.6 and 5.5 with 0.01, FedIter-HT diverges at 0.001 with K = 10 and a seed."""
-    for found in ends(rounds(0.01, 100), "base"):
+    for found in ends(0.01, 100):
         assert found == pytest.approx(5.55, rel=0.1)
-    assert max(ends(rounds(0.001, 60, 10), "K10")) > 1e6
+    assert max(ends(0.001, 60, 10)) > 1e6
 
 
 @pytest.fixture(scope="module")

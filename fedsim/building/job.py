@@ -16,11 +16,11 @@ from fedsim.building.fit_messages import FittingMethod
 from fedsim.building.hops import BuiltTier, build_hops
 from fedsim.building.packing import packer
 from fedsim.building.personal import PersonalMethod
+from fedsim.columns import one_if_equal
 from fedsim.errors import DataError, RunError
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import SERVER, Array, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
-from fedsim.problems.partition import one_if_equal
 from fedsim.problems.parts import LocalParts
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation

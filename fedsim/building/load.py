@@ -13,9 +13,9 @@ import numpy as np
 from fedsim.algorithms import Algorithm
 from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.building.evaluation import EvaluatorKind
+from fedsim.columns import sizes_and_counts
 from fedsim.computing.supported import has_kernels
 from fedsim.problems import Problem, ProgramProblem
-from fedsim.problems.partition import sizes_and_counts
 from fedsim.scenario import Scenario
 
 LONG = 4e9

@@ -7,13 +7,14 @@ from functools import cached_property
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from fedsim.columns import is_one, one_if_equal
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.samples import Block, Features, Samples
@@ -27,32 +28,6 @@ _DOUBLE = np.dtype(np.float64)
 
 _AT_ONCE = 2**20
 """The number of values transformed together."""
-
-
-N = TypeVar("N", bound=np.generic)
-
-
-def one_if_equal(column: NDArray[N]) -> NDArray[N]:
-    """Return a column, read-only and as one number in memory where all of it are the same.
-
-    Not for factors of a matrix product, whose terms NumPy then adds in another order.
-    """
-    if is_one(column):
-        return column
-    equal = len(column) > 0 and bool((column == column[0]).all())
-    return np.broadcast_to(column[:1].copy(), column.shape) if equal else column
-
-
-def is_one(column: NDArray[N]) -> bool:
-    """Return whether a column is one number in memory, as `one_if_equal` makes it."""
-    return column.strides == (0,)
-
-
-def sizes_and_counts(column: NDArray[N]) -> tuple[NDArray[N], NDArray[np.intp]]:
-    """Return the distinct numbers of a column, ascending, and how many there are of each."""
-    if is_one(column):
-        return column[:1], np.full(1, len(column))
-    return np.unique(column, return_counts=True)
 
 
 class Cuts:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -57,31 +58,38 @@ class Loads:
         history: of the run.
         framings: of each client's radio.
         header_bits: of every message.
-        overheads: of each client's packets in each world, in place of the framing's, bytes, shape
-            (n, W); None if it is the same in all worlds.
     """
 
-    def __init__(
-        self,
-        history: RunHistory,
-        framings: Sequence[Framing],
-        header_bits: int,
-        overheads: Array | None = None,
-    ) -> None:
+    def __init__(self, history: RunHistory, framings: Sequence[Framing], header_bits: int) -> None:
         tasks = history.tasks
         self._count = len(framings)
         self._first = history.exchanges.first
         self._clients = np.array(tasks.client, np.intp)
         kinds = list(dict.fromkeys(framings))
         own = np.array([kinds.index(each) for each in framings], np.intp)[self._clients]
-        self._down = _framed_bits(tasks.received_bits, own, kinds, header_bits)
-        self._up = _framed_bits(tasks.bits, own, kinds, header_bits)
-        self._overheads, self._packets = overheads, np.array([each.packet for each in framings])
-        if overheads is not None:  # without framing, which `of` adds for each world
-            self._down = np.array(tasks.received_bits, np.float64) + header_bits
-            self._up = np.array(tasks.bits, np.float64) + header_bits
+        whole = tuple(
+            np.array(bits, np.int64) + header_bits for bits in (tasks.received_bits, tasks.bits)
+        )
+        self._down, self._up = (_framed_bits(bits, own, kinds) for bits in whole)
+        self._unframed = tuple(bits.astype(np.float64) for bits in whole)
+        self._overheads: Array | None = None
+        self._packets = np.array([each.packet for each in framings])
         self._operations = _by_task(tasks.operations, tasks.begin, tasks.end)
         self._samples = _by_task(tasks.samples, tasks.begin, tasks.end)
+
+    def with_overheads(self, overheads: Array | None) -> "Loads":
+        """Return the same exchanges with another framing in each world.
+
+        Args:
+            overheads: of each client's packets, in place of the framing's, bytes, shape (n, W);
+                None if it is the same in all worlds.
+        """
+        if overheads is None:
+            return self
+        other = copy(self)
+        down, up = self._unframed  # `of` adds the framing of each world
+        vars(other).update(_overheads=overheads, _down=down, _up=up)
+        return other
 
     def clients(self, number: int) -> Numbers | slice:
         """Return the participants of an exchange, as `Load` represents them."""
@@ -114,9 +122,8 @@ class Loads:
         return np.asarray(column + 8.0 * framing * np.ceil(column / (8.0 * (packet - framing))))
 
 
-def _framed_bits(bits: Sequence[int], own: Numbers, kinds: Sequence[Framing], header: int) -> Array:
-    """Return the bits of messages with header and framing."""
-    whole = np.array(bits, np.int64) + header
+def _framed_bits(whole: NDArray[np.int64], own: Numbers, kinds: Sequence[Framing]) -> Array:
+    """Return the bits of messages, which have their header, with framing."""
     framed = np.zeros_like(whole)
     for number, kind in enumerate(kinds):
         room = 8 * (kind.packet - kind.overhead)

@@ -45,10 +45,12 @@ from fedsim.running.run import ignore_progress
 from fedsim.running.workers import workers
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.signals import postpone_signals
+from fedsim.threads import share_out
 from fedsim.wire import HEADER_BITS
 
-_MOST = 2_000_000
-"""Size limit of an array of clients x worlds, in numbers; more worlds are priced in parts."""
+_AT_ONCE = 2**16
+"""The numbers of an array of clients x worlds that are priced together: some of these stay in the
+fast memory of a processor. Blocks of worlds are shared out among threads."""
 
 World = Mapping[ConstantKey, Array]
 
@@ -152,18 +154,23 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
     scenario, history = original.scenario, read_history(original.folder, len(original.samples))
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     framings = [group.radio.packaging for group in groups for _ in range(group.count)]
-    step = max(1, _MOST // len(framings))
-    parts = list[Costs]()
-    for first in range(0, worlds, step):
-        part = slice(first, min(first + step, worlds))
-        some = {key: values[part] for key, values in world.items()}
-        framed = overheads(groups, some, part.stop - part.start)
-        loads = Loads(history, framings, HEADER_BITS, framed)
-        clients = clients_of(scenario, groups, some, part.stop - part.start)
-        known = prices(history, loads, clients, looks)
-        every = known.seconds, known.joules, known.grams
-        parts.append(Costs(*(np.where(known.fits, each, np.nan) for each in every)))
-    return Costs(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
+    loads = Loads(history, framings, HEADER_BITS)
+    step = max(1, _AT_ONCE // len(framings))
+    found = np.empty((len(Costs._fields), len(looks), worlds))
+
+    def fill(begin: int, end: int) -> None:
+        """Fill in some blocks of worlds."""
+        for first in range(begin * step, min(end * step, worlds), step):
+            part = slice(first, min(first + step, worlds))
+            some = {key: values[part] for key, values in world.items()}
+            framed = overheads(groups, some, part.stop - part.start)
+            clients = clients_of(scenario, groups, some, part.stop - part.start)
+            known = prices(history, loads.with_overheads(framed), clients, looks)
+            every = np.stack([known.seconds, known.joules, known.grams])
+            found[:, :, part] = np.where(known.fits, every, np.nan)
+
+    share_out(fill, -(-worlds // step))
+    return Costs(*found)
 
 
 # Runs that the recursion cannot price: replayed or repeated in one world.

@@ -39,7 +39,7 @@ from fedsim.record.scenarios import ABANDONED, DESERTED, RISEN, sign
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Ending, is_whole, status_of
 from fedsim.running.imports import Sources, sources
-from fedsim.scenario import Scenario, Variant, dump
+from fedsim.scenario import Scenario, Variant
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
 from fedsim.worlds.observer import OnRound
@@ -288,8 +288,7 @@ def _make(job: ExecutableRun) -> dict[str, Any]:
 
 def scenario_text(job: ExecutableRun) -> str:
     """Return the scenario of one run, as YAML with its hash."""
-    own = job.variant.scenario.model_copy(update={"seed": job.seed, "seeds": 1})
-    return sign(dump(own, job.variant.question))
+    return sign(job.variant.text(job.seed))
 
 
 def code_hash(job: ExecutableRun) -> str:

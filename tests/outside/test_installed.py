@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +21,10 @@ from fedsim.blocks.registry import kinds_of
 from fedsim.extras import DISTRIBUTION
 from fedsim.scenario.registries import REGISTRIES, blocks_in
 from tests.conftest import ROOT
+from tests.locks import copy_of_mypys_cache
 from tests.plugins.test_examples import EXAMPLES, FILES, merged
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.first(3)]
 
 PROJECT = """\
 [build-system]
@@ -173,14 +175,30 @@ CLIENT = {
 }
 
 
+def check_types(package: Path, python: Path) -> None:
+    """Check a package as `mypy --strict` does with the packages of a Python, and more strictly.
+
+    With the project's options, what the project's own check knows of libraries, and of the files of
+    fedsim that are the same here, is taken from its cache.
+    """
+    options = ROOT / "pyproject.toml"
+    overrides = tomllib.loads(options.read_text(encoding="utf-8"))["tool"]["mypy"]["overrides"]
+    excused = {name.partition(".")[0] for each in overrides for name in each["module"]}
+    texts = [file.read_text() for file in package.glob("*.py")]
+    used = {
+        name for text in texts for name in re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
+    }
+    assert not used & excused  # a user has none of these overrides
+    words = ("-m", "mypy", "--strict", "--config-file", options, "--python-executable", python)
+    with copy_of_mypys_cache() as cache:
+        call(sys.executable, *words, "--cache-dir", cache, package, cwd=package.parent)
+
+
 def test_a_package_of_blocks_is_typed_and_found(installed: Installed, tmp_path: Path) -> None:
     """Every block of the documentation, installed beside fedsim: `mypy --strict`, then a run."""
     place = package(tmp_path, EXAMPLES)
     install(installed.python, place, "--no-build-isolation")
-    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed.python)
-    cache = ROOT / ".mypy_cache" / "outside"
-    (tmp_path / "mypy.ini").write_text("[mypy]\n")
-    call(*mypy, "--cache-dir", cache, place / "outside", cwd=tmp_path)
+    check_types(place / "outside", installed.python)
     for name in shown_tests():
         call(installed.python, "-m", f"outside.{name}", cwd=tmp_path)
 

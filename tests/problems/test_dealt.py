@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from fedsim.columns import sizes_and_counts
 from fedsim.errors import DataError
 from fedsim.problems import Problem
 from fedsim.problems.client_losses import KEPT, LazySequence
@@ -21,7 +22,6 @@ from fedsim.problems.partition import (
     Transform,
     partition,
     preprocess_samples,
-    sizes_and_counts,
 )
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.samples import Block, Features, Samples

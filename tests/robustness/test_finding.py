@@ -100,8 +100,9 @@ def test_worlds_are_priced_alike_together_and_one_by_one(
 ) -> None:
     world = {LTE: np.array([0.01, 0.05, 1.0, 3.0]), UP: np.array([1e6, 1e5, 2e7, 1e3])}
     whole = priced_at([2, 5], original, world, 4)
-    for most in (1, 10, 15):
-        monkeypatch.setattr(pricing, "_MOST", most)
+    for most, threads in ((1, 1), (1, 3), (10, 2), (15, 4)):
+        monkeypatch.setattr(pricing, "_AT_ONCE", most)
+        monkeypatch.setenv("FEDSIM_THREADS", str(threads))
         parts = priced_at([2, 5], original, world, 4)
         np.testing.assert_array_equal(parts.t, whole.t)
         np.testing.assert_array_equal(parts.joules, whole.joules)

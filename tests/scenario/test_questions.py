@@ -1,5 +1,6 @@
 """The first line of a file is the question that its runs go on asking."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,16 @@ def test_another_first_line_is_no_question(tmp_path: Path, first: str) -> None:
     except fedsim.ScenarioError:
         return  # no YAML at all
     assert plan.variants[0].question == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "two\nlines", "\nseed: 0\n", "seed: 0", "\u2028seed: 0\n"]
+)
+def test_what_a_scenario_is_called_is_not_taken_for_its_seed(name: str) -> None:
+    (variant,) = fedsim.load(small(name=name, seeds=3)).variants
+    own = variant.scenario.model_copy(update={"seed": 17, "seeds": 1})
+    assert variant.text(17) == dump(own)
+    assert replace(variant, question="seed: 0").text(17) == dump(own, "seed: 0")
 
 
 def test_a_run_folder_asks_it_again(tmp_path: Path) -> None:

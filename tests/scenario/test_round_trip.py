@@ -223,10 +223,12 @@ scenarios = st.fixed_dictionaries(
 
 
 @examples(60)
-@given(scenarios)
-def test_what_is_dumped_loads_as_an_equal_scenario(blocks: dict[str, Any]) -> None:
+@given(scenarios, st.integers(0, 2**63 - 1))
+def test_what_is_dumped_loads_as_an_equal_scenario(blocks: dict[str, Any], seed: int) -> None:
     scenario = made(**blocks)
     again = load(_file(dump(scenario))).variants
+    own = scenario.model_copy(update={"seed": seed, "seeds": 1})
+    assert again[0].text(seed) == dump(own)
     assert [each.scenario for each in again] == [scenario]
     assert dump(again[0].scenario) == dump(scenario)
     assert load(scenario).variants[0].scenario == scenario

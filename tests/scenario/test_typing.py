@@ -61,6 +61,7 @@ def objects() -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.first(2)
 def test_what_a_user_writes_has_the_types_that_it_is_taken_for(
     objects: str, tmp_path: Path
 ) -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
+from fedsim.columns import SparseColumn
 from fedsim.physics.radios.channel import steady_end
-from fedsim.sim.arrays.radios import SparseColumn
 from fedsim.sim.world import World
 from tests.tiers import some
 from tests.worlds.playing import _different

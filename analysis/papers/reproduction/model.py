@@ -216,6 +216,7 @@ class Reduced(Part):
         quick: whether the default tests run it, too.
         stand_in: a name of `tests.stand_ins`, which makes files in place of the user's.
         holds: names of checks that hold in this form, too.
+        given: what functions and figures are given instead, where a row gives them something else.
     """
 
     set: tuple[str, ...] = ("seeds=1", "stop.rounds=3")
@@ -224,6 +225,7 @@ class Reduced(Part):
     quick: bool = False
     stand_in: str = ""
     holds: tuple[str, ...] = ()
+    given: Mapping[str, Any] = Field(default_factory=dict)
 
 
 class Row(Part):

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from math import inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.columns import SparseColumn, is_one, one_if_equal
 from fedsim.ports import Array
-from fedsim.problems.partition import is_one, one_if_equal
 from fedsim.record.schema import Event
 from fedsim.sim.arrays.channels import Channels, RadioFlow, RadioLeg
 from fedsim.sim.arrays.classes import ClassTable, Ids
@@ -23,76 +22,6 @@ from fedsim.sim.arrays.rows import RowBlocks
 from fedsim.sim.engine.calendar import SETTLE
 
 Mask = NDArray[np.bool_]
-
-
-_BLOCK = 16
-"""So many clients, one after the other, have room for their figures together."""
-
-_MANY_BLOCKS = 4
-"""Where more than one block in so many is written to, all of them get room."""
-
-
-class SparseColumn:
-    """A figure of each client of a fleet of which few may ever be asked, shape (M,).
-
-    It is read and written like an array, by the numbers of clients. There is room only for blocks
-    of clients of which one was written to: of ten million clients an array takes 80 MB.
-
-    Args:
-        clients: M.
-        initial: the figure of all clients at first.
-    """
-
-    # `_held` has the blocks that were written to, in order of that, after one that stands for all
-    # others; `_places` which of them is whose, `_owners` whose each is. If these are many, `_held`
-    # has all clients in their order, and `_places` is None.
-
-    def __init__(self, clients: int, initial: np.number[Any]) -> None:
-        self._clients = clients
-        self._initial = initial
-        self._held: NDArray[Any] = np.full(_BLOCK, initial)
-        self._owners = np.zeros(1, np.int64)
-        self._places: NDArray[np.int32] | None = np.zeros(-(-clients // _BLOCK), np.int32)
-
-    def __getitem__(self, ids: Ids) -> NDArray[Any]:
-        return self._held[self._at(ids)]
-
-    def __setitem__(self, ids: Ids, figures: NDArray[Any] | float) -> None:
-        if self._places is not None:
-            blocks = ids // _BLOCK
-            new = np.unique(blocks[self._places[blocks] == 0])
-            if len(new):
-                self._make_room(self._places, new)
-        self._held[self._at(ids)] = figures
-
-    def below(self, most: float) -> Ids:
-        """Return the clients whose figures are below a number, which is at most the initial one."""
-        places = np.flatnonzero(self._held < most)
-        if self._places is None:
-            return places
-        found: Ids = self._owners[places // _BLOCK] * _BLOCK + places % _BLOCK
-        return np.sort(found)
-
-    def _at(self, ids: Ids) -> Ids:
-        """Return the places of clients in `_held`."""
-        if self._places is None:
-            return ids
-        return self._places[ids // _BLOCK].astype(np.int64) * _BLOCK + ids % _BLOCK
-
-    def _make_room(self, places: NDArray[np.int32], new: NDArray[np.int64]) -> None:
-        """Let blocks be held that were not written to yet."""
-        count = len(self._owners)
-        if _MANY_BLOCKS * (count + len(new)) > len(places):
-            every = np.full((len(places), _BLOCK), self._initial)
-            every[self._owners[1:]] = self._held[: count * _BLOCK].reshape(-1, _BLOCK)[1:]
-            self._held, self._places = every.reshape(-1)[: self._clients], None
-            return
-        places[new] = np.arange(count, count + len(new))
-        self._owners = np.append(self._owners, new)
-        short = len(self._owners) * _BLOCK - len(self._held)
-        if short > 0:  # as much again, so that few rounds make room
-            room = np.full(max(short, len(self._held)), self._initial)
-            self._held = np.concatenate([self._held, room])
 
 
 class RadioArrays:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.columns import is_one
 from fedsim.ports import Array
-from fedsim.problems.partition import is_one
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.schema import NO_PEER, ROW_DTYPE
 from fedsim.sim.arrays.order import Numbers
@@ -89,7 +89,7 @@ class RowBlocks:
         if len(events):
             every = {"event": event, "node": nodes, **columns}
             # Of clients that are alike, many figures are the same for all.
-            own = {name: _one_if_equal(column) for name, column in every.items()}
+            own = {name: _shorten(column) for name, column in every.items()}
             self._blocks.append(_Block(events, own))
 
     def in_order(self, places: Numbers, log: EventLog) -> "OrderedRows":
@@ -162,7 +162,7 @@ class _Placed(NamedTuple):
                 yield number, slice(begin, end)
 
 
-def _one_if_equal(column: object) -> object:
+def _shorten(column: object) -> object:
     """Return the one figure of a column in which all are the same, to the bit; else the column.
 
     Whole numbers stay as they are: some are entered later, as names get theirs.
@@ -233,7 +233,7 @@ class OrderedRows:
                         spent.append((places, figures))
                     else:
                         rows[name][places] = figures
-            joules = np.asarray(rows["joules"] + rows["peer_joules"])
+            joules = np.add(rows["joules"], rows["peer_joules"])
             for places, figures in spent:
                 joules[places] = figures
             yield rows, joules

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.columns import is_one
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import Array, ClientId
-from fedsim.problems.partition import is_one
 from fedsim.record.emissions import Emissions
 from fedsim.sim.config import ClientConfig
 

@@ -39,10 +39,6 @@ LEAST_TRAIN = 2
 LOOKED_AT = 4
 """The segments of a train whose round trips may end slow start: longer ones of others hide them."""
 
-HANDED_ON = 2
-"""The segments of a connection that Linux lets wait in the queue of its own device: twice the
-memory of one (tcp_small_queue_check)."""
-
 BLOCK, BLOCKS = 64.0, 3
 """The bits by which an acknowledgement is longer for each piece that has arrived out of order, and
 the most pieces that it names: RFC 2018, with timestamps."""
@@ -123,7 +119,7 @@ class TcpTransfer:
         linux, alone = lane.law.stack == "linux", QUICK if idle else 0
         grows = GROWS if linux and not self._listens else 0
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened, alone=alone, grows=grows)
-        self._sender = (RackSender if linux else Sender)(window, total, self._launch_one)
+        self._sender = (RackSender if linux else Sender)(window, total, self._launch)
         self._claimed = total
         for queue in self._path.queues:
             queue.claim(total, flows=1)
@@ -241,7 +237,7 @@ class TcpTransfer:
         pace, start = span / allowed, now
         while todo > 0:
             count = min(most, todo)
-            self._launch(number, count, start, pace)
+            self._launch(number, start, count, pace)
             number += count
             todo -= count
             start += pace * count
@@ -283,11 +279,7 @@ class TcpTransfer:
         rest = self._path.rest(self._stream.number, self._bits)
         self._calendar.call(self._calendar.now + rest, self._finish, None)
 
-    def _launch_one(self, number: int, now: float) -> None:
-        """Send a segment alone."""
-        self._launch(number, 1, now, 0.0)
-
-    def _launch(self, number: int, count: int, start: float, pace: float) -> None:
+    def _launch(self, number: int, start: float, count: int = 1, pace: float = 0.0) -> None:
         """Send segments; the message's last one may be a shorter one."""
         if self.over:
             return  # all has arrived: what is taken for lost is not
@@ -296,25 +288,14 @@ class TcpTransfer:
         if number + count == self._total:
             if count > 1 and self._crowded:
                 self._sent -= count
-                self._launch(number, count - 1, start, pace)
-                self._launch(number + count - 1, 1, end, 0.0)
+                self._launch(number, start, count - 1, pace)
+                self._launch(number + count - 1, end)
                 return
             bits += (self._last_bits - bits) / count  # in the mean, where no others are dropped
-        sent, last = self._handed_on(start, end, count) if self._lane.holds else (start, end)
+        sent, last = self._lane.sends(start, end, count)
         self.window.last_sent = last
         gap = (last - sent) / (count - 1) if count > 1 else pace
         self._lane.forward(SegmentTrain(self, number, count, bits, sent, gap, start, end))
-
-    def _handed_on(self, start: float, end: float, count: int) -> tuple[float, float]:
-        """Return when the first and the last of some segments are handed to the radio's queue, s.
-
-        Linux lets few segments of a connection wait there (TCP small queues); the others are not
-        sent yet, so their round trips do not have this wait.
-        """
-        own = self._path.own
-        slot = own.lasts(self._bits)
-        due = max(own.free, start) - HANDED_ON * slot
-        return max(start, due), max(end, due + (count - 1) * slot)
 
     # The receiver.
 
@@ -332,8 +313,6 @@ class TcpTransfer:
             self._deliver_in_order(train)
         else:
             self._deliver_each(train)
-        if self._listens and receiver.next == self._total and receiver.due < inf:
-            self._say(receiver.say_late(), last)
         arrived = receiver.arrived
         if arrived > before:
             # `first` is when its first segment is there in full, which has begun to arrive before.
@@ -357,8 +336,6 @@ class TcpTransfer:
         if due < at:
             self._say(receiver.say_late(), due)
         said = receiver.take(number, sent, at)
-        if said is None and self._listens and receiver.next == self._total:
-            said = receiver.say_late()
         if said is not None and (said.number < self._total or self._listens):
             self._say(said, at)
         arrived = receiver.arrived
@@ -371,8 +348,9 @@ class TcpTransfer:
         """End with the last segment, or wait for the second one of an acknowledgement."""
         if arrived == self._total:
             self._calendar.call(last, self._finish, None)
-        listens = arrived < self._total or self._listens
-        if listens and self._receiver.due < inf and not self._waits:
+            if self._listens and self._receiver.due < inf:  # the end, once it is read
+                self._say(self._receiver.say_late(), last)
+        elif self._receiver.due < inf and not self._waits:
             self._waits = True
             self._calendar.call(self._receiver.due, self._look_for_late, None)
 

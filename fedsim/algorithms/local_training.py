@@ -340,11 +340,7 @@ class LocalUpdates(LocalSteps[Kept]):
         return self._work(client, plan, partial(_train, client, start, training))
 
     async def _go_on(
-        self,
-        client: Client[Kept],
-        plan: StepPlan,
-        start: Array,
-        kept: KeptOptimizer,
+        self, client: Client[Kept], plan: StepPlan, start: Array, kept: KeptOptimizer
     ) -> Array:
         """Compute w_i with the optimizer's state of earlier rounds, and keep it for later ones."""
         training = self._training(plan)._replace(state=kept.state, kept=True)
@@ -383,8 +379,11 @@ class LocalUpdates(LocalSteps[Kept]):
         return client.oracle.sgd_steps(start, eta, drawn, self.pull)
 
     def _plain_change(self, client: Client, start: Array, drawn: Minibatches) -> Work:
-        eta = self._step_size(client.round)
-        return client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
+        own, eta = type(self), self._step_size(client.round)
+        work = client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
+        # A subclass that has one of these may do more with the change than send it.
+        sent = own.handle is LocalUpdates.handle and own.change is LocalUpdates.change
+        return work._replace(sent=True) if sent and not self.goes_on else work
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
         """Compute the work on the minibatches of a round, which are drawn first."""

@@ -38,6 +38,11 @@ class Work(NamedTuple):
             next one, and so on; empty for f_m itself.
         pieces: their number, charged one after the other. They have one common result: no event
             that the method could observe happens between them.
+        sent: whether the result is only sent: packed as it is, dense, under the field "". It may
+            then come in float32, if that is how it travels; what arrives is the same.
+        single: whether an evaluator may return the result rounded to float32, as such an array: set
+            by the world of a client whose work is `sent`, by how that is packed. Whether a result
+            is finite is asked before it is rounded.
     """
 
     kernel: Callable[..., Array]
@@ -47,6 +52,8 @@ class Work(NamedTuple):
     samples: float = 0.0
     bases: tuple[Basis, ...] = ()
     pieces: int = 1
+    sent: bool = False
+    single: bool = False
 
     def plus(self, operations: float) -> "Work":
         """Return this work with additional operations a piece, for the use of its result."""

@@ -149,7 +149,7 @@ class Participant(Clocked):
 
     def _submit(self, work: Work) -> object:
         """Hand work to the evaluator: see `submit_work`."""
-        ticket: object = submit_work(self._evaluator, work)
+        ticket: object = submit_work(self._evaluator, self._protocol.packing.narrow(work))
         return ticket
 
     def _collect(self, ticket: object) -> Array:

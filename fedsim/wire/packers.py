@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure
+from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure, Work
 from fedsim.wire.compressors import Compressor, Identity
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import Encodable, Update
@@ -73,6 +73,11 @@ class Plain(Compressing):
     def exact(self) -> bool:
         """Whether vectors are sent in full, whatever was sent before."""
         return isinstance(self._compressor, Identity) and type(self) is Plain
+
+    @property
+    def single(self) -> bool:
+        """Whether they are sent in full in float32."""
+        return self.exact and self._form is ValueFormat.FLOAT32
 
     def pack_rows(self, vectors: Array) -> DenseRows:
         """Return the payloads of many senders' vectors, shape (n, d), for an `exact` packer."""
@@ -141,6 +146,13 @@ class Packing:
         if self._field is None and self._others is None:
             self._packer, self._field = self._make_packer(field, 0, None), field
         return self._packer if field == self._field else self._other(field, None)
+
+    def narrow(self, work: Work) -> Work:
+        """Return work with the permission to round its result, if that is how it is sent."""
+        if not work.sent:
+            return work
+        packer = self.packer()
+        return work._replace(single=isinstance(packer, Plain) and packer.single)
 
     def _other(self, field: str, to: ClientId | None) -> Packer:
         """Return the packer of an addressed field, or of any field after the first."""

@@ -15,6 +15,7 @@ from fedsim.ports import Array, Client, Payload
 from fedsim.record.folder import read_json
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.wire import Dense, ValueFormat, weighted_sum
+from fedsim.wire.packers import Packing
 from fedsim.wire.payloads import rows
 from fedsim.wire.payloads.dense import LongDense
 from fedsim.wire.payloads.rows import DenseRows
@@ -143,6 +144,59 @@ def test_compiled_kernels_compute_for_all_clients_at_once(
     assert not _different(one, other)
 
 
+SPARSE = {
+    "loss": {"kind": "squared"},
+    "data": {"kind": "sparse-linear", "clients": 6, "rows": 8, "features": 40, "ones": 3},
+    "optimum": "unknown",
+}
+ON_SPARSE_ROWS: list[dict[str, Any]] = [
+    {"algorithm": {"kind": "fedavg", **STEP}},
+    {"algorithm": {"kind": "fedprox", **STEP, "batch": 3}},
+    {"algorithm": {"kind": "fednova", **STEP}, "wire": {"values": "bfloat16"}},
+    {"algorithm": {"kind": "hb", "step_size": 0.01}},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", ON_SPARSE_ROWS)
+def test_so_they_do_on_sparse_rows_with_equally_many_numbers(
+    parts: dict[str, Any], tmp_path: Path
+) -> None:
+    block = scenario(**{"problem": SPARSE, "fleet": [{**LTE, "count": 6}], **parts})
+    with patch.object(ArrayClient, "compute", by_hand):
+        one, other = both(tmp_path, {**block, "evaluator": "compiled"})
+    assert not _different(one, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"precision": "float32"},
+        {"wire": {"values": "float64"}},
+        {"wire": {"values": "float16"}},
+        {"wire": {"up": {"compressor": {"kind": "top-k", "count": 3}, "error_feedback": "ef"}}},
+        {"algorithm": {"kind": "fedprox", **STEP, "batch": 3}},
+        {"algorithm": {"kind": "fednova", **STEP}},
+        {"algorithm": {"kind": "fedavg", **STEP, "optimizer": "adam"}},
+        {"algorithm": {"kind": "fedavg", **STEP, "step_size": 1e38}},
+    ],
+)
+@pytest.mark.parametrize("problem", [SPARSE, PROBLEM])
+def test_a_log_is_the_same_whoever_rounds_what_is_sent(
+    problem: dict[str, Any], parts: dict[str, Any], tmp_path: Path
+) -> None:
+    block = {"problem": problem, "fleet": [{**LTE, "count": 6}], "evaluator": "compiled", **parts}
+    block = scenario(**{"algorithm": {"kind": "fedavg", **STEP}, **block})
+    with patch("fedsim.computing.compiled.program.SINGLES", 1):
+        runs = both(tmp_path / "kernels", block)
+    with patch.object(Packing, "narrow", lambda _, work: work):
+        runs += both(tmp_path / "packers", block)
+    for other in runs[1:]:
+        assert not _different(runs[0], other)
+
+
 @pytest.mark.slow
 def test_a_group_that_diverges_after_its_draws_ends_as_the_events_do(tmp_path: Path) -> None:
     # Rounds are then played as events from the first one on, with streams that are new.
@@ -179,6 +233,7 @@ def test_of_a_users_own_method_nothing_is_known(tmp_path: Path) -> None:
     some.booleans(),
     some.booleans(),
     some.integers(1, 40),
+    some.integers(1, 9),
 )
 def test_a_sum_of_rows_is_that_of_a_loop(
     stacked: list[bool],
@@ -188,6 +243,7 @@ def test_a_sum_of_rows_is_that_of_a_loop(
     mixed_up: bool,
     long: bool,
     at_once: int,
+    long_row: int,
 ) -> None:
     rng = np.random.default_rng(len(stacked))
     vectors = rng.standard_normal((len(stacked), length)) * 10.0 ** rng.integers(-2, 3, length)
@@ -205,7 +261,7 @@ def test_a_sum_of_rows_is_that_of_a_loop(
     total = np.zeros(length)
     for weight, each in zip(weights, alone, strict=True):
         total += weight * each.values
-    with patch("fedsim.wire.payloads.rows._AT_ONCE", at_once):
+    with patch.multiple(rows, _AT_ONCE=at_once, _LONG_ROW=long_row):
         found = weighted_sum(mixed, weights if weighted else None)
     assert found.tobytes() == total.tobytes()
 

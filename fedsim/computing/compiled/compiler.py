@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numba
+import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
@@ -138,3 +139,9 @@ def matrix_at(address: int, rows: int, columns: int, like: Any) -> Any:  # noqa:
 def vector_at(address: int, length: int, like: Any) -> Any:  # noqa: ANN401
     """Return the array (length,) at an address, of the type of `like`."""
     return numba.carray(_pointer(address), (length,), like.dtype)
+
+
+@part
+def single_at(address: int, length: int) -> Any:  # noqa: ANN401
+    """Return the array (length,) of float32 at an address."""
+    return numba.carray(_pointer(address), (length,), np.float32)

@@ -46,7 +46,7 @@ def unload(_: Array, V: Array, less: Array, out: Array, d: int, m: int) -> bool:
     """Set `out`, stored as (d, m) and its head, to V, minus a model unless that is empty.
 
     Returns:
-        Whether all of it is finite.
+        Whether all of it is finite, before it is rounded to the type of `out`.
     """
     if m == 1:
         return unload_flat(V, less, out)
@@ -54,8 +54,9 @@ def unload(_: Array, V: Array, less: Array, out: Array, d: int, m: int) -> bool:
     if len(less):
         for k in range(d):
             for c in range(m):
-                out[k * m + c] = V[c * d + k] - less[k * m + c]
-                wrong += 0 * out[k * m + c]
+                v = V[c * d + k] - less[k * m + c]
+                out[k * m + c] = v
+                wrong += 0 * v
     else:
         for k in range(d):
             for c in range(m):

@@ -138,7 +138,8 @@ class CompiledEvaluator:
             return None
         if self._loading:
             self._load()
-        out = np.empty((len(clients), self._program.size))
+        kind = np.float32 if work.single else np.float64
+        out: Any = np.empty((len(clients), self._program.size), kind)
         sheet = self._program.write(work, clients, out)
         if sheet is None:
             return None

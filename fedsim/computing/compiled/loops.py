@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from fedsim.computing.compiled import dense, sparse
-from fedsim.computing.compiled.compiler import either, kernel, matrix_at, part, vector_at
+from fedsim.computing.compiled.compiler import (
+    either,
+    kernel,
+    matrix_at,
+    part,
+    single_at,
+    vector_at,
+)
 from fedsim.computing.compiled.drawing import sample
 from fedsim.computing.compiled.pages import (
     ANCHOR,
@@ -28,6 +35,7 @@ from fedsim.computing.compiled.pages import (
     OUT,
     PULL,
     RULE,
+    SINGLE,
     STATE,
     STEPS,
     WRONG,
@@ -99,7 +107,10 @@ def _piece(
             for k in range(size):
                 V[k] -= start[k]
     less = vector_at(fields[MODEL], size if fields[LESS] else 0, V)
-    finite = _unload(rows, V, less, vector_at(fields[OUT], size, V), d, m)
+    if fields[SINGLE]:
+        finite = _unload(rows, V, less, single_at(fields[OUT], size), d, m)
+    else:
+        finite = _unload(rows, V, less, vector_at(fields[OUT], size, V), d, m)
     return mark if finite else INFINITE
 
 

@@ -97,8 +97,9 @@ RULE: Final = 9
 STATE: Final = 10
 ENDS: Final = 11
 ANCHOR: Final = 12
-ETA: Final = 13
-PULL: Final = 14
+SINGLE: Final = 13
+ETA: Final = 14
+PULL: Final = 15
 """The columns of a page's table: the fields of `Piece`, with arrays as addresses.
 
 The address 0 means that there is no old model, that all rows are used, that the rows were drawn
@@ -184,6 +185,7 @@ class Piece(NamedTuple):
         ends: of where the rows of each step begin among those drawn, and where the last ones end,
             shape (steps + 1,); 0 where all steps have b of them.
         anchor: of the model that the pull is towards, shape (size,); 0 for the first one.
+        single: whether the result is written in float32.
     """
 
     client: int
@@ -199,6 +201,7 @@ class Piece(NamedTuple):
     state: int = 0
     ends: int = 0
     anchor: int = 0
+    single: bool = False
 
 
 PieceColumns: TypeAlias = tuple[Whole | int, ...]
@@ -237,7 +240,7 @@ class Page:
         self._settled = 0
         self._rows: list[Piece] = []
         self._numbers: list[tuple[float, float]] = []
-        self._kept: list[tuple[Array, object] | None] = []
+        self._kept: list[tuple[NDArray[np.floating], object] | None] = []
 
     @property
     def full(self) -> bool:
@@ -249,7 +252,9 @@ class Page:
         """The number of published pieces that have not been taken in order."""
         return self.published - int(self._states[1])
 
-    def add(self, piece: Piece, eta: float, pull: float, out: Array, kept: object) -> int:
+    def add(
+        self, piece: Piece, eta: float, pull: float, out: NDArray[np.floating], kept: object
+    ) -> int:
         """Append a piece and return its place.
 
         Args:

@@ -18,13 +18,20 @@ from fedsim.ports import Array, Work
 from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.optimizers import Training
-from fedsim.problems.samples import LaterDraws, Minibatches, all_or_some
+from fedsim.problems.samples import LaterDraws, Minibatches, all_or_some, entries
 from fedsim.streams import StreamGroup
 
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
 
 BLOCK = 2**18
 """The bytes of a block of results: only one that is longer is allocated by itself."""
+
+ALIKE = 4
+"""The mean number of clients of a group on sparse rows, from which groups take less time."""
+
+SINGLES = 2**12
+"""The length from which a result is written in float32 where it may be: a short one of a block is
+rounded in less time than it takes to have memory of its own."""
 
 Room: TypeAlias = tuple[Array, Any]
 """The buffers of one thread, in float64 and in the samples' type: see `loops.evaluate`."""
@@ -103,7 +110,7 @@ class Sheet(NamedTuple):
     """
 
     page: Page
-    out: Array
+    out: NDArray[np.floating]
     kept: object
 
 
@@ -119,6 +126,7 @@ class CompiledProgram:
         self._form = form(losses[0])
         self._kept: list[Any] = []
         self._data = self._gather()
+        self._sizes = self._measure()
         self._model: tuple[Array, Array, int] | None = None  # as given, as read, and its address
         self._block = np.empty((0, self._form.size))
         self._used, self._address = 0, 0
@@ -143,6 +151,13 @@ class CompiledProgram:
             like=np.zeros(0, kind),
             place=np.zeros(0, index),
         )
+
+    def _measure(self) -> Whole:
+        """Return the size of each client's samples, equal where a step costs the same, (M,)."""
+        stored = [entries(loss.arranged.X) for loss in self._losses]
+        both = np.stack([self._data.rows, np.array(stored)], axis=1)
+        kinds: Whole = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
+        return kinds
 
     def _addresses(self, arrays: Sequence[Any], kind: np.dtype[Any]) -> Whole:
         """Return the addresses of C-contiguous arrays, which are copied only if necessary."""
@@ -179,9 +194,10 @@ class CompiledProgram:
         bits = interface_of(kept.one) if isinstance(kept, LaterDraws) else 0
         client: Any = work.client
         if own.training is None:
-            out, place = self._out()
+            single = work.single and self._form.size >= SINGLES
+            out, place = self._single() if single else self._out()
             places = rows, batch, place, bits, own.less
-            piece = Piece(client, where, there, own.steps, *places, ends=ends)
+            piece = Piece(client, where, there, own.steps, *places, ends=ends, single=single)
             return page.add(piece, own.eta, own.pull, out, (model, before, kept))
         rule, state = settings_of(own.training), self._state(own.training)
         anchor = self._anchor(own.training)
@@ -222,19 +238,24 @@ class CompiledProgram:
         return 1 + training.optimizer.moments * self._form.size
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
-        """Return the places of clients with equally many rows; none where rows are sparse."""
-        if len(self._data.places):
-            return []
-        rows = self._data.rows[clients]
-        return [np.flatnonzero(rows == each) for each in np.unique(rows).tolist()]
+        """Return the places of clients with equally many rows, and stored numbers in these.
 
-    def write(self, work: Work, clients: NDArray[np.int64], out: Array) -> Sheet | None:
+        None where rows are sparse and few clients are alike: groups take more time then.
+        """
+        sizes = self._sizes[clients]
+        groups = [np.flatnonzero(sizes == each) for each in np.unique(sizes).tolist()]
+        few = len(self._data.places) and len(clients) < ALIKE * len(groups)
+        return [] if few else groups
+
+    def write(
+        self, work: Work, clients: NDArray[np.int64], out: NDArray[np.floating]
+    ) -> Sheet | None:
         """Return the same work of several clients, written on a page of its own.
 
         Args:
             work: of the first client; its models are for all, shape (d,), or one for each, (k, d).
             clients: their numbers, shape (k,).
-            out: receives the results, shape (k, d).
+            out: receives the results, shape (k, d), in float64 or float32.
 
         Returns:
             None if it is not to be evaluated like this; nothing has been drawn then.
@@ -257,13 +278,11 @@ class CompiledProgram:
         before, there = (
             (None, np.zeros(1, np.int64)) if old is None else self._read_all(old, len(clients))
         )
-        page, place = (
-            Page(len(clients)),
-            out.ctypes.data + 8 * self._form.size * np.arange(len(clients)),
-        )
+        page, single = Page(len(clients)), out.dtype == np.float32
+        place = out.ctypes.data + out.itemsize * self._form.size * np.arange(len(clients))
         rule = None if training is None else settings_of(training)
-        columns = clients, where, there, own.steps, 0, batch, place, bits, own.less, _address(rule)
-        page.fill(columns, own.eta, own.pull)
+        columns = clients, where, there, own.steps, 0, batch, place, bits, own.less
+        page.fill((*columns, _address(rule), 0, 0, 0, single), own.eta, own.pull)
         return Sheet(page, out, (model, before, drawn, rule))
 
     def _read_all(self, w: Array, count: int) -> tuple[Array, Whole]:
@@ -292,6 +311,11 @@ class CompiledProgram:
     def _check(self, w: Array) -> None:
         if w.shape != (self._form.size,):
             raise ValueError(f"got a model of shape {w.shape}; expected ({self._form.size},)")
+
+    def _single(self) -> tuple[NDArray[np.float32], int]:
+        """Return a vector for a result in float32, and its address."""
+        own = np.empty(self._form.size, np.float32)
+        return own, own.ctypes.data
 
     def _out(self) -> tuple[Array, int]:
         """Return a vector for a result, and its address."""

@@ -177,12 +177,16 @@ def move(V: Array, start: Array, G: Array, rule: StepRule) -> None:
 
 @part
 def unload_flat(V: Array, less: Array, out: Array) -> bool:
-    """Set `out` to V, minus `less` unless that is empty; return whether all of it is finite."""
+    """Set `out` to V, minus `less` unless that is empty; return whether all of it is finite.
+
+    It may be finite where `out`, of a narrower type, is not.
+    """
     wrong = 0.0
     if len(less):
         for k in range(len(V)):
-            out[k] = V[k] - less[k]
-            wrong += 0 * out[k]
+            v = V[k] - less[k]
+            out[k] = v
+            wrong += 0 * v
     else:
         for k in range(len(V)):
             out[k] = V[k]

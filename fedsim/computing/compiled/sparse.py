@@ -261,6 +261,9 @@ def total(rows: Rows, t: Array, kind: int, d: int, m: int, w: Array, A: Array, o
     W, a, losses = w.reshape(d, m), A[0], 0.0
     for i in range(len(ends) - 1):
         begin, end = ends[i], ends[i + 1]
-        _forward(x[begin:end], places[begin:end], W, a)
+        if m == 1:
+            a[0] = _product(x[begin:end], places[begin:end], W)
+        else:
+            _forward(x[begin:end], places[begin:end], W, a)
         losses += value(kind, a, t[i], o[:0], o)
     return losses

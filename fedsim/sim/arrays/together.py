@@ -23,7 +23,7 @@ from fedsim.streams import EntityStreams, StreamGroup
 from fedsim.wire.packers import Packing, Plain
 from fedsim.wire.replies import ReplyColumns
 
-_NUMBERS = 2**20
+_NUMBERS = 2**22
 """The largest number of coordinates of the models of a group, which bounds its memory."""
 
 
@@ -152,7 +152,8 @@ class ClientGroup:
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """Compute the same work for each client; return the results, shape (n, d)."""
         evaluator = self._evaluator
-        results = None if begun is not None else evaluator.results(work, self.clients)
+        known = self.protocol.packing.narrow(work)
+        results = None if begun is not None else evaluator.results(known, self.clients)
         if results is None or not work.operations < inf:
             raise NotAlikeError("work")
         await _hand_over((work, evaluator.together))

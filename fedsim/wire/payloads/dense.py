@@ -63,9 +63,16 @@ class Dense:
         """The shape of the values."""
         return self.values.shape
 
-    def part(self, some: slice, room: Array) -> Array:  # noqa: ARG002 - of those that convert
-        """Return some of the values of a vector, to be read only; `room` may hold them."""
-        return self.values[some]
+    def part(self, some: slice, room: Array, factor: float | None = None) -> Array:
+        """Return some of the values of a vector, times a factor, to be read only.
+
+        Args:
+            some: which.
+            room: of their length, which may hold them.
+            factor: None for 1.
+        """
+        own = self.values[some]
+        return own if factor is None else np.multiply(own, factor, out=room)
 
     @property
     def canonical(self) -> bool:
@@ -124,9 +131,9 @@ class LongDense(Dense):
         """The shape of the values."""
         return self._sent.shape
 
-    def part(self, some: slice, room: Array) -> Array:
-        """Return some of the values of a vector, in `room`."""
-        return self.format.widen(self._sent[some], room)
+    def part(self, some: slice, room: Array, factor: float | None = None) -> Array:
+        """Return some of the values of a vector, times a factor, in `room`."""
+        return self.format.part(self._sent[some], room, factor)
 
     @property
     def bits(self) -> int:
@@ -264,14 +271,15 @@ def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable
     """Return an array's payload without compression.
 
     Args:
-        values: shape (d,), or () for a number.
+        values: shape (d,), or () for a number; float64, or float32 already.
         structure: of the array; the result is the payload of this structure, or Dense if that is
             not longer.
         form: the format of a value.
     """
     if not values.ndim:
         return Scalar.of(float(values), form)
-    if values.size >= _LONG and form is not ValueFormat.FLOAT64:
+    single = form is ValueFormat.FLOAT32 and values.dtype == np.float32
+    if single or (values.size >= _LONG and form is not ValueFormat.FLOAT64):
         dense: Dense = LongDense(form.narrow(values), form)
     else:
         dense = Dense.of(values, form)

@@ -46,6 +46,10 @@ class DenseRows:
         """Return the vector of a sender as it arrives, read-only, shape (d,)."""
         return frozen(self._form.widen(self._sent[place]))
 
+    def part(self, place: int, some: slice, room: Array, factor: float | None = None) -> Array:
+        """Return some coordinates of a sender's vector; see `Dense.part`."""
+        return self._form.part(self._sent[place, some], room, factor)
+
     def payloads(self) -> "RowPayloads":
         """Return the payload of each sender in order."""
         count = len(self._sent)
@@ -65,6 +69,10 @@ class DenseRow:
     def values(self) -> Array:
         """The vector, read-only, shape (d,)."""
         return self.rows.one(self.place)
+
+    def part(self, some: slice, room: Array, factor: float | None = None) -> Array:
+        """Return some of the values; see `Dense.part`."""
+        return self.rows.part(self.place, some, room, factor)
 
     @property
     def bits(self) -> int:
@@ -155,14 +163,17 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
     return total
 
 
-_AT_ONCE = 2**15
-"""So many numbers are added at once: a quarter of what the fast memory of a processor holds."""
+_AT_ONCE = 2**16
+"""So many numbers are added at once: about what the fast memory of a core holds."""
 
 _SHARED = 2**21
 """The products of a sum, some milliseconds, from which it is worth waking a thread."""
 
 _WIDE = 2**10
 """The coordinates of a sum from which it is shared out, so that each thread has many of them."""
+
+_LONG_ROW = 2**12
+"""So many coordinates of a row are added by themselves: several rows do not stay in the cache."""
 
 _LEAST = 2
 """A column alone is contiguous, and NumPy adds that in pairs."""
@@ -210,6 +221,10 @@ def _add_rows(
 ) -> None:
     """Add a range of coordinates of payloads that are rows of arrays."""
     own = total[begin:end]
+    if len(own) >= _LONG_ROW:
+        each: Any = list(payloads)
+        _add_dense(total, each, factors, begin, end)
+        return
     step = max(_AT_ONCE // len(own), 1)
     for at in range(0, len(payloads), step):
         to = min(at + step, len(payloads))
@@ -222,7 +237,7 @@ def _add_rows(
 
 
 def _add_dense(
-    total: Array, payloads: Sequence[Dense], factors: Array | None, begin: int, end: int
+    total: Array, payloads: Sequence[Dense | DenseRow], factors: Array | None, begin: int, end: int
 ) -> None:
     """Add a range of coordinates of payloads with all entries, a part of all after the other."""
     room = np.empty(min(_AT_ONCE, end - begin))
@@ -230,5 +245,4 @@ def _add_dense(
         some = slice(at, min(at + _AT_ONCE, end))
         own, held = total[some], room[: some.stop - at]
         for place, payload in enumerate(payloads):
-            part = payload.part(some, held)
-            own += part if factors is None else np.multiply(part, factors[place], out=held)
+            own += payload.part(some, held, None if factors is None else factors[place])

@@ -180,7 +180,7 @@ REFERENCES: Mapping[str, str] = {
 
 ROUNDS: Mapping[str, Accuracy] = {
     "fluid": Accuracy(2.34, 8.37, 24.5, 240, (4, 4), (19, 110000), (1.1e6, 4.9e7), (0.011, 0.27)),
-    "tcp": Accuracy(2.39, 9.53, 201, 240, (4, 4), (19, 110000), (1.1e6, 4.9e7), (0.011, 0.27)),
+    "tcp": Accuracy(2.43, 7.45, 272, 240, (4, 4), (19, 110000), (1.1e6, 4.9e7), (0.011, 0.27)),
 }
 """Of the durations of rounds of calibrated fleets, by the model of the network: in ten settings of
 live runs over links that Linux shaped, see `analysis/reality/live_links.py`."""

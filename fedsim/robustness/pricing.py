@@ -35,7 +35,8 @@ from fedsim.repricing.history import Original, read_history
 from fedsim.results import Result
 from fedsim.robustness.constants import ConstantKey, key_of, placed_groups
 from fedsim.robustness.design import Worlds
-from fedsim.robustness.fleets import Loads, clients_of, counts_grams, overheads, unplayable
+from fedsim.robustness.fleets import clients_of, counts_grams, overheads, unplayable
+from fedsim.robustness.loads import Loads
 from fedsim.robustness.recursion import prices
 from fedsim.robustness.uncertain_inputs import BLOCKS
 from fedsim.running.api import run_plan

@@ -18,7 +18,8 @@ import numpy as np
 
 from fedsim.ports import Array
 from fedsim.repricing.history import RunHistory
-from fedsim.robustness.fleets import Clients, Lanes, Load, Loads
+from fedsim.robustness.fleets import Clients, Lanes
+from fedsim.robustness.loads import Load, Loads
 from fedsim.robustness.sharing import by_cap, ends
 
 _ROUNDING = 1e-14

@@ -178,18 +178,19 @@ CLIENT = {
 def check_types(package: Path, python: Path) -> None:
     """Check a package as `mypy --strict` does with the packages of a Python, and more strictly.
 
-    With the project's options, what the project's own check knows of libraries, and of the files of
-    fedsim that are the same here, is taken from its cache.
+    With the project's options, and only without more of them, what its own check knows of libraries
+    and of the files of fedsim, which are the same here, is taken from its cache.
     """
-    options = ROOT / "pyproject.toml"
-    overrides = tomllib.loads(options.read_text(encoding="utf-8"))["tool"]["mypy"]["overrides"]
-    excused = {name.partition(".")[0] for each in overrides for name in each["module"]}
+    file = ROOT / "pyproject.toml"
+    options = tomllib.loads(file.read_text(encoding="utf-8"))["tool"]["mypy"]
+    assert options["strict"]
+    excused = {name.partition(".")[0] for each in options["overrides"] for name in each["module"]}
     texts = [file.read_text() for file in package.glob("*.py")]
     used = {
         name for text in texts for name in re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
     }
     assert not used & excused  # a user has none of these overrides
-    words = ("-m", "mypy", "--strict", "--config-file", options, "--python-executable", python)
+    words = ("-m", "mypy", "--config-file", file, "--python-executable", python)
     with copy_of_mypys_cache() as cache:
         call(sys.executable, *words, "--cache-dir", cache, package, cwd=package.parent)
 

@@ -11,7 +11,8 @@ from fedsim.physics.radios.base import powers_of
 from fedsim.ports import Array
 from fedsim.repricing.history import Original, read_history
 from fedsim.robustness.constants import ConstantKey
-from fedsim.robustness.fleets import Load, Loads, clients_of, unplayable
+from fedsim.robustness.fleets import clients_of, unplayable
+from fedsim.robustness.loads import Load, Loads
 from fedsim.robustness.recursion import Prices, _WorldsRun, prices
 from fedsim.wire import HEADER_BITS
 from tests.repricing.prices import small

@@ -94,6 +94,54 @@ def test_a_connection_that_has_greeted_knows_its_round_trip() -> None:
     assert window.is_idle(0.0)
 
 
+def test_a_greeting_leaves_the_timeout_of_linux() -> None:
+    """Of round trips of 247 ms, Linux 6.18 had 688 ms in ticks of 4 ms: 744 before the last one."""
+    window = KeptWindow(LAW)
+    window.greet(0.247)
+    late = 2 * 0.247  # of the first one; the last one takes a quarter of what is more than its own
+    assert window.timeout == pytest.approx(0.247 + late - (late - (3 / 4) ** 2 * late) / 4)
+    assert 0.684 < window.timeout <= 0.688
+    window.measure(0.0, 0.247)  # what is said at time 0 is said behind the greeting
+    window.restore_timeout()
+    assert window.timeout < 0.66
+
+
+def test_the_wait_for_the_own_radio_is_no_part_of_a_round_trip() -> None:
+    """TCP small queues: two segments wait there, behind one on the air, and 37 in the socket."""
+    slot = SEGMENT / 1e6
+    network = Network(connections="kept", own=1e6, initial_window=40, delayed_ack="0 s")
+    network.send(40)
+    network.run()
+    window = network.bearers[0]._kept
+    assert 0.1 + slot < window.trip < 0.1 + 4 * slot
+    assert window.last_sent == pytest.approx(network.arrived[0] - 0.05 - 3 * slot)
+
+
+@pytest.mark.parametrize("segments", [1, 2, 9])
+def test_the_end_of_a_message_is_acknowledged_at_once(segments: int) -> None:
+    """As it has been read, by Linux's tcp_cleanup_rbuf: what is alone waits for no second one."""
+    network = Network(connections="kept", own=1e10, delayed_ack="0.5 s")
+    network.send(segments)
+    network.run()
+    assert network.bearers[0]._kept.trip == pytest.approx(0.1, rel=1e-3)
+
+
+def test_a_round_of_hystart_begins_with_its_first_acknowledgement_where_nothing_grows() -> None:
+    """Linux's hystart_update: the first round trip counts, which had the shortest queue."""
+    window = KeptWindow(LAW)
+    window.greet(0.1)
+    window.size, window._limited = 20.0, False
+    for number in range(1, 16):
+        window.measure(0.0, 0.1 if number == 1 else 0.15)
+        window.note_acknowledgement(number, 20, 0.1 + 0.01 * number)
+        window.grow(1, number, 20, 0.1 + 0.01 * number)
+    assert (window.size, window.threshold) == (20, inf)
+    for number in range(21, 36):  # the next round has none that is short
+        window.measure(0.0, 0.15)
+        window.note_acknowledgement(number, 40, 0.3 + 0.01 * number)
+    assert window.threshold == 20
+
+
 def test_a_pause_is_no_part_of_cubics_curve() -> None:
     """The curve goes on where it was, as if the pause had not been."""
     windows = [KeptWindow(LAW), KeptWindow(LAW)]

@@ -409,7 +409,7 @@ def test_the_first_acknowledgement_follows_no_other(stack: Any, begun: float) ->
     window = Window(Tcp(stack=stack, initial_window=20))
     for number in (1, 2):
         window.measure(begun, begun + 0.0015)
-        window.note_acknowledgement(begun + 0.0015)
+        window.note_acknowledgement(number, 20, begun + 0.0015)
         window.grow(1, number, 20, begun + 0.0015)
         assert (window.threshold, window.size) == (inf, 20 + number)
 

@@ -26,7 +26,7 @@ from fedsim.sim.network.tcp.memory import EpisodeMemory
 from fedsim.sim.network.tcp.path import PathTimes, TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.transfer import TcpTransfer
-from fedsim.sim.network.tcp.window import Window
+from fedsim.sim.network.tcp.window import ANSWERS, GREETINGS, Window
 from fedsim.sim.network.tcp.worlds import PacketWorlds
 
 T = TypeVar("T")
@@ -68,12 +68,13 @@ class TcpBearer:
     Args:
         lane: what its messages have in common.
         opened: whether a connection that is kept is open before its first message.
+        up: whether it leads to the server.
     """
 
     open = False
 
-    def __init__(self, lane: TcpLane, *, opened: bool = False) -> None:
-        self._lane, self._opened = lane, opened
+    def __init__(self, lane: TcpLane, *, opened: bool = False, up: bool = False) -> None:
+        self._lane, self._opened, self._up = lane, opened, up
         self._keeps = lane.law.connections == "kept"
         self._kept: Window | None = None
         self._last: TcpTransfer | None = None
@@ -95,7 +96,8 @@ class TcpBearer:
             kind = KeptWindow if law.stack == "linux" else Window
             window = self._kept = kind(law, lane.path.payload)
             if opened:
-                window.greet(lane.path.trip)
+                answers = self._up and law.stack == "linux"
+                window.greet(lane.path.trip, ANSWERS if answers else GREETINGS)
         else:
             opened = True
             window.begin_message(lane.calendar.now)
@@ -283,8 +285,9 @@ class TcpBearers:
             loss,
             lambda: connections.rng(client, up),
             self._bucket_of(client, up=up),
+            holds=up and law.connections == "kept" and law.stack == "linux",
         )
-        return TcpBearer(own, opened=connections.opened)
+        return TcpBearer(own, opened=connections.opened, up=up)
 
     def _bucket_of(self, client: ClientId, *, up: bool) -> int | None:
         """Return the queue of a client's flow, where its hash is known."""

@@ -1,5 +1,7 @@
 """The window of a connection of Linux that is kept: what messages leave to those that follow."""
 
+from math import inf
+
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.network.tcp.window import PAYLOAD, Window
 
@@ -55,10 +57,14 @@ class KeptWindow(Window):
 
     # The timer.
 
+    def _hear(self, trip: float) -> None:
+        super()._hear(trip)
+        self._mark = -inf  # what comes next is sent behind it
+
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment; falling ones count less in deviations."""
         trip, first, deviation = self.trip, not self.trip, self._variation
-        super().measure(sent, now)
+        self._take_trip(now - sent)  # Linux knows the microseconds of its segments
         if first:
             self._late = self._late_most = max(4 * self._variation, self.least_timeout)
             self._mark = now
@@ -77,6 +83,12 @@ class KeptWindow(Window):
         self.timeout = self.trip + self._late
 
     # Use and growth.
+
+    def note_acknowledgement(self, acknowledged: int, sent: int, now: float) -> None:
+        """Look at the round trip; rounds begin without growth, too (`hystart_update`)."""
+        if acknowledged > self._round_end:
+            self._begin_round(sent, now)
+        super().note_acknowledgement(acknowledged, sent, now)
 
     def note_use(self, flight: int, out: int, numbers: tuple[int, int], now: float) -> None:
         """Note how much of it is in use after segments were sent.

@@ -15,6 +15,10 @@ from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.tcp.fair_queue import FairQueue
 from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
 
+HANDED_ON = 2
+"""The segments of a connection that Linux lets wait in the queue of its own device: twice the
+memory of one (tcp_small_queue_check)."""
+
 
 @dataclass(frozen=True, slots=True)
 class TcpStage:
@@ -196,6 +200,7 @@ class TcpLane:
         loss: of packets at the radio, if any.
         make_rng: makes the stream that draws which packets of a train these are.
         bucket: the queue of FQ-CoDel that its packets are put into; None where that is drawn.
+        holds: whether the sender hands segments on to the radio only as that sends them.
     """
 
     calendar: Calendar
@@ -205,6 +210,7 @@ class TcpLane:
     loss: LossProcess | None = None
     make_rng: Callable[[], np.random.Generator] = np.random.default_rng
     bucket: int | None = None
+    holds: bool = False
     _rng: np.random.Generator | None = None
 
     @property
@@ -213,6 +219,24 @@ class TcpLane:
         if self._rng is None:
             self._rng = self.make_rng()
         return self._rng
+
+    def sends(self, start: float, end: float, count: int) -> tuple[float, float]:
+        """Return when the first and the last of some segments are handed to the first queue, s.
+
+        Linux lets few segments of a connection wait for its own device; the others are not sent
+        yet, so their round trips do not have this wait.
+
+        Args:
+            start: when the window allows the first one, s.
+            end: the same of the last one, s.
+            count: of them.
+        """
+        if not self.holds:
+            return start, end
+        own = self.path.own
+        slot = own.lasts(self.path.segment)
+        due = max(own.free, start) - HANDED_ON * slot
+        return max(start, due), max(end, due + (count - 1) * slot)
 
     # The way of segments.
 

@@ -370,7 +370,7 @@ class RackSender(Sender):
         """Let the window follow what has arrived; `more` is whether more was found to be lost."""
         board, window = self.board, self._window
         if count:
-            window.note_acknowledgement(now)
+            window.note_acknowledgement(board.first, board.next, now)
         if self._state is Congestion.RECOVERY:
             window.recover(delivered, board.flight, repaired=count > 0 and not more)
         elif count:

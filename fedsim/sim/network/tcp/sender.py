@@ -145,7 +145,7 @@ class Sender:
             self._take_duplicate(delivered, now, repaired=repaired)
         if number == first:
             if number < board.next:
-                window.note_acknowledgement(now)
+                window.note_acknowledgement(board.first, board.next, now)
         elif number < self._recover and self._state in _REPAIRS:
             self._repair(number - first, delivered, now, repaired=repaired, news=news)
         else:
@@ -158,12 +158,12 @@ class Sender:
         first = board.first
         if number <= first:
             if number == first and number < board.next:
-                window.note_acknowledgement(now)
+                window.note_acknowledgement(board.first, board.next, now)
             return
         if number > self._timed:
             window.measure(echo, now)
         board.advance(number)
-        window.note_acknowledgement(now)
+        window.note_acknowledgement(board.first, board.next, now)
         self._duplicates = 0
         if number >= self._recover:
             self._recovers = False
@@ -180,7 +180,7 @@ class Sender:
             else:  # the same, of which most is not to be done
                 if number > self._timed:
                     window.measure(sent, now)
-                window.note_acknowledgement(now)
+                window.note_acknowledgement(number, board.next, now)
                 window.grow(number - board.first, number, board.next, now)
                 board.first = number
             sent = said.next_sent + nth * said.pace
@@ -217,14 +217,14 @@ class Sender:
         if not news:
             self._duplicates = 0
         if self._state is Congestion.LOSS:
-            window.note_acknowledgement(now)
+            window.note_acknowledgement(board.first, board.next, now)
             window.grow(count, board.first, board.next, now)
             self._restart_timer(now)
             return
         window.recover(delivered, board.flight, repaired=repaired)
         if not board.is_repaired(board.first):
             self._retransmit(now)
-        window.note_acknowledgement(now)
+        window.note_acknowledgement(board.first, board.next, now)
         if self._first_partial:  # only this one restarts the timer: RFC 6582's impatient kind
             self._restart_timer(now)
         self._first_partial = False
@@ -233,7 +233,7 @@ class Sender:
         """Take the acknowledgement of some segments, with which any repair is at its end."""
         board, window, number, state = self.board, self._window, self.board.first, self._state
         if state is not Congestion.DISORDER or count >= self._duplicates:
-            window.note_acknowledgement(now)
+            window.note_acknowledgement(board.first, board.next, now)
         if state is Congestion.RECOVERY:
             window.leave_recovery()
         elif state is Congestion.LOSS:

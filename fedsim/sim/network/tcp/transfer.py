@@ -119,7 +119,7 @@ class TcpTransfer:
         linux, alone = lane.law.stack == "linux", QUICK if idle else 0
         grows = GROWS if linux and not self._listens else 0
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened, alone=alone, grows=grows)
-        self._sender = (RackSender if linux else Sender)(window, total, self._launch_one)
+        self._sender = (RackSender if linux else Sender)(window, total, self._launch)
         self._claimed = total
         for queue in self._path.queues:
             queue.claim(total, flows=1)
@@ -237,7 +237,7 @@ class TcpTransfer:
         pace, start = span / allowed, now
         while todo > 0:
             count = min(most, todo)
-            self._launch(number, count, start, pace)
+            self._launch(number, start, count, pace)
             number += count
             todo -= count
             start += pace * count
@@ -279,25 +279,23 @@ class TcpTransfer:
         rest = self._path.rest(self._stream.number, self._bits)
         self._calendar.call(self._calendar.now + rest, self._finish, None)
 
-    def _launch_one(self, number: int, now: float) -> None:
-        """Send a segment alone."""
-        self._launch(number, 1, now, 0.0)
-
-    def _launch(self, number: int, count: int, start: float, pace: float) -> None:
+    def _launch(self, number: int, start: float, count: int = 1, pace: float = 0.0) -> None:
         """Send segments; the message's last one may be a shorter one."""
         if self.over:
             return  # all has arrived: what is taken for lost is not
         self._sent += count
         bits, end = self._bits, start + pace * (count - 1)
-        self.window.last_sent = end
         if number + count == self._total:
             if count > 1 and self._crowded:
                 self._sent -= count
-                self._launch(number, count - 1, start, pace)
-                self._launch(number + count - 1, 1, end, 0.0)
+                self._launch(number, start, count - 1, pace)
+                self._launch(number + count - 1, end)
                 return
             bits += (self._last_bits - bits) / count  # in the mean, where no others are dropped
-        self._lane.forward(SegmentTrain(self, number, count, bits, start, pace, start, end))
+        sent, last = self._lane.sends(start, end, count)
+        self.window.last_sent = last
+        gap = (last - sent) / (count - 1) if count > 1 else pace
+        self._lane.forward(SegmentTrain(self, number, count, bits, sent, gap, start, end))
 
     # The receiver.
 
@@ -350,8 +348,9 @@ class TcpTransfer:
         """End with the last segment, or wait for the second one of an acknowledgement."""
         if arrived == self._total:
             self._calendar.call(last, self._finish, None)
-        listens = arrived < self._total or self._listens
-        if listens and self._receiver.due < inf and not self._waits:
+            if self._listens and self._receiver.due < inf:  # the end, once it is read
+                self._say(self._receiver.say_late(), last)
+        elif self._receiver.due < inf and not self._waits:
             self._waits = True
             self._calendar.call(self._receiver.due, self._look_for_late, None)
 

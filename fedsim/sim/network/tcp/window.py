@@ -24,7 +24,10 @@ CLAMP = 20
 """The most segments that Cubic waits for before it grows by one, as long as none was lost."""
 
 GREETINGS = 3
-"""The round trips that a connection has measured once it is open: SYN, and two messages."""
+"""The round trips that a server has measured once a connection is open: SYN, and two messages."""
+
+ANSWERS = 4
+"""Those that a client has: it says one message more (see fedsim/live/handshake.py)."""
 
 LOW_WINDOW, SAMPLES, NEAR = 16, 8, 0.002
 """Of HyStart: below which window it waits, segments; how many acknowledgements of a round show its
@@ -146,12 +149,21 @@ class Window:
         """Start counting the segments of another message."""
         self._round_end = -1
 
-    def greet(self, trip: float) -> None:
-        """Know the round trip of a handshake, s, and of what was said behind it long ago."""
-        for _ in range(GREETINGS):
-            self.measure(0.0, trip)
+    def greet(self, trip: float, times: int = GREETINGS) -> None:
+        """Know the round trip of a handshake, and of what was said behind it long ago.
+
+        Args:
+            trip: of each, s.
+            times: how many were measured.
+        """
+        for _ in range(times):
+            self._hear(trip)
         self.restore_timeout()
         self._least_trip, self.last_sent = self._last_trip, -MOST_TIMEOUT
+
+    def _hear(self, trip: float) -> None:
+        """Take the round trip of one of these, s."""
+        self.measure(0.0, trip)
 
     def is_idle(self, now: float) -> bool:
         """Return whether nothing has been sent for a timeout."""
@@ -176,8 +188,11 @@ class Window:
 
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment, from the timestamps of its way there and back."""
-        trip = TICK * (int(now / TICK) - int(sent / TICK)) or LEAST_TRIP
-        self._last_trip = trip
+        self._take_trip(TICK * (int(now / TICK) - int(sent / TICK)))
+
+    def _take_trip(self, trip: float) -> None:
+        """Take a round trip, s."""
+        self._last_trip = trip = trip or LEAST_TRIP
         self.least_trip = min(self.least_trip, trip)
         if self.trip:
             self._variation += (abs(self.trip - trip) - self._variation) / 4
@@ -200,8 +215,14 @@ class Window:
         """Whether single round trips may end its slow start, as HyStart of Linux has it."""
         return self._cubic and self._linux and self.size < self.threshold
 
-    def note_acknowledgement(self, now: float) -> None:
-        """Look at the round trip when an acknowledgement has come: Cubic does."""
+    def note_acknowledgement(self, acknowledged: int, sent: int, now: float) -> None:  # noqa: ARG002
+        """Look at the round trip when an acknowledgement has come: Cubic does.
+
+        Args:
+            acknowledged: all segments before this one are.
+            sent: so are all segments before this one.
+            now: the time, s.
+        """
         if not self._cubic or -1.0 < self._epoch > now - self._hystart.settled:
             return
         trip = self.trip if self._hystart.smoothed else self._last_trip

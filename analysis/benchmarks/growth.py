@@ -15,7 +15,7 @@ by which the cost above the smallest size's grows, fitted by least squares to th
 logarithms. An exponent of 1 is proportional growth, 0 none. What is above 1.05 is marked.
 
     python analysis/benchmarks/growth.py                      to the usual sizes, some 15 minutes
-    python analysis/benchmarks/growth.py --axis rounds --largest 1000000
+    python analysis/benchmarks/growth.py --axis rounds --least 1e6 --largest 1e6
     python analysis/benchmarks/growth.py --page               writes the table and the figure
 """
 
@@ -242,6 +242,13 @@ def draw(axes: Mapping[str, Mapping[int, Figures]], file: Path) -> None:
     save(figure, file)
 
 
+def joined(
+    kept: Mapping[str, Mapping[int, Figures]], found: Mapping[str, Mapping[int, Figures]]
+) -> dict[str, dict[int, Figures]]:
+    """Return the figures of all sizes that were measured, now or before; new ones count."""
+    return {axis: {**kept.get(axis, {}), **found.get(axis, {})} for axis in {**kept, **found}}
+
+
 def measure(axes: list[str], least: float, largest: float) -> dict[str, dict[int, Figures]]:
     """Measure the sizes of some axes, and print each as it comes."""
     found: dict[str, dict[int, Figures]] = {}
@@ -276,7 +283,7 @@ def main() -> None:
     else:
         found = measure([given.axis] if given.axis else [*AXES], given.least, given.largest)
         if given.page:
-            found = {**(kept(TABLE) if TABLE.exists() else {}), **found}
+            found = joined(kept(TABLE) if TABLE.exists() else {}, found)
             keep(TABLE, found)
             draw(found, FIGURE)
         print(table(found))

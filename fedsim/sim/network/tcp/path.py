@@ -220,23 +220,26 @@ class TcpLane:
             self._rng = self.make_rng()
         return self._rng
 
-    def sends(self, start: float, end: float, count: int) -> tuple[float, float]:
-        """Return when the first and the last of some segments are handed to the first queue, s.
+    def sends(self, start: float, pace: float, count: int) -> tuple[float, float]:
+        """Return when some segments are handed to the first queue: the first, and the pace, s.
 
         Linux lets few segments of a connection wait for its own device; the others are not sent
         yet, so their round trips do not have this wait.
 
         Args:
             start: when the window allows the first one, s.
-            end: the same of the last one, s.
+            pace: the time from one to the next by the same, s.
             count: of them.
         """
         if not self.holds:
-            return start, end
+            return start, pace
         own = self.path.own
         slot = own.lasts(self.path.segment)
         due = max(own.free, start) - HANDED_ON * slot
-        return max(start, due), max(end, due + (count - 1) * slot)
+        sent, more = max(start, due), count - 1
+        if not more:
+            return sent, pace
+        return sent, (max(start + pace * more, due + slot * more) - sent) / more
 
     # The way of segments.
 

@@ -292,10 +292,9 @@ class TcpTransfer:
                 self._launch(number + count - 1, end)
                 return
             bits += (self._last_bits - bits) / count  # in the mean, where no others are dropped
-        sent, last = self._lane.sends(start, end, count)
-        self.window.last_sent = last
-        gap = (last - sent) / (count - 1) if count > 1 else pace
-        self._lane.forward(SegmentTrain(self, number, count, bits, sent, gap, start, end))
+        sent, pace = self._lane.sends(start, pace, count)
+        self.window.last_sent = sent + pace * (count - 1)
+        self._lane.forward(SegmentTrain(self, number, count, bits, sent, pace, start, end))
 
     # The receiver.
 
@@ -348,9 +347,11 @@ class TcpTransfer:
         """End with the last segment, or wait for the second one of an acknowledgement."""
         if arrived == self._total:
             self._calendar.call(last, self._finish, None)
-            if self._listens and self._receiver.due < inf:  # the end, once it is read
-                self._say(self._receiver.say_late(), last)
-        elif self._receiver.due < inf and not self._waits:
+            if not self._listens:
+                return
+            if self._lane.law.stack == "linux" and self._receiver.due < inf:
+                self._say(self._receiver.say_late(), last)  # Linux does as the end is read
+        if self._receiver.due < inf and not self._waits:
             self._waits = True
             self._calendar.call(self._receiver.due, self._look_for_late, None)
 

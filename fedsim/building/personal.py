@@ -245,10 +245,10 @@ class _PersonalClient:
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """See `fedsim.ports.Client.compute`; what stays local is kept at the end of the steps."""
-        if isinstance(self.oracle, PartOracle):
-            work = work._replace(sent=False)  # a part of the result is kept
-        found = await self._client.compute(work, begun)
-        if not isinstance(self.oracle, PartOracle) or work.client is None:
+        if not isinstance(self.oracle, PartOracle):
+            return await self._client.compute(work, begun)
+        found = await self._client.compute(work._replace(sent=False), begun)  # a part is kept
+        if work.client is None:
             return found
         return self.oracle.take(found)
 

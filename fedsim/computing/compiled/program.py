@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -126,7 +127,6 @@ class CompiledProgram:
         self._form = form(losses[0])
         self._kept: list[Any] = []
         self._data = self._gather()
-        self._sizes = self._measure()
         self._model: tuple[Array, Array, int] | None = None  # as given, as read, and its address
         self._block = np.empty((0, self._form.size))
         self._used, self._address = 0, 0
@@ -152,12 +152,15 @@ class CompiledProgram:
             place=np.zeros(0, index),
         )
 
-    def _measure(self) -> Whole:
-        """Return the size of each client's samples, equal where a step costs the same, (M,)."""
+    @cached_property
+    def _sizes(self) -> Whole:
+        """The size of each client's samples, equal where a step costs the same, shape (M,)."""
+        rows = self._data.rows
+        if not len(self._data.places):
+            return rows
         stored = [entries(loss.arranged.X) for loss in self._losses]
-        both = np.stack([self._data.rows, np.array(stored)], axis=1)
-        kinds: Whole = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
-        return kinds
+        kinds = np.unique(np.stack([rows, stored], axis=1), axis=0, return_inverse=True)[1]
+        return np.asarray(kinds.reshape(-1), np.int64)
 
     def _addresses(self, arrays: Sequence[Any], kind: np.dtype[Any]) -> Whole:
         """Return the addresses of C-contiguous arrays, which are copied only if necessary."""

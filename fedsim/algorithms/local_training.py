@@ -383,7 +383,7 @@ class LocalUpdates(LocalSteps[Kept]):
         work = client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
         # A subclass that has one of these may do more with the change than send it.
         sent = own.handle is LocalUpdates.handle and own.change is LocalUpdates.change
-        return work._replace(sent=True) if sent and not self.goes_on else work
+        return work.as_sent() if sent and not self.goes_on else work
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
         """Compute the work on the minibatches of a round, which are drawn first."""

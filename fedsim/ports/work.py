@@ -59,6 +59,16 @@ class Work(NamedTuple):
         """Return this work with additional operations a piece, for the use of its result."""
         return self._replace(operations=self.operations + operations)
 
+    # Each update of many methods is described by these, for which `_replace` takes too long.
+
+    def as_sent(self) -> "Work":
+        """Return this work as work whose result is only sent."""
+        return Work(*self[:-2], True, self.single)  # noqa: FBT003 - a field
+
+    def rounded(self, *, single: bool) -> "Work":
+        """Return this work with or without the permission to round its result to float32."""
+        return Work(*self[:-1], single)
+
     def __eq__(self, other: object) -> bool:
         """Return whether all fields are equal, arrays bit by bit."""
         return isinstance(other, Work) and alike(tuple(self), tuple(other))

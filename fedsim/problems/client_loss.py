@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Protocol, Self, TypeVar, cast, runtime_checkable
 from weakref import ReferenceType, ref
 
@@ -96,6 +96,16 @@ class OptimizingLoss(Protocol):
     ) -> Array:
         """Return what steps on the rows reach from `w`, shape (d,); see `Training.result`."""
         ...
+
+
+@cache
+def _has(kind: type[Loss], method: str) -> bool:
+    """Return whether losses of a class have a method that not all have.
+
+    It is asked for each piece of work. `isinstance` for a protocol takes as long as a step of a
+    small loss, and `hasattr` for a model of Pydantic a tenth of that where there is none.
+    """
+    return hasattr(kind, method)
 
 
 class LocalLoss:
@@ -242,22 +252,21 @@ class LocalLoss:
 
     def sgd_steps(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
         """Return the model, shape (d,), that gradient steps reach from `w`; see `sgd_steps`."""
-        # Not by `isinstance`: for a protocol that takes as long as a step of a small loss.
-        if hasattr(type(self.loss), "sgd_steps"):
+        if _has(type(self.loss), "sgd_steps"):
             own = cast("SteppingLoss", self.loss)
             return own.sgd_steps(self.arranged, w, eta, drawn, pull)
         return sgd_steps(self, w, eta, drawn, pull)
 
     def sgd_change(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
         """Return the model that gradient steps reach from `w`, minus `w`, shape (d,)."""
-        if hasattr(type(self.loss), "sgd_change"):
+        if _has(type(self.loss), "sgd_change"):
             own = cast("ChangingLoss", self.loss)
             return own.sgd_change(self.arranged, w, eta, drawn, pull)
         return self.sgd_steps(w, eta, drawn, pull) - w
 
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
         """Return what the steps of an optimizer reach from `w`; see `optimizer_steps`."""
-        if hasattr(type(self.loss), "optimizer_steps"):
+        if _has(type(self.loss), "optimizer_steps"):
             own = cast("OptimizingLoss", self.loss)
             return own.optimizer_steps(self.arranged, w, drawn, training)
         return optimizer_steps(self, w, drawn, training)

@@ -6,6 +6,10 @@ Parquet file, which gets its name `NAME.parquet` when the table is closed: it ex
 runs only. It cannot be read before, since its directory is at the end. Parts hold columns as they
 are in memory, compressed by LZ4, so that rows are encoded once.
 
+A Parquet file has the same columns throughout. Rows that come before all columns are known, such as
+rounds before the first one that is evaluated, are in parts alone; the file is begun with the first
+rows that have all columns, and takes these parts from the disk. So none of them waits in memory.
+
 A manifest holds the hashes of finished runs' files; an unfinished run has none. So the name of each
 part contains a hash, which is chained: of the run's folder and table, all earlier parts, and its
 content. A part that is damaged, missing, out of order or of another run breaks the chain.
@@ -93,27 +97,50 @@ class PartWriter:
         self.target = folder / f"{name}.parquet"
         self._draft: Draft | None = None
         self._whole: pq.ParquetWriter | None = None
+        self._early: list[pa.Schema] = []  # of parts that are not in the whole table yet
         self._count = 0
         self._chain = _beginning(self.folder)
 
-    def write(self, table: pa.Table) -> None:
+    def write(self, table: pa.Table, *, early: bool = False) -> None:
         """Add rows; they are on disk as a complete part when this returns.
+
+        Args:
+            table: the rows. Columns without any value may be absent, or have the type null.
+            early: whether later rows may have columns that these lack. The rows before the table is
+                closed must not be.
 
         Raises:
             OutputError: they cannot be written, or a symbolic link has replaced the run's folder
                 or that of the parts since the run began.
+            DataError: early rows are no longer on disk as they were written.
+            ValueError: a column has another type than before, or is new.
         """
         check_links(self.folder.parent.parent, self.folder)
-        if self._draft is None or self._whole is None:
-            self._draft = Draft(self.target)
-            self._whole = pq.ParquetWriter(self._draft, table.schema, **_options(table.schema))
-        self._whole.write_table(table)
-        self._draft.check()
+        if not early:
+            table = self._add(table)
+        elif table.schema not in self._early:
+            self._early.append(table.schema)
         # The part is made in memory, since its name needs the hash of its bytes.
         content = _pack(table)
         self._chain = _link(self._chain, content)
         write_whole(self.folder / f"{_part(self._count, self._chain)}{_ARROW}", content)
         self._count += 1
+
+    def _add(self, table: pa.Table) -> pa.Table:
+        """Add rows to the whole table, after all early ones; return them with all its columns."""
+        if self._draft is None or self._whole is None:
+            schema = _joined([table.schema, *self._early]) if self._early else table.schema
+            self._draft = Draft(self.target)
+            self._whole = pq.ParquetWriter(self._draft, schema, **_options(schema))
+            if self._early:
+                for part in _parts(self.folder):
+                    self._whole.write_table(_as(schema, part))
+                table = _as(schema, table)
+        if not table.schema.equals(self._whole.schema):
+            table = _filled(table, self._whole.schema)
+        self._whole.write_table(table)
+        self._draft.check()
+        return table
 
     def close(self) -> None:
         """Complete the table's file and remove the parts.
@@ -132,6 +159,31 @@ class PartWriter:
         if self._draft is not None and self._whole is not None and not self._draft.closed:
             self._whole.close()
             self._draft.drop()
+
+
+def _joined(schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """Return the schema of all columns of some, in the order of the widest one.
+
+    Where one has whole numbers and another one fractions, it has fractions.
+    """
+    every = sorted(schemas, key=len, reverse=True)
+    return pa.unify_schemas(every, promote_options="permissive")
+
+
+def _as(schema: pa.Schema, table: pa.Table) -> pa.Table:
+    """Return a table with a schema that is joined from its own and others; null where it lacks."""
+    return pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
+
+
+def _filled(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with all columns of a schema, null in those that lack or have no value."""
+    columns = {field.name: pa.nulls(len(table), field.type) for field in schema}
+    columns |= {
+        name: table[name]
+        for name in table.column_names
+        if name not in columns or not pa.types.is_null(table.schema.field(name).type)
+    }
+    return pa.table(columns)
 
 
 def _pack(table: pa.Table) -> bytes:
@@ -183,11 +235,24 @@ def read_table(
         check_files(folder, [whole.name])
     if whole.exists():
         return _check_filled(_read(whole, columns, filters, whole), whole)
-    files = sorted(file for suffix in _SUFFIXES for file in parts.glob(f"part-*{suffix}"))
-    if not files:
+    pieces = list(_parts(parts, columns, filters))
+    if not pieces:
         raise FileNotFoundError(f"{folder} holds neither {whole.name} nor parts of it")
-    pieces = [_read(file, columns, filters, source) for file, source in _sound(parts, files)]
-    return pa.concat_tables(pieces, promote_options="default").unify_dictionaries()
+    schema = _joined(piece.schema for piece in pieces)
+    return pa.concat_tables(
+        [schema.empty_table(), *pieces], promote_options="permissive"
+    ).unify_dictionaries()
+
+
+def _parts(
+    parts: Path,
+    columns: Sequence[str] | None = None,
+    filters: Sequence[tuple[str, str, object]] | None = None,
+) -> Iterator[pa.Table]:
+    """Yield the parts of a table, one after the other; see `read_table`."""
+    files = sorted(file for suffix in _SUFFIXES for file in parts.glob(f"part-*{suffix}"))
+    for file, source in _sound(parts, files):
+        yield _read(file, columns, filters, source)
 
 
 def _beginning(parts: Path) -> str:

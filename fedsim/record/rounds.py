@@ -88,7 +88,6 @@ class RoundTable:
         self._before = Traffic().as_dict()
         self._limit = _FIRST_CHUNK
         self._complete = False
-        self._schema: pa.Schema | None = None
 
     def add(
         self,
@@ -102,10 +101,10 @@ class RoundTable:
     ) -> None:
         """Add the round that ends at the time `t` with these running totals.
 
-        Rounds before the first complete one lack the method's figures. They stay in memory until
-        one is complete, since all parts of a table have the columns of its first part.
+        Rounds before the first complete one may lack columns: measures that nothing has evaluated
+        yet, and figures of the method. They are early rows of the table.
         """
-        if self._complete and len(self._rows) >= self._limit:
+        if len(self._rows) >= self._limit:
             self.flush()  # before the row is added: `amend` may still change the last one
         self._complete = self._complete or complete
         self.rounds += 1
@@ -129,20 +128,12 @@ class RoundTable:
             names = dict.fromkeys(name for row in fullest for name in row)
             rows = [{name: row.get(name) for name in names} for row in self._rows]
             self._rows.clear()  # first: an interrupted part is not written twice
-            self._parts.write(self._with_types(pa.Table.from_pylist(rows)))
+            self._parts.write(pa.Table.from_pylist(rows), early=not self._complete)
             self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK)
-
-    def _with_types(self, table: pa.Table) -> pa.Table:
-        """Return a part whose columns without any value have the types of the first part."""
-        self._schema = self._schema or table.schema
-        for number, field in enumerate(table.schema):
-            if pa.types.is_null(field.type):
-                known = self._schema.field(field.name)
-                table = table.set_column(number, known, table.column(number).cast(known.type))
-        return table
 
     def close(self) -> None:
         """Write the rest and join the parts into `rounds.parquet`, which may have no rows."""
+        self._complete = True  # no row that follows has further columns
         self.flush()
         if not self.rounds:
             self._parts.write(_NO_ROUNDS)

@@ -1,5 +1,6 @@
 """The round table: costs by difference, on disk soon, whole at the end."""
 
+from math import nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -60,6 +61,60 @@ def test_columns_stand_in_order_where_a_round_lacks_some(tmp_path: Path) -> None
     table.close()
     columns = read_table(tmp_path, "rounds").column_names
     assert columns.index("gap") < columns.index("drift") < columns.index(COSTS[0])
+
+
+def test_rounds_that_nothing_has_evaluated_wait_on_disk_for_the_columns_of_the_last(
+    tmp_path: Path,
+) -> None:
+    """The observer may look at the last model alone, and the method may give a figure late."""
+    table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
+    traffic = Traffic()
+    rounds = 64 + 256 + 1024 + 10
+    for number in range(1, rounds + 1):
+        traffic.bits_up += number
+        figures = {"drift": 0.5} if number > 100 else {}
+        table.add(1.0 + number, traffic, objective=nan, gap=nan, measures=figures, complete=False)
+    assert len(table._rows) == 10
+    early = read_table(tmp_path, "rounds")
+    assert early["round"].to_pylist() == list(range(1, rounds - 9))
+    assert not (tmp_path / "rounds.parquet").exists()
+    table.amend(objective=2.0, gap=1.0, measures={"accuracy": 0.75})
+    table.close()
+    whole = read_table(tmp_path, "rounds")
+    assert whole["round"].to_pylist() == list(range(1, rounds + 1))
+    assert whole["bits_up"].to_pylist() == list(range(1, rounds + 1))
+    assert whole["drift"].to_pylist() == [None] * 100 + [0.5] * (rounds - 100)
+    assert whole["accuracy"].to_pylist() == [None] * (rounds - 1) + [0.75]
+    assert whole["objective"].to_pylist()[-1] == 2.0
+    for names in (early.column_names, whole.column_names):
+        assert names.index("gap") < names.index("drift") < names.index(COSTS[0])
+    assert not (tmp_path / "rounds.parts").exists()
+
+
+def test_a_figure_of_early_rounds_may_be_whole(tmp_path: Path) -> None:
+    table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
+    for number in range(70):
+        figures = {"drift": number if number < 64 else 0.5}
+        table.add(1.0, Traffic(), objective=1.0, gap=0.5, measures=figures, complete=number > 65)
+    table.close()
+    assert read_table(tmp_path, "rounds")["drift"].to_pylist() == [
+        *map(float, range(64)),
+        *6 * [0.5],
+    ]
+
+
+def test_rounds_that_are_changed_on_disk_before_the_table_is_whole_are_refused(
+    tmp_path: Path,
+) -> None:
+    table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
+    for _ in range(70):
+        table.add(1.0, Traffic(), objective=nan, gap=nan, measures={}, complete=False)
+    (part,) = (tmp_path / "rounds.parts").iterdir()
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"part-000000-.* is damaged"):
+        table.close()
+    table.abandon()
+    assert not (tmp_path / "rounds.parquet").exists()
 
 
 def test_measures_become_columns(tmp_path: Path) -> None:

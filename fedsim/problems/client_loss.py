@@ -28,26 +28,47 @@ class Based(Protocol):
 Part = TypeVar("Part", bound=Based)
 
 
+LONG = 2**16
+"""Numbers of a model of which a copy takes notable memory."""
+
+
+def _key(w: Array) -> bytes | Array:
+    """Return what stands for a model from now on: itself if it is long and nothing changes it."""
+    fixed = not w.flags.writeable and w.base is None and w.dtype == np.float64  # see `constant`
+    return w if fixed and w.ndim == 1 and w.size >= LONG else w.tobytes()
+
+
+def _are_equal(one: bytes | Array, other: bytes | Array) -> bool:
+    """Return whether two keys have the same bits."""
+    if isinstance(one, bytes) and isinstance(other, bytes):
+        return one == other
+    a, b = (np.frombuffer(key, np.uint8) for key in (one, other))
+    return len(a) == len(b) and np.array_equal(a.view(np.int64), b.view(np.int64))
+
+
 class EvaluationCache:
     """The last forward pass of one loss, and its last restriction to a basis.
 
     An observer evaluates the value at the model where the next gradient is taken, and a solver many
     gradients in one basis. Entries are keyed by content, so neither the order of requests, nor the
     identity of the arrays, nor their later modification matters; no result depends on earlier
-    requests.
+    requests. A long model that nothing changes is its own key: clients that evaluate the same one
+    then hold it once.
     """
 
     __slots__ = ("_forward", "_part")
 
     def __init__(self) -> None:
-        self._forward: tuple[bytes | None, State] = (None, ())
+        self._forward: tuple[bytes | Array | None, State] = (None, ())
         self._part: ReferenceType[Based] | None = None
 
     def forward(self, w: Array, compute: Callable[[Array], State]) -> State:
         """Return the forward state at `w`, computed unless it is that of the last request."""
-        key = w.tobytes()
         last, state = self._forward
-        if key != last:
+        if last is w:  # an array that is a key does not change
+            return state
+        key = _key(w)
+        if last is None or not _are_equal(key, last):
             state = compute(w)
             # One assignment, so that threads find either the old pair or the new one.
             self._forward = (key, state)
@@ -262,7 +283,9 @@ class LocalLoss:
         if _has(type(self.loss), "sgd_change"):
             own = cast("ChangingLoss", self.loss)
             return own.sgd_change(self.arranged, w, eta, drawn, pull)
-        return self.sgd_steps(w, eta, drawn, pull) - w
+        reached = self.sgd_steps(w, eta, drawn, pull)
+        own = reached.flags.writeable and not _has(type(self.loss), "sgd_steps")
+        return np.subtract(reached, w, out=reached if own else None)
 
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
         """Return what the steps of an optimizer reach from `w`; see `optimizer_steps`."""
@@ -339,7 +362,8 @@ def sgd_steps(
     for number, some in enumerate(drawn):
         if number == 1:
             loss = loss.copy_uncached()  # the observer asks for no model between
-        g = _step_gradient(loss, v, every if some is None else some)
+        at = v if number else w  # which others may have evaluated, or hold
+        g = _step_gradient(loss, at, every if some is None else some)
         np.multiply(g if pull is None else g + pull * (v - w), eta, out=step)
         np.subtract(v, step, out=v)
     return v

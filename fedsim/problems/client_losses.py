@@ -9,8 +9,8 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array, ClientId
-from fedsim.problems.client_loss import LocalLoss
+from fedsim.ports import Array, ClientId, constant
+from fedsim.problems.client_loss import LONG, LocalLoss
 from fedsim.problems.losses import (
     LinearLoss,
     Logistic,
@@ -327,6 +327,8 @@ class ClientLosses(LazySequence[LocalLoss]):
 
     def values(self, w: Array) -> Array:
         """Return f_m(w) of each client; bit-identical whichever clients are evaluated together."""
+        if w.size >= LONG:
+            w = constant(w)  # which all caches hold once
         if self._together is None:
             return np.array([loss.value(w) for loss in self], np.float64)
         # Losses that are kept may cache what they compute, for a later gradient at the same model.

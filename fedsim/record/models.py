@@ -210,7 +210,7 @@ class ModelTable:
 def _lists(rows: Sequence[Array]) -> pa.Array:
     """Return arrays as a column of lists."""
     ends = np.cumsum([0, *(row.size for row in rows)], dtype=np.int32)
-    values = np.concatenate(rows) if rows else np.zeros(0)
+    values = rows[0] if len(rows) == 1 else np.concatenate(rows) if rows else np.zeros(0)
     return pa.ListArray.from_arrays(pa.array(ends), pa.array(values), type=_FLAT)
 
 

@@ -186,13 +186,12 @@ def _filled(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def _pack(table: pa.Table) -> bytes:
+def _pack(table: pa.Table) -> pa.Buffer:
     """Return a table as an Arrow file."""
     stream = pa.BufferOutputStream()
     with pa.ipc.new_file(stream, table.schema, options=_PACKING) as file:
         file.write_table(table.unify_dictionaries())  # of which a file has one a column
-    content: bytes = stream.getvalue().to_pybytes()
-    return content
+    return stream.getvalue()
 
 
 def remove_parts(folder: Path) -> None:
@@ -260,9 +259,11 @@ def _beginning(parts: Path) -> str:
     return "/".join(parts.resolve().parts[-3:])
 
 
-def _link(chain: str, content: bytes) -> str:
+def _link(chain: str, content: bytes | pa.Buffer) -> str:
     """Return the hash of a part, given that of the part before it."""
-    return hashlib.sha256(chain.encode() + b"\n" + content).hexdigest()[:16]
+    digest = hashlib.sha256(f"{chain}\n".encode())
+    digest.update(content)  # not joined: it may be a long model, and a copy takes as much again
+    return digest.hexdigest()[:16]
 
 
 def _part(number: int, chain: str) -> str:

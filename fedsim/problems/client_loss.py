@@ -284,8 +284,8 @@ class LocalLoss:
             own = cast("ChangingLoss", self.loss)
             return own.sgd_change(self.arranged, w, eta, drawn, pull)
         reached = self.sgd_steps(w, eta, drawn, pull)
-        own = reached.flags.writeable and not _has(type(self.loss), "sgd_steps")
-        return np.subtract(reached, w, out=reached if own else None)
+        fresh = not _has(type(self.loss), "sgd_steps")  # an array that nobody else has
+        return np.subtract(reached, w, out=reached if fresh else None)
 
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
         """Return what the steps of an optimizer reach from `w`; see `optimizer_steps`."""

@@ -1,6 +1,7 @@
 """A client's own loss: what who evaluates it remembers must never show in what it returns."""
 
 import pickle
+import sys
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from fedsim.ports import Array
 from fedsim.problems import Logistic, Loss, LossOracle, Squared
+from fedsim.problems.client_loss import LONG
+from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.losses import Rows, State
 from tests.works import evaluated
 
@@ -47,6 +50,35 @@ def test_value_and_gradient_at_one_model_share_a_forward_pass(
     assert len(passes) == 1
     f.value(2 * w)
     assert len(passes) == 2
+
+
+@pytest.mark.parametrize("fixed", [(True, True), (True, False), (False, True), (False, False)])
+def test_a_long_model_is_known_by_its_bits_whether_it_may_change_or_not(
+    fixed: tuple[bool, bool], passes: Sequence[int]
+) -> None:
+    """One that nothing changes is not copied to be remembered."""
+    long = samples(rows=3, features=LONG)
+    f = local(Counted(), long).remembering()
+    one, other = (np.ones(LONG) for _ in range(2))
+    for w, unchanging in zip((one, other), fixed, strict=True):
+        w.flags.writeable = not unchanging
+        f.value(w)
+    assert len(passes) == 1
+    changed = np.ones(LONG)
+    changed[-1] = np.nextafter(1.0, 2.0)
+    changed.flags.writeable = not fixed[1]
+    f.value(changed)
+    assert len(passes) == 2
+
+
+def test_caches_of_a_long_model_hold_it_once() -> None:
+    long = samples(rows=6, features=LONG)
+    losses = ClientLosses.of([local(Logistic(), long) for _ in range(3)]).remembering()
+    w = np.ones(LONG)
+    w.flags.writeable = False
+    before = sys.getrefcount(w)
+    losses.values(w)
+    assert sys.getrefcount(w) == before + 3
 
 
 def test_a_loss_itself_remembers_nothing(passes: Sequence[int]) -> None:

@@ -65,7 +65,7 @@ class Work(NamedTuple):
         """Return this work as work whose result is only sent."""
         return Work(*self[:-2], True, self.single)  # noqa: FBT003 - a field
 
-    def rounded(self, *, single: bool) -> "Work":
+    def allow_rounding(self, *, single: bool) -> "Work":
         """Return this work with or without the permission to round its result to float32."""
         return Work(*self[:-1], single)
 

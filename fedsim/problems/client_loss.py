@@ -120,7 +120,7 @@ class OptimizingLoss(Protocol):
 
 
 @cache
-def _has(kind: type[Loss], method: str) -> bool:
+def _provides(kind: type[Loss], method: str) -> bool:
     """Return whether losses of a class have a method that not all have.
 
     It is asked for each piece of work. `isinstance` for a protocol takes as long as a step of a
@@ -273,23 +273,23 @@ class LocalLoss:
 
     def sgd_steps(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
         """Return the model, shape (d,), that gradient steps reach from `w`; see `sgd_steps`."""
-        if _has(type(self.loss), "sgd_steps"):
+        if _provides(type(self.loss), "sgd_steps"):
             own = cast("SteppingLoss", self.loss)
             return own.sgd_steps(self.arranged, w, eta, drawn, pull)
         return sgd_steps(self, w, eta, drawn, pull)
 
     def sgd_change(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
         """Return the model that gradient steps reach from `w`, minus `w`, shape (d,)."""
-        if _has(type(self.loss), "sgd_change"):
+        if _provides(type(self.loss), "sgd_change"):
             own = cast("ChangingLoss", self.loss)
             return own.sgd_change(self.arranged, w, eta, drawn, pull)
         reached = self.sgd_steps(w, eta, drawn, pull)
-        fresh = not _has(type(self.loss), "sgd_steps")  # an array that nobody else has
+        fresh = not _provides(type(self.loss), "sgd_steps")  # an array that is not shared
         return np.subtract(reached, w, out=reached if fresh else None)
 
     def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Array:
         """Return what the steps of an optimizer reach from `w`; see `optimizer_steps`."""
-        if _has(type(self.loss), "optimizer_steps"):
+        if _provides(type(self.loss), "optimizer_steps"):
             own = cast("OptimizingLoss", self.loss)
             return own.optimizer_steps(self.arranged, w, drawn, training)
         return optimizer_steps(self, w, drawn, training)

@@ -224,7 +224,7 @@ class LossOracle:
 
 def _mean_size(drawn: Minibatches, rows: int) -> float:
     """Return the mean number of samples of minibatches; None stands for all `rows`."""
-    if isinstance(drawn, LaterDraws):
+    if type(drawn) is not tuple and isinstance(drawn, LaterDraws):  # a sequence: slow to ask
         return float(drawn.batch)
     first, last = drawn[0], drawn[-1]
     if first is None or last is None:

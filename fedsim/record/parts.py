@@ -129,15 +129,15 @@ class PartWriter:
     def _add(self, table: pa.Table) -> pa.Table:
         """Add rows to the whole table, after all early ones; return them with all its columns."""
         if self._draft is None or self._whole is None:
-            schema = _joined([table.schema, *self._early]) if self._early else table.schema
+            schema = _join_schemas([table.schema, *self._early]) if self._early else table.schema
             self._draft = Draft(self.target)
             self._whole = pq.ParquetWriter(self._draft, schema, **_options(schema))
             if self._early:
                 for part in _parts(self.folder):
-                    self._whole.write_table(_as(schema, part))
-                table = _as(schema, table)
+                    self._whole.write_table(_fit(schema, part))
+                table = _fit(schema, table)
         if not table.schema.equals(self._whole.schema):
-            table = _filled(table, self._whole.schema)
+            table = _fill_in(table, self._whole.schema)
         self._whole.write_table(table)
         self._draft.check()
         return table
@@ -161,7 +161,7 @@ class PartWriter:
             self._draft.drop()
 
 
-def _joined(schemas: Iterable[pa.Schema]) -> pa.Schema:
+def _join_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
     """Return the schema of all columns of some, in the order of the widest one.
 
     Where one has whole numbers and another one fractions, it has fractions.
@@ -170,12 +170,12 @@ def _joined(schemas: Iterable[pa.Schema]) -> pa.Schema:
     return pa.unify_schemas(every, promote_options="permissive")
 
 
-def _as(schema: pa.Schema, table: pa.Table) -> pa.Table:
+def _fit(schema: pa.Schema, table: pa.Table) -> pa.Table:
     """Return a table with a schema that is joined from its own and others; null where it lacks."""
     return pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
 
 
-def _filled(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _fill_in(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return a table with all columns of a schema, null in those that lack or have no value."""
     columns = {field.name: pa.nulls(len(table), field.type) for field in schema}
     columns |= {
@@ -237,7 +237,7 @@ def read_table(
     pieces = list(_parts(parts, columns, filters))
     if not pieces:
         raise FileNotFoundError(f"{folder} holds neither {whole.name} nor parts of it")
-    schema = _joined(piece.schema for piece in pieces)
+    schema = _join_schemas(piece.schema for piece in pieces)
     return pa.concat_tables(
         [schema.empty_table(), *pieces], promote_options="permissive"
     ).unify_dictionaries()

@@ -152,7 +152,7 @@ class Packing:
         if not work.sent:
             return work
         packer = self.packer()
-        return work.rounded(single=isinstance(packer, Plain) and packer.single)
+        return work.allow_rounding(single=isinstance(packer, Plain) and packer.single)
 
     def _other(self, field: str, to: ClientId | None) -> Packer:
         """Return the packer of an addressed field, or of any field after the first."""

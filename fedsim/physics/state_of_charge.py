@@ -11,10 +11,47 @@ the same amount, so that no crossing is reported twice or missed. Comparisons wi
 smallest level whose share is at least that of the mark (`_level`).
 """
 
+from collections.abc import Callable
 from math import inf, nextafter
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.physics.batteries import Battery, Crossing
 from fedsim.physics.signals import Signal
+
+# Laws of one battery, or entry by entry of many: `fedsim.sim.arrays.supplies` asks them of arrays.
+
+F = TypeVar("F", float, NDArray[np.float64])
+"""A figure of one battery, or those of many."""
+
+
+def outflow(watts: F, efficiency: F, leak: F) -> F:
+    """Return the power out of a battery, W: what is drawn with its loss, and what leaks."""
+    return watts / efficiency + leak
+
+
+def outtake(
+    joules: F,
+    efficiency: F,
+    level: F,
+    capacity: F,
+    least: Callable[[F, F], Any] = min,
+    most: Callable[[F, F], Any] = max,
+) -> F:
+    """Return what leaves a battery, J, as an energy is taken out of it at once.
+
+    Args:
+        joules: at the device; negative for what is given back.
+        efficiency: the usable share of what is taken out.
+        level: what it holds, J.
+        capacity: what it can hold, J.
+        least: the smaller one of two figures.
+        most: the larger one.
+    """
+    out: F = most(least(joules / efficiency, level), level - capacity)
+    return out
 
 
 class BatteryStore:
@@ -86,6 +123,11 @@ class BatteryStore:
         return self.level / self.capacity
 
     @property
+    def lower_mark(self) -> float:
+        """The level at which something happens next if it only drains, J."""
+        return self._bound_below()[0]
+
+    @property
     def offered(self) -> float:
         """The power offered to charge it now, W."""
         return self._power
@@ -125,8 +167,7 @@ class BatteryStore:
         A mark between the old and the new level is crossed at this instant. The level stays between
         empty and full.
         """
-        out = joules / self.battery.discharge_efficiency
-        out = max(min(out, self.level), self.level - self.capacity)
+        out = outtake(joules, self.battery.discharge_efficiency, self.level, self.capacity)
         self.drained += out
         self.level -= out
         self._taken_at = self.now
@@ -176,8 +217,9 @@ class BatteryStore:
 
     def _rates(self) -> tuple[float, float]:
         """Return the power into and out of the battery, W."""
-        load = self._watts / self.battery.discharge_efficiency if self.alive else 0.0
-        return self.battery.charge_efficiency * self._power, load + self._leak
+        watts = self._watts if self.alive else 0.0
+        out = outflow(watts, self.battery.discharge_efficiency, self._leak)
+        return self.battery.charge_efficiency * self._power, out
 
     def _flow(self, seconds: float) -> None:
         """Integrate constant powers; a full battery takes none, and an empty one gives none."""

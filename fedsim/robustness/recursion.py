@@ -130,7 +130,9 @@ class _WorldsRun:
         self._woken = np.zeros(shape[0], np.bool_)
         self._spent = np.zeros(shape)  # J, beyond idle power
         self._orders = by_cap(clients.down.rate), by_cap(clients.up.rate)
-        self._cache: dict[bytes, list[_Exchange]] = {}  # by load, and who was woken before
+        self._cache: dict[
+            bytes, list[_Exchange]
+        ] = {}  # by load, and which radios were woken before
 
     def exchange(self, number: int) -> None:
         """Let a cohort receive, compute and reply."""
@@ -211,8 +213,8 @@ class _WorldsRun:
         return np.asarray((clients.emitted * drawn).sum(axis=0))
 
     def _passed(self) -> tuple[NDArray[np.integer], Array, Array]:
-        """Return the stages that radios are in by now: see `States.passed`."""
-        return self._clients.states.passed(self._stage(slice(None)), self._last, self.now)
+        """Return the stages that radios are in by now: see `States.advance`."""
+        return self._clients.states.advance(self._stage(slice(None)), self._last, self.now)
 
     def fits(self) -> Array:
         """Return the worlds in which no battery has fallen to its threshold or cut-off."""
@@ -269,7 +271,7 @@ class _Legs:
 
     def _pass_until(self, now: Array) -> None:
         """Let stages end that do so before a time."""
-        self._stage, self._since, joules = self._clients.states.passed(
+        self._stage, self._since, joules = self._clients.states.advance(
             self._stage, self._since, now
         )
         self.spent += joules

@@ -107,7 +107,7 @@ def test_many_radios_are_each_heard_as_one_is_and_pass_its_stages(drawn: list[An
     number = np.array([stage for _, _, stage, _ in drawn])
     now = np.array([quarter / 4 for *_, quarter in drawn])
     heard = together.reception_times(number, np.zeros(len(drawn)), now)
-    passed = together.passed(number, np.zeros(len(drawn)), now)
+    passed = together.advance(number, np.zeros(len(drawn)), now)
     for place, states in enumerate(every):
         stage, since, joules, until = int(number[place]), 0.0, 0.0, float(now[place])
         assert heard[place] == states.reception_time(stage, since, until)

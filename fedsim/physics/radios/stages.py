@@ -123,7 +123,7 @@ class States:
             found = np.where(number >= place, own, found)
         return np.asarray(found)
 
-    def passed(self, number: Numbers, since: Array, until: Array) -> tuple[Numbers, Array, Array]:
+    def advance(self, number: Numbers, since: Array, until: Array) -> tuple[Numbers, Array, Array]:
         """Let the stages end that do so before a time.
 
         Args:

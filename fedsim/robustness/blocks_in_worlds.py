@@ -86,7 +86,7 @@ class RadioFigures(NamedTuple):
         energies = bit_energies(powers, rates)
         return cls(radio.resting, radio.latency, powers.held, (down, up), energies, stages)
 
-    def padded(self, count: int) -> "RadioFigures":
+    def pad_stages(self, count: int) -> "RadioFigures":
         """Return the same radio with so many stages: some last no time, before the last one."""
         *passing, (power, _, *further) = self.stages
         more = [(power, 0.0, *further)] * (count - len(self.stages))
@@ -105,17 +105,17 @@ def device_figures(device: DeviceLaw, columns: Mapping[str, Array], worlds: int)
         columns: its uncertain constants by field, each of shape (W,).
         worlds: W.
     """
-    return _join(_asked(DeviceFigures.of, device, columns, worlds))
+    return _join(_ask(DeviceFigures.of, device, columns, worlds))
 
 
 def radio_figures(radio: RadioLaw, columns: Mapping[str, Array], worlds: int) -> RadioFigures:
     """Return the figures of a radio in many worlds; arguments as for `device_figures`."""
-    every = _asked(RadioFigures.of, radio, columns, worlds)
+    every = _ask(RadioFigures.of, radio, columns, worlds)
     longest = max(len(each.stages) for each in every)
-    return _join([each.padded(longest) for each in every])
+    return _join([each.pad_stages(longest) for each in every])
 
 
-def _asked(
+def _ask(
     figures: Callable[[B], F], block: B, columns: Mapping[str, Array], worlds: int
 ) -> Sequence[F]:
     """Return the figures of a block as columns, or in each world if its law has no such form."""

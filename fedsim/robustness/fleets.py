@@ -167,7 +167,7 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         world: see `World`.
         worlds: W.
     """
-    known = [_GroupInWorlds(*each, world, worlds) for each in _placed(groups)]
+    known = [_GroupInWorlds(*each, world, worlds) for each in _places(groups)]
     counts = [group.count for group in groups]
 
     def each(figure: Callable[[_GroupInWorlds], float | Array]) -> Array:
@@ -210,7 +210,7 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
     )
 
 
-def _placed(groups: Sequence[Group]) -> Iterator[tuple[str, Group]]:
+def _places(groups: Sequence[Group]) -> Iterator[tuple[str, Group]]:
     """Yield groups of the fleet with their places in the scenario."""
     for number, group in enumerate(groups):
         yield f"fleet.{number}", group
@@ -219,7 +219,7 @@ def _placed(groups: Sequence[Group]) -> Iterator[tuple[str, Group]]:
 def _states(known: Sequence["_GroupInWorlds"], counts: Sequence[int], worlds: int) -> States:
     """Return the stages of all clients, each with figures of shape (n, W)."""
     longest = max(len(own.radio.stages) for own in known)
-    padded = [own.radio.padded(longest).stages for own in known]
+    padded = [own.radio.pad_stages(longest).stages for own in known]
     figures = np.array(
         [[[np.broadcast_to(x, worlds) for x in stage] for stage in one] for one in padded]
     )
@@ -261,9 +261,9 @@ def overheads(groups: Sequence[Group], world: World, worlds: int) -> NDArray[np.
 
     None if it is not among the uncertain constants.
     """
-    if not any(key_of(*each, "radio", "framing") in world for each in _placed(groups)):
+    if not any(key_of(*each, "radio", "framing") in world for each in _places(groups)):
         return None
-    rows = [_GroupInWorlds(*each, world, worlds).framing for each in _placed(groups)]
+    rows = [_GroupInWorlds(*each, world, worlds).framing for each in _places(groups)]
     return np.repeat(np.array(rows), [group.count for group in groups], axis=0)
 
 

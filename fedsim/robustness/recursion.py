@@ -201,7 +201,7 @@ class _WorldsRun:
 
         A stage in progress is charged when it ends, as in the log, where its row is then written.
         """
-        spent = (self._spent + self._passed()[2]).sum(axis=0)
+        spent = (self._spent + self._advance()[2]).sum(axis=0)
         return np.asarray(self._rest * self.now + spent)
 
     def grams(self) -> Array:
@@ -209,17 +209,17 @@ class _WorldsRun:
         clients = self._clients
         if clients.emitted is None:
             return np.full(self.now.shape, np.nan)
-        drawn = clients.idle * self.now + self._spent + self._passed()[2]
+        drawn = clients.idle * self.now + self._spent + self._advance()[2]
         return np.asarray((clients.emitted * drawn).sum(axis=0))
 
-    def _passed(self) -> tuple[NDArray[np.integer], Array, Array]:
+    def _advance(self) -> tuple[NDArray[np.integer], Array, Array]:
         """Return the stages that radios are in by now: see `States.advance`."""
         return self._clients.states.advance(self._stage(slice(None)), self._last, self.now)
 
     def fits(self) -> Array:
         """Return the worlds in which no battery has fallen to its threshold or cut-off."""
         clients = self._clients
-        stage, since, drawn = self._passed()
+        stage, since, drawn = self._advance()
         waiting = np.where(np.isfinite(since), self.now - since, 0.0)
         drawn = drawn + clients.states.figure("power", stage) * waiting
         drawn = drawn + self._spent + (clients.idle + clients.leak) * self.now

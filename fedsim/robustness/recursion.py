@@ -5,16 +5,13 @@ latency and transfer, computes, and replies in the same way; the next exchange b
 reply has arrived. With an array over worlds in place of each number, a thousand worlds take about
 as long as one run of the simulator.
 
-The laws are those by which `fedsim.sim` plays a round, in their array forms: stages of radios
-(`fedsim.physics.radios.States`), powers and energies of bits, speeds, framing, and the fair share
-of a link (`fedsim.robustness.sharing`). Their order within a round, which the simulator takes from
-its events, is written here. So this holds for what waits for nothing else: one server, fluid links,
-radios with constant rates, devices whose work takes a deterministic time (`fleets.unplayable` lists
-the rest). Tests compare both.
+An exchange is computed in `fedsim.robustness.exchange`. It holds for what waits for nothing else:
+one server, fluid links, radios with constant rates, devices whose work takes a deterministic time
+(`fleets.unplayable` lists the rest). Tests compare both.
 Shapes: n clients, W worlds; arrays are (n, W) unless stated otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +19,9 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.repricing.history import RunHistory
-from fedsim.robustness.fleets import Clients, Lanes
+from fedsim.robustness.exchange import Exchanges, PlayExchange
+from fedsim.robustness.fleets import Clients
 from fedsim.robustness.loads import Load, Loads, Numbers
-from fedsim.robustness.sharing import by_cap, ends
 
 _ROUNDING = 1e-14
 """Relative to the simulated time: times that differ by less do so by rounding alone."""
@@ -55,7 +52,13 @@ class Prices:
     fits: Array
 
 
-def prices(history: RunHistory, loads: Loads, clients: Clients, looks: Sequence[int]) -> Prices:
+def prices(
+    history: RunHistory,
+    loads: Loads,
+    clients: Clients,
+    looks: Sequence[int],
+    player: Callable[[Clients], PlayExchange] = Exchanges,
+) -> Prices:
     """Return the costs of a run in each of W worlds.
 
     Args:
@@ -63,8 +66,9 @@ def prices(history: RunHistory, loads: Loads, clients: Clients, looks: Sequence[
         loads: its messages, with headers and framing, and its work.
         clients: their properties in each world.
         looks: the rounds of interest, from 1, ascending.
+        player: returns what computes the exchanges of these clients.
     """
-    play = _WorldsRun(loads, clients)
+    play = _WorldsRun(loads, clients, player(clients))
     exchange, seconds, joules, grams = 0, [], [], []
     for number in looks:
         while exchange < history.commits[number - 1]:
@@ -117,9 +121,10 @@ class _WorldsRun:
     # Between exchanges a radio is known by its last bit, at `_last`. One without any, which is not
     # in `_woken`, rests, as if since `_last`: always, or since its last occasion to be reached.
 
-    def __init__(self, loads: Loads, clients: Clients) -> None:
+    def __init__(self, loads: Loads, clients: Clients, play: PlayExchange) -> None:
         self._loads = loads
         self._clients = clients
+        self._play = play
         self._rest = clients.idle.sum(axis=0)  # W, of all clients
         shape = clients.idle.shape
         self.now = np.zeros(shape[1])
@@ -129,7 +134,6 @@ class _WorldsRun:
         ).copy()
         self._woken = np.zeros(shape[0], np.bool_)
         self._spent = np.zeros(shape)  # J, beyond idle power
-        self._orders = by_cap(clients.down.rate), by_cap(clients.up.rate)
         self._cache: dict[
             bytes, list[_Exchange]
         ] = {}  # by load, and which radios were woken before
@@ -169,32 +173,13 @@ class _WorldsRun:
 
     def _compute(self, load: Load, since: Array) -> "_Exchange":
         """Compute an exchange; its times are relative to its begin."""
-        clients = self._clients.of(load.clients)
-        legs = _Legs(clients, -since, self._stage(load.clients))
-        begin = np.zeros(since.shape)
-        began = legs.wake(clients.down, begin, paged=clients.paged)
-        received = legs.pass_bits(
-            clients.down, load.down, self._ends(clients.down, began, load.down, up=False)
-        )
-        works = clients.per_operation * load.operations[:, None]
-        works += clients.per_sample * load.samples[:, None]
-        legs.spent += clients.working * works
-        began = legs.wake(clients.up, received + works, paged=False)
-        over = self._ends(clients.up, began, load.up, up=True)
-        came = legs.pass_bits(clients.up, load.up, over)
-        return _Exchange(since, came, legs.spent, came.max(axis=0))
+        came, spent = self._play(load, -since, self._stage(load.clients))
+        return _Exchange(since, came, spent, came.max(axis=0))
 
     def _stage(self, ids: Numbers | slice) -> NDArray[np.int8]:
         """Return the stage that radios were in at their `_last`, shape (n, 1)."""
         resting = len(self._clients.states.stages) - 1
         return np.where(self._woken[ids], 0, resting).astype(np.int8)[:, None]
-
-    def _ends(self, lanes: Lanes, began: Array, bits: Array, *, up: bool) -> Array:
-        if not lanes.contended:
-            return np.asarray(began + bits / lanes.rate)
-        whole = len(lanes.rate) == len(self._clients.idle)
-        order = self._orders[up] if whole else by_cap(lanes.rate)
-        return ends(began, bits, lanes.rate, order, lanes.capacity)
 
     def joules(self) -> Array:
         """Return the joules of all clients so far, as a round is charged, shape (W,).
@@ -224,80 +209,3 @@ class _WorldsRun:
         drawn = drawn + clients.states.figure("power", stage) * waiting
         drawn = drawn + self._spent + (clients.idle + clients.leak) * self.now
         return np.asarray((drawn < clients.reserve).all(axis=0))
-
-
-class _Legs:
-    """The messages of an exchange, one of each client in each direction.
-
-    Args:
-        clients: the cohort.
-        last: the last bit of each radio, s.
-        stage: in which each radio was then.
-
-    Attributes:
-        spent: by each client so far, beyond idle power, J.
-    """
-
-    def __init__(self, clients: Clients, last: Array, stage: NDArray[np.integer]) -> None:
-        self._clients = clients
-        self._since = last
-        self._stage = stage
-        self._began = last
-        self.spent = np.zeros(last.shape)
-
-    def wake(self, lanes: Lanes, now: Array, *, paged: bool) -> Array:
-        """Let radios have messages that are ready now; return when their bits begin to flow.
-
-        A radio in its first stage sends at once, and one in another stage wakes. It is then
-        connected, without bits, for the latency.
-
-        Args:
-            lanes: the direction.
-            now: when each message is ready, s.
-            paged: whether they wait until the radios can be reached.
-        """
-        if self._clients.stateful:
-            self._pass_until(now)
-            if paged:
-                now = self._clients.states.reception_times(self._stage, self._since, now)
-                self._pass_until(now)
-            now = self._connect(now)
-            began = now + lanes.latency
-            self.spent += self._clients.states.stages[0].power * (began - self._since)
-        else:
-            began = now + lanes.latency
-        self._began = began
-        return began
-
-    def _pass_until(self, now: Array) -> None:
-        """Let stages end that do so before a time."""
-        self._stage, self._since, joules = self._clients.states.advance(
-            self._stage, self._since, now
-        )
-        self.spent += joules
-
-    def _connect(self, now: Array) -> Array:
-        """Leave all stages but the first one; return when each radio is connected."""
-        states, stage = self._clients.states, self._stage
-        resting, out = stage == len(states.stages) - 1, stage > 0
-        passing = out & ~resting
-        if passing.any():
-            lasted = np.where(passing, now - self._since, 0.0)
-            self.spent += states.figure("power", stage) * lasted
-        wakes = np.where(out, states.figure("wake_time", stage), 0.0)
-        self.spent += np.where(out, states.figure("wake_power", stage), 0.0) * wakes
-        ready = now + wakes
-        self._stage, self._since = np.zeros_like(stage), np.where(out, ready, self._since)
-        return ready
-
-    def pass_bits(self, lanes: Lanes, bits: Array, over: Array) -> Array:
-        """Charge messages whose last bits have passed; return when, s.
-
-        Args:
-            lanes: the direction.
-            bits: of each message.
-            over: when its last bit has passed, s.
-        """
-        self.spent += lanes.per_bit * bits + lanes.power * (over - self._began)
-        self._since = over
-        return over

@@ -78,17 +78,21 @@ STATE_FLEET = [
 ]
 
 
+def in_si(worlds: Any) -> dict[ConstantKey, Array]:
+    """Return the three worlds as they are priced."""
+    scale = {"GHz": 1e9}
+    return {
+        key: np.array(values) * scale.get(unit, 1.0) for key, (_, unit, values) in worlds.items()
+    }
+
+
 def priced(folder: Path, worlds: Any = WORLD, blocks: tuple[type[Spec], ...] = ()) -> Prices:
     """Price a run at each of its rounds in the three worlds."""
     original = Original.of(folder, blocks)
     scenario, tape = original.scenario, read_history(folder, len(original.samples))
     assert not unplayable(scenario)
     framings = [group.radio.packaging for group in scenario.fleet for _ in range(group.count)]
-    scale = {"GHz": 1e9}
-    world = {
-        key: np.array(values) * scale.get(unit, 1.0) for key, (_, unit, values) in worlds.items()
-    }
-    clients = clients_of(scenario, scenario.fleet, world, 3)
+    clients = clients_of(scenario, scenario.fleet, in_si(worlds), 3)
     looks = range(1, len(tape.commits) + 1)
     return prices(tape, Loads(tape, framings, HEADER_BITS), clients, list(looks))
 

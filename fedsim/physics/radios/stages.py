@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import ceil, inf
 from operator import or_
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,11 +118,12 @@ class States:
             name: of an attribute of `RadioStage`, such as "power".
             number: of each radio's stage.
         """
+        where = number.__array_namespace__().where
         first, *others = (getattr(stage, name) for stage in self.stages)
         found = first
         for place, own in enumerate(others, 1):
-            found = np.where(number >= place, own, found)
-        return np.asarray(found)
+            found = where(number >= place, own, found)
+        return cast("Array", found)
 
     def advance(self, number: Numbers, since: Array, until: Array) -> tuple[Numbers, Array, Array]:
         """Let the stages end that do so before a time.
@@ -134,27 +136,29 @@ class States:
         Returns:
             The stage that each radio is in then, its start, and the joules of those that ended.
         """
-        joules: Array = np.zeros(())
+        where = since.__array_namespace__().where
+        joules = 0.0
         for place, stage in enumerate(self.stages[:-1]):
             end = since + stage.time
             over = (number == place) & (end < until)
-            joules = joules + np.where(over, stage.power, 0.0) * np.where(over, stage.time, 0.0)
-            number, since = number + over, np.where(over, end, since)
-        return number, since, joules
+            joules = joules + where(over, stage.power, 0.0) * where(over, stage.time, 0.0)
+            number, since = number + over, where(over, end, since)
+        return number, since, cast("Array", joules)
 
     def reception_times(self, number: Numbers, since: Array, now: Array) -> Array:
         """Return what `reception_time` does, for each radio."""
-        number, since, now = np.broadcast_arrays(number, since, now)
-        number, reached = number.copy(), np.full(now.shape, inf)
+        xp = now.__array_namespace__()
+        number, since, now = xp.broadcast_arrays(number, since, now)
+        reached = now
         with np.errstate(divide="ignore", invalid="ignore"):  # of stages without a cycle, or an end
             for place, stage in enumerate(self.stages):
                 here = number == place
                 paged = here & (stage.cycle > 0)
-                occasion = np.maximum(np.ceil((now - since) / stage.cycle), 1.0)
+                occasion = xp.maximum(xp.ceil((now - since) / stage.cycle), 1.0)
                 due, end = since + occasion * stage.cycle, since + stage.time
                 in_time = paged & (due <= end)
-                reached = np.where(in_time, np.maximum(due, now), reached)
-                reached = np.where(here & ~paged, np.maximum(since, now), reached)
+                reached = xp.where(in_time, xp.maximum(due, now), reached)
+                reached = xp.where(here & ~paged, xp.maximum(since, now), reached)
                 late = paged & ~in_time
-                number, since = number + late, np.where(late, end, since)
+                number, since = number + late, xp.where(late, end, since)
         return reached

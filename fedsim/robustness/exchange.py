@@ -4,7 +4,7 @@ The laws are those by which `fedsim.sim` plays a round, in their array forms: st
 (`fedsim.physics.radios.States`), powers and energies of bits, speeds, framing, and the fair share
 of a link. Their order within a round, which the simulator takes from its events, is written here,
 for the arrays of any library that follows the array API standard: those of NumPy are computed by
-`Exchanges`, those of JAX, also on a GPU, by `fedsim.robustness.jax_exchange`.
+`NumpyExchanges`, those of JAX, also on a GPU, by `fedsim.robustness.jax_exchange`.
 Shapes: n clients, W worlds; arrays are (n, W) unless stated otherwise.
 """
 
@@ -20,7 +20,7 @@ from fedsim.robustness.loads import Load
 from fedsim.robustness.sharing import by_cap, ends
 
 PlayExchange = Callable[[Load, Array, NDArray[np.integer]], tuple[Array, Array]]
-"""Computes an exchange: see `Exchanges.__call__`."""
+"""Computes an exchange: see `NumpyExchanges.__call__`."""
 
 
 class Share(Protocol):
@@ -38,7 +38,7 @@ class Share(Protocol):
         ...
 
 
-class Exchanges:
+class NumpyExchanges:
     """Computes exchanges of some clients with NumPy.
 
     Args:
@@ -68,7 +68,7 @@ class Exchanges:
 def play_exchange(
     clients: Clients, load: Load, last: Array, stage: NDArray[np.integer], share: Share
 ) -> tuple[Array, Array]:
-    """Return what `Exchanges.__call__` does, of a cohort.
+    """Return what `NumpyExchanges.__call__` does, of a cohort.
 
     Args:
         clients: the cohort.

@@ -1,4 +1,4 @@
-"""Exchanges in many worlds with JAX, on its default device: a GPU where it finds one.
+"""NumpyExchanges in many worlds with JAX, on its default device: a GPU where it finds one.
 
 All that an exchange consists of is compiled into one program, the shares of a link in all worlds
 included. Numbers are float64, so that results are those of NumPy up to rounding.
@@ -37,7 +37,7 @@ _STATIC: dict[Any, tuple[str, ...]] = {
 
 
 class JaxExchanges:
-    """Computes exchanges with JAX; see `fedsim.robustness.exchange.Exchanges`."""
+    """Computes exchanges with JAX; see `fedsim.robustness.exchange.NumpyExchanges`."""
 
     def __init__(self, clients: Clients) -> None:
         self._play = _program()
@@ -46,7 +46,7 @@ class JaxExchanges:
             self._on_device = jax.device_put(clients)
 
     def __call__(self, load: Load, last: Array, stage: NDArray[np.integer]) -> tuple[Array, Array]:
-        """See `Exchanges.__call__`."""
+        """See `NumpyExchanges.__call__`."""
         whole = isinstance(load.clients, slice)
         clients = self._on_device if whole else self._clients.of(load.clients)
         with jax.enable_x64(True):  # noqa: FBT003 - as JAX has it

@@ -33,7 +33,7 @@ from fedsim.repricing.history import Original, read_history
 from fedsim.results import Result
 from fedsim.robustness.constants import ConstantKey, key_of, placed_groups
 from fedsim.robustness.design import Worlds
-from fedsim.robustness.exchange import Exchanges, PlayExchange
+from fedsim.robustness.exchange import NumpyExchanges, PlayExchange
 from fedsim.robustness.fleets import Clients, clients_of, counts_grams, overheads, unplayable
 from fedsim.robustness.loads import Loads
 from fedsim.robustness.recursion import prices
@@ -169,7 +169,7 @@ def priced_at(
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     framings = [group.radio.packaging for group in groups for _ in range(group.count)]
     loads = Loads(history, framings, HEADER_BITS)
-    at_once, player = (_ON_DEVICE, _jax_player()) if arrays == "jax" else (_AT_ONCE, Exchanges)
+    at_once, player = (_ON_DEVICE, _jax_player()) if arrays == "jax" else (_AT_ONCE, NumpyExchanges)
     step = max(1, at_once // len(framings))
     found = np.empty((len(Costs._fields), len(looks), worlds))
 

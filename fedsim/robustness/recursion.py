@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.repricing.history import RunHistory
-from fedsim.robustness.exchange import Exchanges, PlayExchange
+from fedsim.robustness.exchange import NumpyExchanges, PlayExchange
 from fedsim.robustness.fleets import Clients
 from fedsim.robustness.loads import Load, Loads, Numbers
 
@@ -27,7 +27,7 @@ _ROUNDING = 1e-14
 """Relative to the simulated time: times that differ by less do so by rounding alone."""
 
 _BEGINNINGS = 4
-"""Exchanges kept for each load: with some tails, rounds alternate between two begins."""
+"""NumpyExchanges kept for each load: with some tails, rounds alternate between two begins."""
 
 _FIRST = 16
 """So many worlds are looked at before all."""
@@ -57,7 +57,7 @@ def prices(
     loads: Loads,
     clients: Clients,
     looks: Sequence[int],
-    player: Callable[[Clients], PlayExchange] = Exchanges,
+    player: Callable[[Clients], PlayExchange] = NumpyExchanges,
 ) -> Prices:
     """Return the costs of a run in each of W worlds.
 

@@ -1,4 +1,4 @@
-"""NumpyExchanges in many worlds with JAX, on its default device: a GPU where it finds one.
+"""Exchanges in many worlds with JAX, on its default device: a GPU where it finds one.
 
 All that an exchange consists of is compiled into one program, the shares of a link in all worlds
 included. Numbers are float64, so that results are those of NumPy up to rounding.

@@ -27,7 +27,7 @@ _ROUNDING = 1e-14
 """Relative to the simulated time: times that differ by less do so by rounding alone."""
 
 _BEGINNINGS = 4
-"""NumpyExchanges kept for each load: with some tails, rounds alternate between two begins."""
+"""Exchanges kept for each load: with some tails, rounds alternate between two begins."""
 
 _FIRST = 16
 """So many worlds are looked at before all."""

@@ -11,35 +11,21 @@ the same amount, so that no crossing is reported twice or missed. Comparisons wi
 smallest level whose share is at least that of the mark (`_level`).
 """
 
-from collections.abc import Callable
 from math import inf, nextafter
-from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.columns import Figure, larger, smaller
 from fedsim.physics.batteries import Battery, Crossing
 from fedsim.physics.signals import Signal
 
 # Laws of one battery, or entry by entry of many: `fedsim.sim.arrays.supplies` asks them of arrays.
 
-F = TypeVar("F", float, NDArray[np.float64])
-"""A figure of one battery, or those of many."""
 
-
-def outflow(watts: F, efficiency: F, leak: F) -> F:
+def outflow(watts: Figure, efficiency: Figure, leak: Figure) -> Figure:
     """Return the power out of a battery, W: what is drawn with its loss, and what leaks."""
     return watts / efficiency + leak
 
 
-def outtake(
-    joules: F,
-    efficiency: F,
-    level: F,
-    capacity: F,
-    least: Callable[[F, F], Any] = min,
-    most: Callable[[F, F], Any] = max,
-) -> F:
+def outtake(joules: Figure, efficiency: Figure, level: Figure, capacity: Figure) -> Figure:
     """Return what leaves a battery, J, as an energy is taken out of it at once.
 
     Args:
@@ -47,11 +33,8 @@ def outtake(
         efficiency: the usable share of what is taken out.
         level: what it holds, J.
         capacity: what it can hold, J.
-        least: the smaller one of two figures.
-        most: the larger one.
     """
-    out: F = most(least(joules / efficiency, level), level - capacity)
-    return out
+    return larger(smaller(joules / efficiency, level), level - capacity)
 
 
 class BatteryStore:
@@ -218,7 +201,7 @@ class BatteryStore:
     def _rates(self) -> tuple[float, float]:
         """Return the power into and out of the battery, W."""
         watts = self._watts if self.alive else 0.0
-        out = outflow(watts, self.battery.discharge_efficiency, self._leak)
+        out: float = outflow(watts, self.battery.discharge_efficiency, self._leak)
         return self.battery.charge_efficiency * self._power, out
 
     def _flow(self, seconds: float) -> None:

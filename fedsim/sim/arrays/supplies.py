@@ -213,7 +213,7 @@ class SupplyArrays:
         begins = np.flatnonzero(np.concatenate([[True], batteries[1:] != batteries[:-1]]))
         own = batteries[begins]
         counts = np.diff(np.concatenate([begins, [len(turns)]]))
-        all_changes = _joined(changes, turns)
+        all_changes = _concatenate(changes, turns)
         state, limits = self._state[:, own], self._limits(own)
         for number in range(int(counts.max())):
             some = np.flatnonzero(counts > number)
@@ -244,7 +244,7 @@ class SupplyArrays:
         return _Limits(*(self._of(name, batteries) for name in names))
 
     def others(self, clients: Ids) -> Ids:
-        """Return who has a battery, and is none of some clients."""
+        """Return the clients with batteries that are none of some."""
         held = np.arange(self._count) if self._ids is None else self._ids
         return np.setdiff1d(held, clients, assume_unique=True)
 
@@ -283,7 +283,7 @@ class _Limits(NamedTuple):
         return _Limits(*(each[places] if each.ndim else each for each in self))
 
 
-def _joined(changes: list[_Change], turns: Numbers) -> _Changes:
+def _concatenate(changes: list[_Change], turns: Numbers) -> _Changes:
     """Return changes as columns, in an order."""
     columns = list[NDArray[np.generic]]()
     for name in _Changes._fields:
@@ -352,8 +352,7 @@ def _book(state: Array, limits: _Limits, changes: _Changes, own: Numbers, tick: 
     state[SETTLED] += np.abs(missing)
     state[RESOLUTION] += clock_error(tick, np.where(missing != 0.0, changes.edge, 0.0))
     state[DELIVERED] += missing
-    level, capacity = state[LEVEL], np.broadcast_to(limits.capacity, missing.shape)
-    out = outtake(missing, limits.efficiency, level, capacity, np.minimum, np.maximum)
+    out = outtake(missing, limits.efficiency, state[LEVEL], limits.capacity)
     state[DRAINED] += out
     state[LEVEL] -= out
 

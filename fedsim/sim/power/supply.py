@@ -5,8 +5,9 @@ from copy import copy
 from enum import IntEnum
 from math import inf, nan, ulp
 
+from fedsim.columns import Figure
 from fedsim.physics.batteries import Crossing
-from fedsim.physics.state_of_charge import BatteryStore, F
+from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 
 Crossed = Callable[[Crossing | None], None]
@@ -30,17 +31,17 @@ _MOST_EVENTS = 10_000
 # Laws of one supply, or entry by entry of many: `fedsim.sim.arrays.supplies` asks them of arrays.
 
 
-def total_power(rest: F, processor: F, radio: F) -> F:
+def total_power(rest: Figure, processor: Figure, radio: Figure) -> Figure:
     """Return the power of all parts of a client, W, added up in this order."""
     return rest + processor + radio
 
 
-def clock_error(tick: F, watts: F) -> F:
+def clock_error(tick: Figure, watts: Figure) -> Figure:
     """Return what a change of power, W, may be off by, J, as the clock ticks by so much, s."""
     return _EDGES * tick * watts
 
 
-def unbooked(shown: F, before: F, drawn: F) -> F:
+def unbooked(shown: Figure, before: Figure, drawn: Figure) -> Figure:
     """Return what a meter shows beyond what it showed before, and was drawn since then, J."""
     return shown - before - drawn
 

@@ -17,7 +17,7 @@ from fedsim.record.ledger import Stores
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.power.supply import Part, clock_error, total_power, unbooked
+from fedsim.sim.power.supply import Part, clock_error, meter_gap, total_power
 
 _PARTS = 2
 """The processor and the radio: what a client draws at rest does not change."""
@@ -347,7 +347,7 @@ def _book(state: Array, limits: _Limits, changes: _Changes, own: Numbers, tick: 
     meter, drawn = METERED + changes.part[own], DRAWN + changes.part[own]
     shown = state[meter, own] + changes.joules[own]
     missing = np.zeros(state.shape[1])
-    missing[own] = unbooked(shown, state[meter, own], state[drawn, own])
+    missing[own] = meter_gap(shown, state[meter, own], state[drawn, own])
     state[meter, own], state[drawn, own] = shown, 0.0
     state[SETTLED] += np.abs(missing)
     state[RESOLUTION] += clock_error(tick, np.where(missing != 0.0, changes.edge, 0.0))

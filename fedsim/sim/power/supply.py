@@ -41,7 +41,7 @@ def clock_error(tick: Figure, watts: Figure) -> Figure:
     return _EDGES * tick * watts
 
 
-def unbooked(shown: Figure, before: Figure, drawn: Figure) -> Figure:
+def meter_gap(shown: Figure, before: Figure, drawn: Figure) -> Figure:
     """Return what a meter shows beyond what it showed before, and was drawn since then, J."""
     return shown - before - drawn
 
@@ -163,7 +163,7 @@ class Supply:
         # when a part has become idle, and never in the middle, where the whole message would be
         # missing.
         self.advance()
-        missing = unbooked(joules, self._metered[part], self._drawn[part])
+        missing = meter_gap(joules, self._metered[part], self._drawn[part])
         self._metered[part], self._drawn[part] = joules, 0.0
         if missing:
             self.settled += abs(missing)

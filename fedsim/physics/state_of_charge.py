@@ -13,8 +13,28 @@ smallest level whose share is at least that of the mark (`_level`).
 
 from math import inf, nextafter
 
+from fedsim.columns import Figure, larger, smaller
 from fedsim.physics.batteries import Battery, Crossing
 from fedsim.physics.signals import Signal
+
+# Laws of one battery, or entry by entry of many: `fedsim.sim.arrays.supplies` asks them of arrays.
+
+
+def outflow(watts: Figure, efficiency: Figure, leak: Figure) -> Figure:
+    """Return the power out of a battery, W: what is drawn with its loss, and what leaks."""
+    return watts / efficiency + leak
+
+
+def outtake(joules: Figure, efficiency: Figure, level: Figure, capacity: Figure) -> Figure:
+    """Return what leaves a battery, J, as an energy is taken out of it at once.
+
+    Args:
+        joules: at the device; negative for what is given back.
+        efficiency: the usable share of what is taken out.
+        level: what it holds, J.
+        capacity: what it can hold, J.
+    """
+    return larger(smaller(joules / efficiency, level), level - capacity)
 
 
 class BatteryStore:
@@ -86,6 +106,11 @@ class BatteryStore:
         return self.level / self.capacity
 
     @property
+    def lower_mark(self) -> float:
+        """The level at which something happens next if it only drains, J."""
+        return self._bound_below()[0]
+
+    @property
     def offered(self) -> float:
         """The power offered to charge it now, W."""
         return self._power
@@ -125,8 +150,7 @@ class BatteryStore:
         A mark between the old and the new level is crossed at this instant. The level stays between
         empty and full.
         """
-        out = joules / self.battery.discharge_efficiency
-        out = max(min(out, self.level), self.level - self.capacity)
+        out = outtake(joules, self.battery.discharge_efficiency, self.level, self.capacity)
         self.drained += out
         self.level -= out
         self._taken_at = self.now
@@ -176,8 +200,9 @@ class BatteryStore:
 
     def _rates(self) -> tuple[float, float]:
         """Return the power into and out of the battery, W."""
-        load = self._watts / self.battery.discharge_efficiency if self.alive else 0.0
-        return self.battery.charge_efficiency * self._power, load + self._leak
+        watts = self._watts if self.alive else 0.0
+        out: float = outflow(watts, self.battery.discharge_efficiency, self._leak)
+        return self.battery.charge_efficiency * self._power, out
 
     def _flow(self, seconds: float) -> None:
         """Integrate constant powers; a full battery takes none, and an empty one gives none."""

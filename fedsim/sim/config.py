@@ -19,6 +19,7 @@ from fedsim.physics.medium import RadioGraph
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.signals import Signal
+from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
 from fedsim.physics.wifi import Wifi
@@ -128,6 +129,20 @@ class ClientConfig:
     def capacity(self) -> float:
         """The capacity of its battery, J; infinite on mains."""
         return inf if self.battery is None else self.battery.holds(self.device.battery)
+
+    def store(self, least_charge: float) -> BatteryStore:
+        """Return its battery as the run begins.
+
+        Args:
+            least_charge: with which a client takes part, whatever its battery says.
+
+        Raises:
+            ValueError: it is on mains.
+        """
+        if (battery := self.battery) is None:
+            raise ValueError("a client on mains has no battery; expected one that has")
+        threshold = max(battery.threshold, least_charge)
+        return BatteryStore(battery, self.capacity, self.source, threshold)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

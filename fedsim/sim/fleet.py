@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast, overload
+from typing import Protocol, overload
 
 import numpy as np
 
-from fedsim.physics.batteries import Battery
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw, awake_power
 from fedsim.physics.radios.channel import Channel, Framing
 from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.run_length import RunLengthSequence
-from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.physics.topology import star
 from fedsim.ports import SERVER, Array, ClientId, Oracle
 from fedsim.record.ledger import NO_STORES, Stores
@@ -41,7 +39,7 @@ from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply
-from fedsim.sim.presence import Presence
+from fedsim.sim.presence import Charges, Presence
 
 # The roster: the clients of a fleet, each created at its first lookup.
 
@@ -95,16 +93,30 @@ class Roster(Sequence[ClientConfig]):
         return self._made[index]
 
 
+class HeldStores(Charges, Protocol):
+    """Batteries that are played in arrays."""
+
+    def stores(self) -> Stores:
+        """Return their accounts, as of now."""
+        ...
+
+
 class Fleet:
     """The components of all clients, each created when it is first needed.
 
     A client with a battery, or one that comes and goes, has a part in what happens whether or not
-    it gets a message: it exists from the start.
+    it gets a message: it exists from the start. Where rounds are played in arrays, batteries are
+    arrays, too, and `hold` gives them to the fleet.
+
+    Args:
+        setup: of the world.
+        calendar, log, traffic: its time, and where it is written down and charged.
+        in_arrays: whether its rounds are played in arrays.
 
     Attributes:
         idle: the meter of their idle power.
         presence: which clients are present.
-        supplies: their batteries; clients on mains have no entry.
+        supplies: their batteries; clients on mains, and all in arrays, have no entry.
         kinds: for each client one like it; see `Roster`.
         take_back: the method's; see `fedsim.sim.participant.TakeBack`.
         in_arrays: what each client whose rounds are played in arrays has spent, shape (M,); None
@@ -114,7 +126,13 @@ class Fleet:
     """
 
     def __init__(
-        self, setup: WorldConfig, calendar: Calendar, log: EventLog, traffic: Traffic
+        self,
+        setup: WorldConfig,
+        calendar: Calendar,
+        log: EventLog,
+        traffic: Traffic,
+        *,
+        in_arrays: bool = False,
     ) -> None:
         self._setup = setup
         self.calendar = self._calendar = calendar
@@ -122,15 +140,17 @@ class Fleet:
         self._traffic = traffic
         self.take_back = setup.take_back  # read once: it is an object for each time
         self.in_arrays: Array | None = None
+        self._held: HeldStores | None = None
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self.kinds = kinds = roster.kinds
         self.idle = IdleMeter(kinds.array(self._idle), log.emissions)
         self.presence = Presence(calendar, log, self.idle)
-        self.supplies = {
-            client: self._supply(client) for client in kinds.where(lambda kind: kind.battery)
-        }
-        for client in kinds.where(lambda kind: kind.battery or not kind.availability.always):
+        alone = kinds.where(lambda kind: kind.battery and not in_arrays)
+        self.supplies = {client: self._supply(client) for client in alone}
+        for client in kinds.where(
+            lambda kind: (kind.battery and not in_arrays) or not kind.availability.always
+        ):
             availability, supply = roster[client].availability, self.supplies.get(client)
             self.presence.add(
                 client, availability, supply, partial(setup.rng, "availability", client)
@@ -149,6 +169,11 @@ class Fleet:
         self._relays = Relays(self._relay, calendar, log, traffic)
         self._bearers = self._choose_bearers()
 
+    def hold(self, stores: "HeldStores") -> None:
+        """Have batteries that are played in arrays."""
+        self._held = stores
+        self.presence.hold(stores)
+
     def _processor(self, client: ClientId) -> Processor:
         """Create a client's processor, once."""
         made = Processor(self.kinds[client].device, self._calendar, self.supplies.get(client))
@@ -166,9 +191,7 @@ class Fleet:
 
     def _supply(self, client: ClientId) -> Supply:
         member = self._roster[client]
-        battery = cast("Battery", member.battery)  # a client without one has no supply
-        threshold = max(battery.threshold, self._setup.participation.least_charge)
-        store = BatteryStore(battery, member.capacity, member.source, threshold)
+        store = member.store(self._setup.participation.least_charge)
         return Supply(
             self._calendar, store, self._idle(member), partial(self.presence.on_crossing, client)
         )
@@ -388,6 +411,8 @@ class Fleet:
 
     def stores(self) -> Stores:
         """Return the accounts of the batteries."""
+        if self._held is not None:
+            return self._held.stores()
         held = list(self.supplies.items())
         if not held:
             return NO_STORES

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +19,18 @@ from fedsim.sim.power.supply import Supply, harvested, state_of_charge
 
 Lost = Callable[[ClientId], None]
 """Callback for a client that cannot go on: what it does and has in transit is lost."""
+
+
+class Charges(Protocol):
+    """The batteries of a fleet whose rounds are played in arrays: none reaches a mark there."""
+
+    def look(self, client: ClientId) -> None:
+        """Bring a client's battery up to now, as where it is asked whether it is ready."""
+        ...
+
+    def share(self, client: ClientId) -> float:
+        """Return the state of charge of a client's battery now; NaN on mains."""
+        ...
 
 
 _UNUSED = np.random.default_rng(0)
@@ -45,6 +58,7 @@ class Presence:
         self._log = log
         self._idle = idle
         self._supplies: dict[ClientId, Supply] = {}
+        self._charges: Charges | None = None  # in place of supplies
         self._offline: dict[ClientId, float] = {}  # since when
         self._toggles: dict[ClientId, Iterator[float]] = {}
         self._gone: set[ClientId] = set()  # for good
@@ -83,6 +97,11 @@ class Presence:
             self._idle.switch_off(client, 0.0)
             self._write(Event.DEPLETED, client)
 
+    def hold(self, charges: Charges) -> None:
+        """Have batteries that are played in arrays; they are all ready."""
+        self._charges = charges
+        self.always_complete = False
+
     def never_leaves(self, client: ClientId) -> bool:
         """Return whether a client never has to abort what it does."""
         return client not in self._transient
@@ -94,6 +113,8 @@ class Presence:
 
     def obstacle(self, client: ClientId) -> str:
         """Return why a client cannot take part in a round that begins now; empty if it can."""
+        if self._charges is not None:
+            self._charges.look(client)
         supply = self._supplies.get(client)
         if supply is not None and not supply.ready:
             return LOW if supply.store.alive else EMPTY
@@ -101,6 +122,8 @@ class Presence:
 
     def charge(self, client: ClientId) -> float:
         """Return the state of charge of a client's battery; NaN on mains."""
+        if self._charges is not None:
+            return self._charges.share(client)
         return state_of_charge(self._supplies.get(client))
 
     def harvest(self, client: ClientId, watts: float) -> float:

@@ -93,7 +93,7 @@ class World(ObservedRun):
         self.calendar = calendar = Calendar()
         self.traffic = traffic = Traffic(grams=book.log.total_emissions())
         self._book, self._log = book, book.log
-        self._fleet = fleet = Fleet(setup, calendar, book.log, traffic)
+        self._fleet = fleet = Fleet(setup, calendar, book.log, traffic, in_arrays=in_arrays)
         policy = setup.participation
         limited = min(policy.round_timeout, policy.closes_after, setup.silence.closes_after) < inf
         self._observer = Observer(

@@ -10,6 +10,7 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import fields
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -31,6 +32,7 @@ from fedsim.sim.client import SimClient
 from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
+from tests.physics.batteries import AnyBattery, battery_of
 
 from .devices import device_of
 from .links import ServerLink
@@ -54,11 +56,12 @@ class Waits(Told):
 
 
 class Outcome(NamedTuple):
-    """How a world ended: the log's digest, the reason, and what was charged."""
+    """How a world ended: the log's digest, the reason, what was charged, and its batteries."""
 
     digest: str
     reason: str
     charged: tuple[float, ...]
+    stores: tuple[bytes, ...] = ()
 
 
 def _time(rng: Generator) -> float:
@@ -138,6 +141,24 @@ def radio(rng: Generator) -> RadioModel:
     )
 
 
+def _rates(radio: RadioModel) -> tuple[Any, Any]:
+    return radio.up, radio.down
+
+
+def battery(rng: Generator, radio: RadioModel) -> AnyBattery | None:
+    """Draw a battery, or none: of a radio whose rates change, or that spends energy in no time."""
+    if rng.random() < 0.5 or any(each == inf or isinstance(each, Steps) for each in _rates(radio)):
+        return None
+    return battery_of(
+        capacity=float(rng.choice([60.0, 1e3, 1e5])),
+        leak=_some(rng, 0.3, 1e-3),
+        charge=float(rng.choice([0.4, 0.7, 1.0])),
+        discharge_efficiency=float(rng.choice([0.9, 1.0, rng.uniform(0.5, 1)])),
+        cutoff=float(rng.choice([0.0, 0.05])),
+        threshold=float(rng.choice([0.0, 0.2])),
+    )
+
+
 def fleet(rng: Generator) -> list[ClientConfig]:
     """Draw up to three kinds of clients."""
     members = list[ClientConfig]()
@@ -146,7 +167,8 @@ def fleet(rng: Generator) -> list[ClientConfig]:
             float(rng.choice([1.0, inf])), active=1.0, idle=float(rng.choice([0, 1]))
         )
         law = BernoulliAvailability.model_construct(share=0.8) if rng.random() < 0.2 else ALWAYS
-        kind = client_of(device, radio(rng), NO_LOSS, availability=law)
+        own = radio(rng)
+        kind = client_of(device, own, NO_LOSS, battery(rng, own), availability=law)
         members += [kind] * int(rng.integers(1, 4))
     return members
 
@@ -200,7 +222,9 @@ def played(made: WorldConfig) -> Outcome:
         one.close(reason)
         cost = one.traffic
         charged = (cost.bits_up, cost.bits_down, cost.joules, cost.transmissions, cost.beacons)
-        return Outcome(book.log.sha256, reason, charged)
+        held = one.meters().stores
+        stores = tuple(getattr(held, each.name).tobytes() for each in fields(held))
+        return Outcome(book.log.sha256, reason, charged, stores)
 
 
 def compared(number: int) -> str:

@@ -203,10 +203,11 @@ def test_what_a_handler_has_read_that_never_began_does_not_count(
 
 
 def test_check_says_what_is_played_event_by_event_and_why(tmp_path: Path) -> None:
-    by_battery = {"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}
-    found = fedsim.check(scenario(variants={"mains": {}, "battery": by_battery}))
+    charged = {"fleet": [{**LTE, "battery": {"charging": {"kind": "constant", "power": "1 W"}}}]}
+    held = {"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}
+    found = fedsim.check(scenario(variants={"mains": {}, "held": held, "charged": charged}))
     assert [(each.about, each.text.partition(": ")[2]) for each in found.events] == [
-        ("battery", "clients have batteries")
+        ("charged", "a battery is charged")
     ]
 
 
@@ -230,7 +231,8 @@ def test_check_says_why_segments_are_objects(parts: dict[str, Any], why: str) ->
     ("parts", "why"),
     [
         ({}, ""),
-        ({"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}, "clients have batteries"),
+        ({"fleet": [{**LTE, "battery": {"charge": "40 %"}}]}, ""),
+        ({"fleet": [{**LTE, "battery": {"charge": "19 %"}}]}, "a battery is below its threshold"),
         ({"participation": {"kind": "full", "quorum": "50 %"}}, "participation.quorum"),
         ({"participation": {"kind": "full", "deadline": "9 h"}}, ""),
         ({"stop": {"rounds": 4, "time": "9 s"}}, "stop.time may end a run within a round"),

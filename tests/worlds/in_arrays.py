@@ -34,7 +34,7 @@ _REACTS: dict[str, set[str]] = {
 }
 """The keys of a scenario that let something react within a round."""
 
-_OF_A_CLIENT = {"count", "device", "radio", "carbon"}
+_OF_A_CLIENT = {"count", "device", "radio", "carbon", "battery"}
 _OF_A_RADIO = {"tries", "lorawan"}
 
 
@@ -78,6 +78,8 @@ def _plain_group(group: Block) -> Block:
     if isinstance(radio, dict):
         own = {key: value for key, value in radio.items() if key not in _OF_A_RADIO}
         made["radio"] = own
+    if isinstance(battery := made.get("battery"), dict):
+        made["battery"] = {key: value for key, value in battery.items() if key != "charging"}
     return made
 
 

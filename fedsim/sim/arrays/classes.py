@@ -41,7 +41,7 @@ def plan_links(
         links: their routes to the server and from it.
     """
     up, down = (kinds.map(lambda kind: kind.rates.up), kinds.map(lambda kind: kind.rates.down))
-    both = route_lanes(links, up, down, RunLengthSequence([(len(kinds), False)]))
+    both = route_lanes(links, up, down, kinds.map(lambda kind: kind.battery is not None))
     lanes = [*both[0].runs, *both[1].runs]
     return LinkPlan(links, lanes), lanes
 
@@ -52,6 +52,7 @@ class ClassTable:
     Args:
         kinds: for each client one like it.
         links: their routes to the server and from it.
+        least_charge: with which a client takes part, whatever its battery says.
 
     Attributes:
         capacities: of the links, bit/s; infinite for those that vary.
@@ -60,9 +61,17 @@ class ClassTable:
         names: of their stages.
     """
 
-    def __init__(self, kinds: RunLengthSequence[ClientConfig], links: Topology) -> None:
+    def __init__(
+        self,
+        kinds: RunLengthSequence[ClientConfig],
+        links: Topology,
+        least_charge: float = 0.0,
+    ) -> None:
         members, (plan, _) = classes(kinds, links), plan_links(kinds, links)
-        rows = [_constants(*item, plan) for _, item in members.runs]
+        rows = [
+            _constants(*item, plan) | _battery_constants(item[0], least_charge)
+            for _, item in members.runs
+        ]
         self.capacities = [link.capacity.peak for link in links.links]
         self.shares_links = any(row[f"link{up}"] >= 0 for row in rows for up in (0, 1))
         self.states = [kind.radio.states for _, (kind, _) in members.runs]
@@ -140,8 +149,9 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
     for up, (rate, route) in enumerate(zip(both, reversed(routes), strict=True)):
         plain = rate.constant is not None and rate.continuous and not radio.loss.mean
         row[f"varies{up}"] = not plain
-        # A client that is not always there has lanes that could break off, though they never do.
-        row[f"full{up}"] = full = not (plain and kind.detached and member.availability.always)
+        # A client that is not always there, or has a battery, has lanes that could break off.
+        stays = member.availability.always and member.battery is None
+        row[f"full{up}"] = full = not (plain and kind.detached and stays)
         row[f"cap{up}"] = rate.peak  # of every message, unless it varies
         row[f"latency{up}"] = radio.latency + route.latency
         row[f"per_bit{up}"] = kind.per_bit[up]
@@ -150,3 +160,21 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
         timed = full or row[f"latency{up}"] or rate.peak < np.inf or shared
         row[f"instant{up}"] = not timed
     return row
+
+
+def _battery_constants(member: ClientConfig, least_charge: float) -> dict[str, float]:
+    """Return the constants of the batteries of a class; zeros and ones on mains."""
+    if (battery := member.battery) is None:
+        names = ("battery", "rest", "leak", "mark", "initial", "level")
+        return {"capacity": 1.0, "efficiency": 1.0} | dict.fromkeys(names, 0.0)
+    store = member.store(least_charge)
+    return {
+        "battery": 1.0,
+        "capacity": store.capacity,
+        "efficiency": battery.discharge_efficiency,
+        "rest": member.device.idle + member.radio.resting,
+        "leak": battery.leak(store.capacity),
+        "mark": store.lower_mark,
+        "initial": store.initial,
+        "level": store.level,
+    }

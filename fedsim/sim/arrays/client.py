@@ -7,6 +7,7 @@ from typing import Any
 from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import Array, Work
 from fedsim.protocol.transport import ClientProtocol
+from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.client import Participant
 from fedsim.sim.participant import Belongings
 from fedsim.worlds.clock import Clock
@@ -23,24 +24,44 @@ def _hand_over(piece: Piece) -> Generator[Piece, None, None]:
 
 
 class ArrayClient(Participant):
-    """Implements `fedsim.ports.Client` on mains.
+    """Implements `fedsim.ports.Client` where nothing reacts to what it does.
+
+    Args:
+        protocol: its endpoint.
+        clock: its time.
+        device: what it is made of.
+        own: what else belongs to it.
+        mains: whether it has no battery.
 
     Attributes:
         protocol: its endpoint.
     """
 
-    __slots__ = ("protocol",)
+    __slots__ = ("_mains", "protocol")
 
     def __init__(
-        self, protocol: ClientProtocol, clock: Clock, device: DeviceLaw, own: Belongings
+        self,
+        protocol: ClientProtocol,
+        clock: Clock,
+        device: DeviceLaw,
+        own: Belongings,
+        *,
+        mains: bool = True,
     ) -> None:
         super().__init__(protocol, clock, device, own)
         self.protocol = protocol
+        self._mains = mains
 
     @property
     def battery(self) -> float | None:
-        """None: it is on mains."""
+        """None on mains.
+
+        Raises:
+            ReactionError: it has one, whose state is known once the exchange is over.
+        """
         self._looks.add("battery")
+        if not self._mains:
+            raise ReactionError("a handler reads the state of charge")
         return None
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:

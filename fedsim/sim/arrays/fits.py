@@ -10,6 +10,7 @@ from math import inf
 
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.run_length import RunLengthSequence
+from fedsim.physics.signals import Constant
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import ClientId
 from fedsim.protocol.participation import Informed
@@ -161,6 +162,8 @@ def _of_fleet(setup: WorldConfig) -> Iterator[str]:
     links = setup.topology or star(len(kinds))
     for _, kind in kinds.runs:
         yield from _of_client(kind)
+        if kind.battery is not None:
+            yield from _of_battery(kind, setup.participation.least_charge)
     plan, lanes = plan_links(kinds, links)
     shared = [lane.up for _, lane in lanes if plan.links(lane)]
     if False in shared and any(not kind.device.seconds(1.0, 1.0) for _, kind in kinds.runs):
@@ -168,9 +171,12 @@ def _of_fleet(setup: WorldConfig) -> Iterator[str]:
     # Each message is one of its own then, and of thousands some end at one instant, by rounding.
     if True in shared and any(kind.device.slowdown.drawn for _, kind in kinds.runs):
         yield "messages share a link after work whose times are drawn"
-    for _, (_, routes) in classes(kinds, links).runs:
+    for _, (kind, routes) in classes(kinds, links).runs:
         if any(route.relays for route in routes):
             yield "clients forward the messages of others"
+        least = kind.radio.latency + min(route.latency for route in routes)
+        if kind.battery is not None and kind.radio.states.stateful and not least:
+            yield f"a battery follows the radio {kind.radio.kind}, which has states and no latency"
     yield from _of_links(kinds, links)
 
 
@@ -178,10 +184,13 @@ def _of_links(kinds: RunLengthSequence[ClientConfig], links: Topology) -> Iterat
     """Yield which links messages share in another way than fairly, in one direction."""
     plan, lanes = plan_links(kinds, links)
     ways = dict[int, bool]()
+    followed = {link for _, lane in lanes if lane.watched for link in plan.links(lane)}
     for _, lane in lanes:
         for link in (kept := plan.links(lane)):
             name = links.links[link].name or link
-            if not plan.simple(lane):
+            if link in followed:
+                yield f"batteries follow the rates of messages that share the link {name}"
+            elif not plan.simple(lane):
                 why = "with messages that have other links" if len(kept) > 1 else "not fairly"
                 yield f"messages share the link {name} {why}"
             elif ways.setdefault(link, lane.up) is not lane.up:
@@ -190,8 +199,6 @@ def _of_links(kinds: RunLengthSequence[ClientConfig], links: Topology) -> Iterat
 
 def _of_client(kind: ClientConfig) -> Iterator[str]:
     radio = kind.radio
-    if kind.battery is not None:
-        yield "clients have batteries"
     if reaction := kind.availability.reaction:
         yield reaction
     if radio.loss.mean and radio.loss.residual(radio.most_tries) > _SELDOM:
@@ -203,6 +210,16 @@ def _of_client(kind: ClientConfig) -> Iterator[str]:
         yield f"the radio {radio.kind} has no latency"  # it may be woken as its bits begin to flow
     if radio.states.stateful and not all(rate.continuous for rate in both):
         yield f"the radio {radio.kind} has states, and is silent after a message"
+
+
+def _of_battery(kind: ClientConfig, least_charge: float) -> Iterator[str]:
+    """Yield what changes a battery, or its power, within a round."""
+    if not isinstance(kind.source, Constant) or kind.source.peak:
+        yield "a battery is charged"
+    elif not kind.store(least_charge).ready:
+        yield "a battery is below its threshold as the run begins"
+    if any(rate.signal is not None for rate in (kind.rates.up, kind.rates.down)):
+        yield f"a battery follows the rate of the radio {kind.radio.kind}, which changes"
 
 
 # Peers.

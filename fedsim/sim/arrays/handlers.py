@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,10 @@ from fedsim.sim.arrays.client import ArrayClient
 from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.rows import RowBlocks
+from fedsim.sim.arrays.supplies import SupplyArrays
 from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, go_on
 from fedsim.sim.client import Handler
+from fedsim.sim.power.supply import Part
 from fedsim.wire.replies import one_of
 
 _AT_ONCE = 4096
@@ -144,6 +147,7 @@ class Handlers:
         joules: takes the energy of processors, by client, shape (M,).
         clock: their time.
         cohorts: divides them into groups that are handled together; None if each is by itself.
+        supplies: their batteries; None where all are on mains.
     """
 
     def __init__(
@@ -154,7 +158,9 @@ class Handlers:
         joules: Array,
         clock: ClientClock,
         cohorts: Cohorts | None = None,
+        supplies: SupplyArrays | None = None,
     ) -> None:
+        self._supplies = supplies
         self._cohorts = cohorts
         self._clients = clients
         self._table = table
@@ -317,7 +323,16 @@ class Handlers:
         events = order.add(ends[1:].ravel(), parents)
         cohort.events[whose], cohort.times[whose] = events[-size:], ends[-1]
         cohort.turns[whose], cohort.crowded[whose] = -1, False
-        self._charge(cohort.clients[whose], ends, events, work, number, rows)
+        ids = cohort.clients[whose]
+        self._charge(ids, ends, events, work, number, rows)
+        if self._supplies is not None:  # each piece begins as the one before it has ended
+            self._begin_work(np.tile(ids, count), parents, ends[:-1].ravel())
+
+    def _begin_work(self, ids: Ids, events: Numbers, now: Array) -> None:
+        """Let batteries follow processors that begin to work."""
+        if self._supplies is not None:
+            watts = self._table.of("extra", ids)
+            self._supplies.change(ids, events, Part.PROCESSOR, now, watts=watts)
 
     def _work_once(
         self,
@@ -334,6 +349,7 @@ class Handlers:
         lasting = np.flatnonzero(ends > begins)
         if len(lasting):
             own = whose[lasting]
+            self._begin_work(cohort.clients[own], cohort.events[own], begins[lasting])
             cohort.events[own] = order.add(ends[lasting], cohort.events[own])
             cohort.turns[own] = -1
             cohort.crowded[own] = False
@@ -373,6 +389,7 @@ class Handlers:
             self._joules[ids] = np.add.accumulate(spent)[-1]
             ids, operations = np.tile(ids, count), np.tile(operations, count)
             samples = np.tile(samples, count)
+        charge = self._end_work(ids, times[1:].ravel(), events, spans.ravel(), joules.ravel())
         rows.add(
             events,
             Event.COMPUTE,
@@ -383,7 +400,28 @@ class Handlers:
             joules=joules.ravel(),
             operations=operations,
             samples=samples,
+            **charge,
         )
+
+    def _end_work(
+        self, ids: Ids, now: Array, events: Numbers, spans: Array, joules: Array
+    ) -> dict[str, Numbers]:
+        """Let batteries follow processors that have worked; return the slots of their rows."""
+        if self._supplies is None:
+            return {}
+        slots = self._supplies.reserve(len(ids))
+        self._supplies.change(
+            ids,
+            events,
+            Part.PROCESSOR,
+            now,
+            watts=np.where(spans > 0, 0.0, nan),  # what takes no time has no power
+            joules=joules,
+            edge=self._table.of("extra", ids),
+            slots=slots,
+            last=True,
+        )
+        return {"state_of_charge": slots}
 
     @staticmethod
     def _write_silent(cohort: HandlerBatch, whose: Numbers, number: int, rows: RowBlocks) -> None:

@@ -14,6 +14,7 @@ from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers
 from fedsim.sim.arrays.radios import Passage
 from fedsim.sim.arrays.rows import SPENT, RowBlocks
+from fedsim.sim.arrays.supplies import NO_SLOT
 
 Bits = NDArray[np.int64]
 
@@ -99,13 +100,16 @@ class MessageBatch:
 
     def write(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
         """Write the rows of messages that have arrived."""
-        if not moved.again.any():
+        again = np.broadcast_to(moved.again > 0, self.clients.shape)
+        apart = again if moved.slots is None else again | (moved.slots != NO_SLOT)
+        if not apart.any():
             self.write_whole(moved, framing, rows, up=up)
             return
-        split = moved.again > 0
-        whole, others = self._take(np.flatnonzero(~split)), self._take(np.flatnonzero(split))
-        whole.write_whole(moved.take(~split), _some(framing, ~split), rows, up=up)
-        others.write_again(moved.take(split), _some(framing, split), rows, up=up)
+        for own, whole in ((~apart, True), (again, False), (apart & ~again, False)):
+            if own.any():
+                some = self._take(np.flatnonzero(own))
+                write = some.write_whole if whole else some.write_apart
+                write(moved.take(own), _some(framing, own), rows, up=up)
 
     def _take(self, whose: Numbers) -> "MessageBatch":
         """Return some of the messages, whose names are given along with the others'."""
@@ -131,29 +135,37 @@ class MessageBatch:
             peer_joules=0.0 if up else moved.joules,
         )
 
-    def write_again(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
-        """Write the rows of the others; see `fedsim.sim.network.transport.MessageLog`."""
+    def write_apart(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
+        """Write the rows of messages of which a part is sent again of each, or of none.
+
+        See `fedsim.sim.network.message_log.MessageLog`.
+        """
         ends = (self.clients, SERVER) if up else (SERVER, self.clients)
         (sender, receiver), events = ends, moved.events
         bits, spans = self.bits + framing, moved.over - moved.began
-        first = bits / (bits + moved.again)
+        repeats = bool(moved.again.any())
+        first = bits / (bits + moved.again) if repeats else np.ones(1)
         own = moved.joules if up else np.zeros(len(spans))
         every = {"t": moved.over, "round": self.envelopes[0].round, "message": self._words}
         sent = self._identity(framing)
-        costs, later = {"joules": own * first, SPENT: moved.joules}, {"peer": receiver, SPENT: 0.0}
+        charge = {} if moved.slots is None else {"state_of_charge": moved.slots}
+        mine, later = charge if up else {}, {"peer": receiver, SPENT: 0.0}
+        costs = {"joules": own * first, SPENT: moved.joules, **mine}
         rows.add(
             events, Event.SEND, sender, **later | sent | costs, t=moved.over, duration=spans * first
         )
-        rows.add(
-            events,
-            Event.RETRANSMIT,
-            sender,
-            **later | every,
-            duration=spans * (1 - first),
-            transport_bits=moved.again,
-            joules=own * (1 - first),
-        )
+        if repeats:
+            rows.add(
+                events,
+                Event.RETRANSMIT,
+                sender,
+                **later | every | mine,
+                duration=spans * (1 - first),
+                transport_bits=moved.again,
+                joules=own * (1 - first),
+            )
         got = {"joules": moved.joules - own, SPENT: 0.0, "peer": sender}
+        got |= {} if up else charge
         rows.add(events, Event.RECEIVE, receiver, **sent | got, t=moved.over, duration=spans)
 
     def _identity(self, framing: Bits) -> dict[str, object]:

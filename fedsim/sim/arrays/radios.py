@@ -1,12 +1,13 @@
 """Radios in arrays: the states of all radios of a fleet between their messages.
 
-These are the laws of `fedsim.sim.power.radio` for radios on mains.
+These are the laws of `fedsim.sim.power.radio`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from math import inf
+from math import inf, nan
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,30 @@ from fedsim.record.schema import Event
 from fedsim.sim.arrays.channels import Channels, RadioFlow, RadioLeg
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.links import LinkLeg, pass_link
-from fedsim.sim.arrays.order import EventOrder, Numbers
+from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.rows import RowBlocks
+from fedsim.sim.arrays.supplies import NO_SLOT, SupplyArrays
 from fedsim.sim.engine.calendar import SETTLE
+from fedsim.sim.power.supply import Part
 
 Mask = NDArray[np.bool_]
 
 
+class _Paid(NamedTuple):
+    """What radios have spent in a state: their joules, and the slots of rows that say so, (n,)."""
+
+    joules: Array
+    slots: Numbers
+
+
 class RadioArrays:
     """The radios of a fleet.
+
+    Args:
+        table: the constants of clients.
+        channels: theirs.
+        clients: M.
+        supplies: their batteries; None where all are on mains.
 
     Attributes:
         joules: that radios and processors have spent beyond idle power, by client, shape (M,).
@@ -35,8 +51,15 @@ class RadioArrays:
     # the event that has set it. While an exchange is played these are numbers of its order, with
     # `_base` added: what came before it is below `_base`, as the places of all events so far are.
 
-    def __init__(self, table: ClassTable, channels: Channels, clients: int) -> None:
+    def __init__(
+        self,
+        table: ClassTable,
+        channels: Channels,
+        clients: int,
+        supplies: SupplyArrays | None = None,
+    ) -> None:
         self._table = table
+        self._supplies = supplies
         self._channels = channels
         self._stateful = table.any("stateful")
         self._paged = self._stateful and table.any("paged")
@@ -78,9 +101,12 @@ class RadioArrays:
         if len(flows):
             events[flows] = order.add(began[flows], events[flows], joined=True)
         radios = np.flatnonzero(stateful)
+        waited = _Paid(np.zeros(0), np.zeros(0, int))
         if len(radios):
-            self._log_stage(ids[radios], began[radios], events[radios], rows)
+            waited = self._log_stage(ids[radios], began[radios], events[radios], rows)
         flow = self._channels.flow(leg, began)
+        if self._supplies is not None:
+            self._begin(ids, began, events.copy(), flow, radios, waited)
         over = np.array(np.broadcast_to(flow.over, ids.shape))
         instant = np.broadcast_to(table.of(f"instant{up}", ids), over.shape)
         timed = np.flatnonzero(~instant & (links < 0))
@@ -96,7 +122,45 @@ class RadioArrays:
             self._connect(ids[radios], over[radios], events[radios], busy=True)
         joules = np.broadcast_to(self._meter(ids, flow, over - began), over.shape)
         crowded = np.zeros(over.shape, np.bool_) if leg.up else _find_crowded(over, links)
-        return Passage(began, over, joules, events, crowded, flow.again)
+        slots = self._end(ids, over, events, joules)
+        return Passage(began, over, joules, events, crowded, flow.again, slots)
+
+    def _begin(
+        self,
+        ids: Ids,
+        now: Array,
+        events: Numbers,
+        flow: RadioFlow,
+        radios: Numbers,
+        waited: _Paid,
+    ) -> None:
+        """Let batteries follow bits that begin to flow, some after a wait of their radios."""
+        if self._supplies is None:
+            return
+        rates = np.where(flow.caps < inf, flow.caps, 0.0)  # what takes no time has no power
+        watts = self._table.of("held", ids) + flow.per_bit * rates
+        joules, slots = np.full(len(ids), nan), np.full(len(ids), NO_SLOT)
+        joules[radios], slots[radios] = waited
+        self._supplies.change(ids, events, Part.RADIO, now, watts=watts, joules=joules, slots=slots)
+
+    def _end(self, ids: Ids, now: Array, events: Numbers, joules: Array) -> Numbers | None:
+        """Let batteries follow bits that have passed; return the slots of their rows.
+
+        These are None where all clients are on mains.
+        """
+        if self._supplies is None:
+            return None
+        slots = np.full(len(ids), NO_SLOT)
+        held = np.broadcast_to(self._table.of("battery", ids) > 0, ids.shape)
+        slots[held] = self._supplies.reserve(int(np.count_nonzero(held)))
+        watts = self._stage_power(ids, np.zeros(len(ids), np.int8))
+        self._supplies.change(ids, events, Part.RADIO, now, watts=watts, joules=joules, slots=slots)
+        return slots
+
+    def _stage_power(self, ids: Ids, stages: Numbers) -> Array:
+        """Return the powers of the stages of some radios, W; 0 without states, shape (n,)."""
+        stateful = self._table.of("stateful", ids)
+        return np.where(stateful, self._table.of_stage("power", ids, stages), 0.0)
 
     def _meter(self, ids: Ids, flow: RadioFlow, spans: Array) -> Array:
         """Return the joules of messages that took some time, s; their radios have spent them."""
@@ -119,7 +183,11 @@ class RadioArrays:
     def _wake(
         self, leg: RadioLeg, stateful: Mask, order: EventOrder, rows: RowBlocks
     ) -> tuple[Array, Numbers]:
-        """Wake radios; return when each is ready, s, and in which event it is asked for bits."""
+        """Wake radios; return when each is ready, s, and in which event it is asked for bits.
+
+        Raises:
+            ReactionError: bits flow at the very instant at which a radio with a battery is awake.
+        """
         ids, ready, events = leg.clients, leg.ready.copy(), leg.events.copy()
         if self._paged and not leg.up:
             self._page(ids, ready, events, order, rows)
@@ -129,17 +197,31 @@ class RadioArrays:
             return ready, events
         own, now, during = ids[out], ready[out], events[out]
         resting = self._stage[own] == self._last[own]
-        self._log_stage(own[~resting], now[~resting], during[~resting], rows)
+        waited = self._log_stage(own[~resting], now[~resting], during[~resting], rows)
         self._due[own] = inf
         spans = self._table.of_stage("wake_time", own, self._stage[own])
         slow = resting | (spans > 0)
+        if self._supplies is not None:
+            joules, slots = np.full(len(own), nan), np.full(len(own), NO_SLOT)
+            joules[~resting], slots[~resting] = waited
+            connected = self._stage_power(own, np.zeros(len(own), np.int8))
+            waking = self._table.of_stage("wake_power", own, self._stage[own])
+            watts = np.where(slow, waking, connected)
+            self._supplies.change(
+                own, during, Part.RADIO, now, watts=watts, joules=joules, slots=slots
+            )
         self._connect(own[~slow], now[~slow], during[~slow], busy=False)
         own, spans = own[slow], spans[slow]
         awake = now[slow] + spans
         promoted = order.add(awake, during[slow])
+        if self._supplies is not None:  # whose power is then that of which comes first
+            at_once = awake + self._table.of(f"latency{int(leg.up)}", own) == awake
+            if (at_once & (self._table.of("battery", own) > 0)).any():
+                raise ReactionError("bits flow as a radio wakes")
         power = self._table.of_stage("wake_power", own, self._stage[own])
-        self._log(Event.PROMOTION, own, awake - spans, awake, promoted, rows, power)
+        paid = self._log(Event.PROMOTION, own, awake - spans, awake, promoted, rows, power)
         self._connect(own, awake, promoted, busy=False)
+        self._enter_stage(own, awake, promoted, paid)
         ready[out[slow]] = awake
         return ready, events
 
@@ -149,14 +231,16 @@ class RadioArrays:
         """Let messages wait until the radios that get them can be reached."""
         paged = np.broadcast_to(self._table.of("paged", ids), ids.shape) & (self._stage[ids] > 0)
         places = np.flatnonzero(paged)
+        if not len(places):
+            return
         own, now = ids[places], ready[places]
-        stages, since = self._stage[own].tolist(), self._since[own].tolist()
-        reached = np.array(
-            [
-                self._table.states_of(client).reception_time(*terms)
-                for client, *terms in zip(own.tolist(), stages, since, now.tolist(), strict=True)
-            ]
-        )
+        reached = now.copy()
+        for alike in self._table.alike(own):
+            some = own[alike]
+            states = self._table.states_of(int(some[0]))
+            reached[alike] = states.reception_times(
+                self._stage[some], self._since[some], now[alike]
+            )
         late = np.flatnonzero(reached > now)
         if len(late):
             places, reached = places[late], reached[late]
@@ -173,18 +257,26 @@ class RadioArrays:
         off = np.flatnonzero(self._due[ids] == inf)
         self._await_end(ids[off], now[off], events[off])
 
+    def _enter_stage(self, ids: Ids, now: Array, events: Numbers, paid: _Paid) -> None:
+        """Let batteries follow radios into their stages, which have paid for what was before."""
+        if self._supplies is not None:
+            watts = self._stage_power(ids, self._stage[ids])
+            self._supplies.change(
+                ids, events, Part.RADIO, now, watts=watts, joules=paid.joules, slots=paid.slots
+            )
+
     def _await_end(self, ids: Ids, now: Array, events: Numbers) -> None:
         """Set the timers of the ends of stages that begin now."""
         times = self._table.of_stage("time", ids, self._stage[ids])
         self._due[ids] = now + times
         self._armed[ids] = events.astype(np.int64) + self._base
 
-    def _log_stage(self, ids: Ids, now: Array, events: Numbers, rows: RowBlocks) -> None:
+    def _log_stage(self, ids: Ids, now: Array, events: Numbers, rows: RowBlocks) -> _Paid:
         """Record how long radios have waited, in their stages, up to now."""
         stages = self._stage[ids]
         power = self._table.of_stage("power", ids, stages)
         names = self._table.of_stage("name", ids, stages) if self._table.names else None
-        self._log(Event.TAIL, ids, self._since[ids], now, events, rows, power, names)
+        return self._log(Event.TAIL, ids, self._since[ids], now, events, rows, power, names)
 
     def _log(
         self,
@@ -196,9 +288,13 @@ class RadioArrays:
         rows: RowBlocks,
         power: Array,
         names: Numbers | None = None,
-    ) -> None:
+    ) -> _Paid:
         """Meter and record the time in a state, up to now."""
-        lasting, further = np.flatnonzero(now > since), {}
+        lasting, further = np.flatnonzero(now > since), dict[str, Numbers]()
+        paid = _Paid(np.zeros(len(ids)), np.full(len(ids), NO_SLOT))
+        if self._supplies is not None:
+            further["state_of_charge"] = slots = self._supplies.reserve(len(lasting))
+            paid.slots[lasting] = slots
         if names is not None:
             further["detail"] = detail = np.full(len(lasting), -1)
             enter = partial(_enter, names[lasting], detail)
@@ -207,10 +303,11 @@ class RadioArrays:
             ids, events, power = ids[lasting], events[lasting], power[lasting]
             since, now = since[lasting], now[lasting]
         spans = now - since
-        joules = power * spans
+        joules = paid.joules[lasting] = power * spans
         self.joules[ids] += joules
         numbers = self._round[ids]
         rows.add(events, event, ids, t=now, duration=spans, round=numbers, joules=joules, **further)
+        return paid
 
     def settle(self, ids: Ids, until: Array | float, order: EventOrder, rows: RowBlocks) -> None:
         """Let the stages of radios end that do so before a time, s.
@@ -239,12 +336,13 @@ class RadioArrays:
     def _end_stage(self, ids: Ids, now: Array, order: EventOrder, rows: RowBlocks) -> None:
         """Let radios leave their stages, each for the next one."""
         events = order.add(now, self._armed[ids] - self._base, priority=SETTLE)
-        self._log_stage(ids, now, events, rows)
+        paid = self._log_stage(ids, now, events, rows)
         self._stage[ids] += 1
         self._since[ids] = now
         self._due[ids] = inf
         on = np.flatnonzero(self._stage[ids] < self._last[ids])
         self._await_end(ids[on], now[on], events[on])
+        self._enter_stage(ids, now, events, paid)
 
     def settle_stateful(self, ids: Ids, until: Array, order: EventOrder, rows: RowBlocks) -> None:
         """Do so for those of some clients whose radios have states."""
@@ -275,10 +373,19 @@ class RadioArrays:
 
         Nothing is known of the stages afterwards: of many clients they take memory.
         """
+        ids = np.flatnonzero(self._stage < self._last) if self._stateful else np.zeros(0, int)
+        if self._stateful:
+            paid = self._log_stage(ids, np.full(len(ids), now), np.arange(len(ids)), rows)
+            self._stage[ids] = self._last[ids]
+            self._enter_stage(ids, np.full(len(ids), now), np.arange(len(ids)), paid)
+        if self._supplies is not None:
+            others = self._supplies.others(ids)
+            stages = self._table.of("last_stage", others).astype(int)
+            watts = self._stage_power(others, np.broadcast_to(stages, others.shape))
+            every = np.zeros(len(others), int), Part.RADIO, np.full(len(others), now)
+            self._supplies.change(others, *every, watts=watts, joules=0.0)
         if not self._stateful:
             return 0
-        ids = np.flatnonzero(self._stage < self._last)
-        self._log_stage(ids, np.full(len(ids), now), np.arange(len(ids)), rows)
         self._stateful = False
         self._stage, self._last = np.zeros((2, 0), np.int8)
         del self._since, self._due, self._armed, self._round
@@ -295,6 +402,7 @@ class Passage:
         events: during which event each arrives.
         crowded: whether that is the event of others, too.
         again: the bits that were sent again, shape (n,) or (1,).
+        slots: of the state of charge in the rows, `NO_SLOT` on mains; None where all are.
     """
 
     began: Array
@@ -303,11 +411,15 @@ class Passage:
     events: Numbers
     crowded: Mask
     again: NDArray[np.int64]
+    slots: Numbers | None = None
 
     def take(self, whose: Mask) -> "Passage":
         """Return how some of them have passed."""
-        own = (getattr(self, each.name)[whose] for each in fields(self))
-        return Passage(*own)
+        columns = (getattr(self, each.name) for each in fields(self))
+        own = (
+            None if each is None else np.broadcast_to(each, whose.shape)[whose] for each in columns
+        )
+        return Passage(*own)  # type: ignore[arg-type]  # only slots may be None
 
 
 def _enter(which: Numbers, column: Numbers, numbers: Sequence[int]) -> None:

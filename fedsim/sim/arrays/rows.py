@@ -35,6 +35,8 @@ def _blank_row() -> bytearray:
 
 _BLANK = _blank_row()
 
+_CHARGE = "state_of_charge"
+
 SPENT = "spent"
 """Not a column: what the run has spent, J, as a row is written, where it is not what that says."""
 
@@ -84,7 +86,8 @@ class RowBlocks:
                 event stand in the order in which they were added.
             event: what they say, see `fedsim.record.schema.Event`.
             nodes: which each is about, shape (n,), or one for all.
-            columns: others, each of shape (n,) or one figure for all; see also `SPENT`.
+            columns: others, each of shape (n,) or one figure for all; see also `SPENT`. In place
+                of states of charge there are their slots: see `in_order`.
         """
         if len(events):
             every = {"event": event, "node": nodes, **columns}
@@ -92,12 +95,15 @@ class RowBlocks:
             own = {name: _shorten(column) for name, column in every.items()}
             self._blocks.append(_Block(events, own))
 
-    def in_order(self, places: Numbers, log: EventLog) -> "OrderedRows":
+    def in_order(
+        self, places: Numbers, log: EventLog, charges: Array | None = None
+    ) -> "OrderedRows":
         """Return all rows, given the place of each event, and forget them here.
 
         Args:
             places: of the events, shape (n,).
             log: where they will be written.
+            charges: the states of charge by slot; needed where rows have slots.
         """
         begins, count = self._count_before(places)
         ordered, uses, named = list[_Placed](), list[_Use](), list[_Names]()
@@ -107,6 +113,9 @@ class RowBlocks:
             block = blocks.popleft()
             own = places[block.events]
             if isinstance(block, _Block):
+                if charges is not None and _CHARGE in block.columns:
+                    slots: Any = block.columns[_CHARGE]
+                    block.columns[_CHARGE] = _shorten(charges[slots])
                 ordered.append(_Placed(begins[own], block.columns))
                 begins[own] += 1
                 continue

@@ -34,6 +34,7 @@ from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError, event_type
 from fedsim.sim.arrays.radios import Passage, RadioArrays
 from fedsim.sim.arrays.rows import OrderedRows, RowBlocks
+from fedsim.sim.arrays.supplies import SupplyArrays
 from fedsim.sim.arrays.together import Cohorts, ReplyRows
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
@@ -53,12 +54,14 @@ class _SentAtOnce(NamedTuple):
         clients: those that reply.
         events: in which their replies arrive.
         last: when the last one does, s.
+        over: before which all that happens is known, s.
         replies, together: see `_Played`.
     """
 
     clients: Ids
     events: Numbers
     last: float
+    over: float
     replies: Sequence[Envelope]
     together: ReplyRows | None
 
@@ -94,6 +97,7 @@ class ArrayLanes(ServerLanes):
             `fedsim.protocol.server.ServerProtocol.receive_all`.
         radios: of the clients.
         table: their constants.
+        supplies: their batteries; None where all are on mains.
     """
 
     handlers: Handlers
@@ -110,10 +114,12 @@ class ArrayLanes(ServerLanes):
         traffic: Traffic,
         table: ClassTable,
         radios: RadioArrays,
+        supplies: SupplyArrays | None = None,
     ) -> None:
         super().__init__(NetworkParts(calendar, _no_lane, log, traffic))
         self.table = table
         self.radios = radios
+        self.supplies = supplies
         self._post: list[tuple[Sequence[ClientId], Envelope]] = []
 
     @property
@@ -147,7 +153,11 @@ class ArrayLanes(ServerLanes):
         places = order.places(last=True)
         del order
         turns = np.argsort(places[sent.events]) if sent.together is None else None
-        written = rows.in_order(places, self._log)
+        charges = None
+        if self.supplies is not None:
+            charges = self.supplies.settle(places)
+            self.supplies.check(sent.over)
+        written = rows.in_order(places, self._log, charges)
         self.radios.number_events(places)
         played = _Played(written, sent.clients, turns, sent.replies, sent.together)
         self._calendar.call(sent.last, self._finish, played)
@@ -175,7 +185,7 @@ class ArrayLanes(ServerLanes):
             last, events = float(came.over.max()), came.events
         over = self.closing.over(now, last, cohort.times, silent=len(senders) < len(cohort.clients))
         self.radios.settle_all(over, order, rows)
-        return _SentAtOnce(up.clients, events, last, up.envelopes, cohort.together)
+        return _SentAtOnce(up.clients, events, last, over, up.envelopes, cohort.together)
 
     def _move(
         self,
@@ -250,8 +260,9 @@ class ArrayLanes(ServerLanes):
     def close(self) -> None:
         """End the world: record the tails in progress."""
         rows = RowBlocks()
-        places = np.arange(self.radios.switch_off(self._calendar.now, rows))
-        self._write(rows.in_order(places, self._log))
+        places = np.arange(max(self.radios.switch_off(self._calendar.now, rows), 1))
+        charges = None if self.supplies is None else self.supplies.settle(places)
+        self._write(rows.in_order(places, self._log, charges))
 
 
 def _no_lane(client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - as `Fleet.lane`
@@ -275,14 +286,20 @@ class ArrayStar(Star):
     def _make_network(self) -> ServerLanes:
         fleet = self._fleet
         kinds = fleet.kinds
-        table = ClassTable(kinds, self._setup.topology or star(len(kinds)))
+        least = self._setup.participation.least_charge
+        table = ClassTable(kinds, self._setup.topology or star(len(kinds)), least)
         channels = Channels(table, fleet.channel, fleet.radio_kinds.__getitem__)
-        radios = RadioArrays(table, channels, len(kinds))
+        self._supplies: SupplyArrays | None = None
+        if table.any("battery"):
+            self._supplies = SupplyArrays(table, len(kinds), self._calendar)
+            fleet.hold(self._supplies)
+        radios = RadioArrays(table, channels, len(kinds), self._supplies)
         fleet.in_arrays = radios.joules
         self._streams = EntityStreams(partial(self._setup.rng, "client"), len(kinds))
         self._clock = ClientClock()
         self._table = table
-        self._lanes = ArrayLanes(self._calendar, self._log, self._traffic, table, radios)
+        ends = self._calendar, self._log, self._traffic
+        self._lanes = ArrayLanes(*ends, table, radios, self._supplies)
         return self._lanes
 
     def _connect(self) -> None:
@@ -293,8 +310,12 @@ class ArrayStar(Star):
         lanes.decodes = transport.to_clients(_ignore) is not _ignore
         handle, joules = setup.algorithm.handle, lanes.radios.joules  # type: ignore[union-attr]
         lanes.receive_all = self.server.receive_all
-        cohorts = Cohorts(setup, self._oracle, self._protocol, self._streams, self._looks)
-        lanes.handlers = Handlers(self.clients, self._table, handle, joules, self._clock, cohorts)
+        mains = self._supplies is None
+        made = setup, self._oracle, self._protocol, self._streams, self._looks
+        cohorts = Cohorts(*made, mains=mains)
+        lanes.handlers = Handlers(
+            self.clients, self._table, handle, joules, self._clock, cohorts, self._supplies
+        )
 
     def _oracle(self, number: ClientId) -> Oracle:
         oracle = self._fleet.oracle(number)
@@ -316,7 +337,9 @@ class ArrayStar(Star):
             fleet.take_back,
             self._looks,
         )
-        return ArrayClient(self._protocol(number), self._clock, fleet.kinds[number].device, own)  # type: ignore[arg-type]
+        kind = fleet.kinds[number]
+        ends = self._protocol(number), self._clock, kind.device
+        return ArrayClient(*ends, own, mains=kind.battery is None)  # type: ignore[arg-type]
 
     def _end_clients(self) -> "Iterator[asyncio.Future[None]]":
         """Yield nothing: no handler runs while the server does."""

@@ -108,6 +108,7 @@ class ClientGroup:
         evaluator: computes their work.
         streams: each client's own.
         looks: the set to which the names of what the method reads are added.
+        mains: whether none of them has a battery.
     """
 
     state: Any  # of those of a method with `handle_rows`
@@ -120,8 +121,11 @@ class ClientGroup:
         evaluator: GroupEvaluator,
         streams: EntityStreams,
         looks: set[str],
+        *,
+        mains: bool = True,
     ) -> None:
         self.clients = clients
+        self._mains = mains
         self.rng = GroupDraws(streams, clients)
         self.protocol = protocol
         self.oracle = oracle
@@ -138,8 +142,14 @@ class ClientGroup:
 
     @property
     def battery(self) -> None:
-        """None: they are on mains."""
+        """None: they are on mains.
+
+        Raises:
+            ReactionError: they are not.
+        """
         self._looks.add("battery")
+        if not self._mains:
+            raise ReactionError("a handler reads the state of charge")
 
     def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Any:  # noqa: ANN401
         """Return one payload for all clients, or a `DenseRows` with one for each."""
@@ -175,6 +185,7 @@ class Cohorts:
         protocol: returns its endpoint.
         streams: each client's own.
         looks: the set to which the names of what the method reads are added.
+        mains: whether no client has a battery.
 
     Attributes:
         handle: the method's, of a group of clients.
@@ -187,7 +198,10 @@ class Cohorts:
         protocol: Callable[[ClientId], ClientProtocol],
         streams: EntityStreams,
         looks: set[str],
+        *,
+        mains: bool = True,
     ) -> None:
+        self._mains = mains
         self._streams = streams
         self._setup = setup
         self._oracle = oracle
@@ -245,7 +259,7 @@ class Cohorts:
                 first = int(clients[places[0]])
                 oracle, protocol = self._oracle(first), self._protocol(first)
                 own = clients[places], protocol, oracle, evaluator, self._streams, self._looks
-                yield places, ClientGroup(*own)
+                yield places, ClientGroup(*own, mains=self._mains)
 
 
 def may_be_alike(setup: WorldConfig) -> bool:

@@ -5,6 +5,7 @@ from copy import copy
 from enum import IntEnum
 from math import inf, nan, ulp
 
+from fedsim.columns import Figure
 from fedsim.physics.batteries import Crossing
 from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
@@ -25,6 +26,24 @@ in the time of the change, and in the time from which on it counts."""
 
 _MOST_EVENTS = 10_000
 """A forecast of an idle battery ends after so many events: a harvest of many years."""
+
+
+# Laws of one supply, or entry by entry of many: `fedsim.sim.arrays.supplies` asks them of arrays.
+
+
+def total_power(rest: Figure, processor: Figure, radio: Figure) -> Figure:
+    """Return the power of all parts of a client, W, added up in this order."""
+    return rest + processor + radio
+
+
+def clock_error(tick: Figure, watts: Figure) -> Figure:
+    """Return what a change of power, W, may be off by, J, as the clock ticks by so much, s."""
+    return _EDGES * tick * watts
+
+
+def meter_gap(shown: Figure, before: Figure, drawn: Figure) -> Figure:
+    """Return what a meter shows beyond what it showed before, and was drawn since then, J."""
+    return shown - before - drawn
 
 
 class Part(IntEnum):
@@ -120,13 +139,13 @@ class Supply:
         """Set the power of a part from now on, W."""
         if self._watts[part] != watts:
             now = self._calendar.now
-            self.resolution += _EDGES * ulp(now) * abs(watts - self._watts[part])
+            self.resolution += clock_error(ulp(now), abs(watts - self._watts[part]))
             self.advance()
             self._watts[part] = watts
             # A forecast is of an idle client, so idle power that goes off and on is part of it.
             if part is not Part.REST:
                 self._ready_at = -inf
-            self._draw(sum(self._watts))
+            self._draw(total_power(*self._watts))
 
     def book(self, part: Part, joules: float, watts: float = 0.0) -> None:
         """Settle the powers of a part with its own meter, at an instant at which that is complete.
@@ -144,11 +163,11 @@ class Supply:
         # when a part has become idle, and never in the middle, where the whole message would be
         # missing.
         self.advance()
-        missing = joules - self._metered[part] - self._drawn[part]
+        missing = meter_gap(joules, self._metered[part], self._drawn[part])
         self._metered[part], self._drawn[part] = joules, 0.0
         if missing:
             self.settled += abs(missing)
-            self.resolution += _EDGES * ulp(self._calendar.now) * watts
+            self.resolution += clock_error(ulp(self._calendar.now), watts)
             self.delivered += missing
             self.store.take(missing)
             self._ready_at = -inf

@@ -6,7 +6,18 @@ or an option is wrong, or another process writes into the same folder; 128 and t
 signal that interrupted it: 130 after Ctrl-C, 143 after `kill`. `fedsim.__main__` runs them.
 """
 
-from fedsim.cli import blocks, calibrating, explore, folders, live, paper, results, runs, starting
+from fedsim.cli import (
+    blocks,
+    calibrating,
+    explore,
+    folders,
+    live,
+    paper,
+    results,
+    robustness,
+    runs,
+    starting,
+)
 from fedsim.cli.app import app
 
 __all__ = [
@@ -18,6 +29,7 @@ __all__ = [
     "live",
     "paper",
     "results",
+    "robustness",
     "runs",
     "starting",
 ]

@@ -1,6 +1,6 @@
-"""Commands that read results: compare, report, trace, status, robust; and examples, init."""
+"""Commands that read results: compare, report, trace, status; and examples, init."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,10 +10,7 @@ from rich.markup import escape
 
 from fedsim.cli.app import (
     AsJson,
-    Base,
     Gzip,
-    Jobs,
-    OnCluster,
     Overrides,
     PaperColumns,
     PaperStyles,
@@ -25,7 +22,6 @@ from fedsim.cli.app import (
     app,
     check_out,
     comparison_options,
-    within,
 )
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
@@ -36,17 +32,12 @@ from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
     from fedsim.analysis import Comparison
-    from fedsim.robustness.result import Robustness
     from fedsim.running.watching import Snapshot
 
 
 _Against = Annotated[
     str | None,
     typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
-]
-_Worlds = Annotated[int, typer.Option(min=1, metavar="N", help="least number of sampled worlds")]
-_SurveySeed = Annotated[
-    int, typer.Option(min=1, metavar="SEED", help="seed of the sampling of worlds")
 ]
 
 
@@ -327,132 +318,3 @@ def _print_examples(name: str | None) -> None:
     file = example(name)
     text = file.read_text(encoding="utf-8")
     print_json({"name": name, "text": text, "scenario": parse(text, Path(str(file)))})
-
-
-# The robustness of conclusions to uncertain constants.
-
-_Target = Annotated[
-    str | None, typer.Option(metavar="COLUMN=NUMBER", help="the target, such as gap=1e-5")
-]
-_Intervals = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--interval",
-        metavar="PRESET.FIELD=LOW..HIGH",
-        help='an interval in place of the preset\'s: "lte.tail_time=1 s..15 s"',
-    ),
-]
-_Arrays = Annotated[
-    str,
-    typer.Option(
-        metavar="LIBRARY", help="numpy, or jax on its default device, such as a GPU (.[jax])"
-    ),
-]
-_Runs = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="if runs cannot be re-priced: number of worlds in which they are repeated",
-    ),
-]
-
-
-@app.command()
-def robust(
-    place: Place,
-    target: _Target = None,
-    against: _Against = None,
-    worlds: _Worlds = 2048,
-    seed: _SurveySeed = 1,
-    intervals: _Intervals = None,
-    runs: _Runs = 0,
-    jobs: Jobs = 1,
-    cluster: OnCluster = None,
-    plugins: Plugins = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="folder for the files; robustness in DIR if not given"),
-    ] = None,
-    base: Base = None,
-    arrays: _Arrays = "numpy",
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
-) -> None:
-    """Find which conclusions of a study survive the uncertainty of its constants.
-
-    Worlds are sampled from the interval of every preset's figure that
-    the study uses; each run is re-priced in each of them, without
-    training. Stored prices of an earlier command are reused.
-    """
-    from fedsim.cli.next_steps import command
-    from fedsim.robustness import robust as survey
-    from fedsim.scenario.registries import blocks_in
-
-    with _errors():
-        out = out or within(place, "robustness")
-        check_out(out)
-        known = survey(
-            place,
-            target=target,
-            against=against,
-            worlds=worlds,
-            seed=seed,
-            intervals=_intervals(intervals or []),
-            runs=runs,
-            out=out,
-            blocks=blocks_in(plugins or ()),
-            jobs=jobs,
-            cluster=cluster,
-            base=base,
-            arrays=arrays,  # type: ignore[arg-type]  # checked there
-        )
-        options = {"worlds": worlds, "seed": seed, "intervals": intervals, "runs": runs}
-        _report_robustness(known, place, out, options, as_json=as_json)
-    if not as_json:
-        _next(command("report", place), quiet=quiet)
-
-
-def _report_robustness(
-    known: "Robustness", place: Path, out: Path, options: Mapping[str, object], *, as_json: bool
-) -> None:
-    """Print and write the answer, tables and notes; or write them, and print JSON alone."""
-    from fedsim.cli.json_output import of_robustness, print_json
-
-    if not as_json:
-        _print_robustness(known)
-    given = {"target": str(known.target), "against": known.against, **options}
-    with _write_output("robust", [place], out, given) as made:
-        known.write(made.path)
-    if as_json:
-        print_json(of_robustness(known, made.place))
-    else:
-        _out.print(f"tables and figures in {escape(str(made.place))}")
-
-
-def _print_robustness(known: "Robustness") -> None:
-    """Print answer, tables and notes."""
-    if said := known.answer():
-        _out.print(f"{escape(said)}\n")
-    for table in known.tables():
-        _out.print(table)
-    for text in known.notes:
-        _err.print(escape(text), style="yellow")
-
-
-def _intervals(texts: list[str]) -> dict[str, str]:
-    """Return the given intervals, by the names of constants.
-
-    Raises:
-        DataError: one is not of the form NAME=LOW..HIGH.
-    """
-    from fedsim.errors import DataError
-
-    intervals = {}
-    for text in texts:
-        name, equals, interval = text.partition("=")
-        if not equals:
-            wanted = 'expected a constant and its interval, such as "lte.tail_time=1 s..15 s"'
-            raise DataError("interval", f"--interval: got {text!r}; {wanted}")
-        intervals[name.strip()] = interval.strip()
-    return intervals

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 
 from fedsim.analysis.compare.caveats import run_hashes
 from fedsim.analysis.compare.cost_tables import Target
@@ -82,21 +83,17 @@ def robust(
         OutputError: `out` cannot be written.
     """
     check_choice(jobs, executor, cluster)
-    _check(worlds=worlds, seed=seed, runs=runs)
-    if arrays not in get_args(Arrays):
-        raise DataError("arrays", f"--arrays: got {arrays!r}; expected numpy or jax")
+    _check(arrays, worlds=worlds, seed=seed, runs=runs)
     gathered, wanted = gather_runs(folder, target)
     runs_found, other = finished_runs(gathered, wanted), _reference(gathered.labels, against)
     originals = [run.original(tuple(blocks)) for run in runs_found]
     hindered = _find_hindrances(runs_found, originals, runs)
     design = _design(originals, intervals or {}, worlds, seed, runs if hindered else 0)
-    store = PriceStore(None if out is None else Path(out), arrays)
-    home = Path(base or "").resolve()
+    store, home = PriceStore(out, arrays), Path(base or "").resolve()
     price = Pricing(store, tuple(blocks), jobs, executor, cluster, home, arrays)
     priced = (price.play if hindered else price.price)(runs_found, design.worlds)
     table = _table(runs_found, list(gathered.labels), priced)
-    again = partial(_again, price, runs_found, table.variants)
-    reversals = flips(table, design, table.variants.index(other), again)
+    reversals = _reversals(price, runs_found, table, design, other)
     store.tidy()
     remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
     notes, made = (*remarks, *store.remarks, *gathered.left_out), run_hashes(gathered.folders)
@@ -119,6 +116,14 @@ def gather_runs(folder: str | Path, target: str | None) -> tuple[EndedRuns, Targ
     return gathered, Target.read(target)
 
 
+def _reversals(
+    price: Pricing, runs: Sequence[FinishedRun], table: CostTable, design: Design, other: str
+) -> pd.DataFrame:
+    """Return where verdicts reverse: see `fedsim.robustness.break_even.flips`."""
+    again = partial(_again, price, runs, table.variants)
+    return flips(table, design, table.variants.index(other), again)
+
+
 def _again(
     price: Pricing,
     runs: Sequence[FinishedRun],
@@ -131,12 +136,14 @@ def _again(
     return _table(some, list(variants), price.price(some, more))
 
 
-def _check(**numbers: int) -> None:
-    """Check that every number is at least 1, and the runs at least 0.
+def _check(arrays: str, **numbers: int) -> None:
+    """Check that arrays are of a library, and every number is at least 1, the runs at least 0.
 
     Raises:
         DataError: one is not.
     """
+    if arrays not in get_args(Arrays):
+        raise DataError("arrays", f"--arrays: got {arrays!r}; expected numpy or jax")
     for key, value in numbers.items():
         least = int(key != "runs")
         if value < least:

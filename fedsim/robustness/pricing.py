@@ -310,11 +310,11 @@ class PriceStore:
         OutputError: a symbolic link takes the place of the folder.
     """
 
-    def __init__(self, out: Path | None, arrays: Arrays = "numpy") -> None:
+    def __init__(self, out: str | Path | None, arrays: Arrays = "numpy") -> None:
         self._arrays = "" if arrays == "numpy" else f" {arrays}"
-        self._folder = None if out is None else out / FOLDER
-        if out is not None:
-            check_links(out, out / FOLDER)
+        self._folder = None if out is None else Path(out) / FOLDER
+        if self._folder is not None:
+            check_links(self._folder.parent, self._folder)
         self._seen = set[str]()
         self.damaged = set[str]()
 

@@ -1,17 +1,17 @@
 """Replies in columns are those that objects would be."""
 
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from numpy.typing import NDArray
 
 from fedsim.algorithms.averaging import NormalisedUpdate
 from fedsim.computing.compiled import add_rows
 from fedsim.computing.compiled.sums import BLOCK
-from fedsim.ports import Reply
+from fedsim.ports import Array, Reply
 from fedsim.wire import (
     Dense,
     ReplyColumns,
@@ -149,9 +149,11 @@ def test_a_compiled_sum_has_the_bits_of_a_loop(
 def test_only_a_long_sum_of_rows_of_one_type_is_compiled() -> None:
     calls = list[int]()
 
-    def add(*given: Any) -> None:
-        calls.append(len(given[1]))
-        add_rows(*given)
+    def add(
+        total: Array, rows: NDArray[np.int64], like: NDArray[np.floating], factors: Array
+    ) -> None:
+        calls.append(len(rows))
+        add_rows(total, rows, like, factors)
 
     short, many = rows_of([0, 1], 50, FORM, add), rows_of([0, 1] * 700, 50, FORM, add)
     weighted_sum(short)

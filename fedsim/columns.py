@@ -1,4 +1,8 @@
-"""Columns of figures of many clients, held in less memory than an array where they allow it."""
+"""Columns: a figure of each of many clients, or of one client in many worlds.
+
+Laws are written for a number and hold for a column of numbers as well, entry by entry, by `larger`
+and `choose`. Those of a fleet are held in less memory than an array where they allow it.
+"""
 
 from typing import Any, TypeVar
 
@@ -6,6 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 N = TypeVar("N", bound=np.generic)
+
+
+Figure = Any
+"""A number, or a column of numbers."""
+
+
+def larger(one: Figure, other: Figure) -> Figure:
+    """Return the larger of two figures.
+
+    >>> larger(1.0, 2.0), larger(np.array([1.0, 3.0]), 2.0)
+    (2.0, array([2., 3.]))
+    """
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.maximum(one, other)
+    return max(one, other)
+
+
+def choose(condition: Figure, one: Figure, other: Figure) -> Figure:
+    """Return one of two figures where a condition holds, a truth or a column, and else the other.
+
+    >>> choose(True, 1.0, 2.0), choose(np.array([True, False]), 1.0, 2.0)
+    (1.0, array([1., 2.]))
+    """
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, one, other)
+    return one if condition else other
 
 
 def one_if_equal(column: NDArray[N]) -> NDArray[N]:

@@ -342,6 +342,12 @@ _Intervals = Annotated[
         help='an interval in place of the preset\'s: "lte.tail_time=1 s..15 s"',
     ),
 ]
+_Arrays = Annotated[
+    str,
+    typer.Option(
+        metavar="LIBRARY", help="numpy, or jax on its default device, such as a GPU (.[jax])"
+    ),
+]
 _Runs = Annotated[
     int,
     typer.Option(
@@ -369,6 +375,7 @@ def robust(
         typer.Option(metavar="DIR", help="folder for the files; robustness in DIR if not given"),
     ] = None,
     base: Base = None,
+    arrays: _Arrays = "numpy",
     quiet: Quiet = False,  # noqa: FBT002 - a flag
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
@@ -398,6 +405,7 @@ def robust(
             jobs=jobs,
             cluster=cluster,
             base=base,
+            arrays=arrays,  # type: ignore[arg-type]  # checked there
         )
         options = {"worlds": worlds, "seed": seed, "intervals": intervals, "runs": runs}
         _report_robustness(known, place, out, options, as_json=as_json)

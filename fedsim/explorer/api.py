@@ -12,6 +12,8 @@ from fedsim.errors import DataError
 from fedsim.explorer.histories import CompactHistory, compact
 from fedsim.explorer.page import ExploredRun, ExploredStudy, render
 from fedsim.explorer.sliders import sliders_of
+from fedsim.physics.devices import Device
+from fedsim.physics.radios import Radio
 from fedsim.record.atomic import write_whole
 from fedsim.record.outputs import Call, check_page, output
 from fedsim.repricing.history import Original, read_history
@@ -97,12 +99,25 @@ def _study_of(
 
 
 def _hindrances(every: Iterable[tuple[FinishedRun, Original]]) -> dict[str, str]:
-    """Return the variants that the recursion cannot price, with the reason."""
+    """Return the variants that the recursion of the page cannot price, with the reason."""
     found = dict[str, str]()
     for run, original in every:
-        if run.variant not in found and (why := hindrance(original)):
+        why = hindrance(original) or _unknown_to_page(original.scenario)
+        if why and run.variant not in found:
             found[run.variant] = why
     return found
+
+
+def _unknown_to_page(scenario: Scenario) -> str:
+    """Return the first block of a fleet whose law the page has not got; empty if there is none."""
+    for number, group in enumerate(scenario.fleet):
+        for name, law in (("device", Device), ("radio", Radio)):
+            block = getattr(group, name)
+            if type(block) is not law:
+                return f"fleet.{number}.{name}: {block.kind} has a law that the page does not know"
+        if group.battery is not None and group.battery.self_discharge:
+            return f"fleet.{number}.battery.self_discharge: the page does not know it"
+    return ""
 
 
 def _check(

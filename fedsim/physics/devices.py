@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from math import inf
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -363,7 +362,9 @@ class Device(Presettable, DeviceLaw):
         """Return operations / speed, or cycles / frequency."""
         if self.speed is not None:
             return operations / self.speed
-        return (self.cycles_per_sample or 0.0) * samples / (self.frequency or inf)
+        if self.cycles_per_sample is None or self.frequency is None:
+            return 0.0  # of a block that is not valid
+        return self.cycles_per_sample * samples / self.frequency
 
     def working(self) -> float:
         """Return the power while it computes, W.
@@ -373,8 +374,9 @@ class Device(Presettable, DeviceLaw):
         """
         if self.active is not None:
             return self.active
-        frequency = self.frequency or 0.0
-        return (self.kappa or 0.0) * frequency * frequency * frequency + self.idle
+        if self.kappa is None or self.frequency is None:
+            return self.idle  # of a block that is not valid
+        return self.kappa * self.frequency * self.frequency * self.frequency + self.idle
 
     def _faults(self) -> Iterator[tuple[str, str, object]]:
         """Yield the faults of a block that is not exactly one of the two models."""

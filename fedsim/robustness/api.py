@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -20,9 +20,17 @@ from fedsim.repricing.history import Original
 from fedsim.robustness.break_even import flips
 from fedsim.robustness.confidence import interval
 from fedsim.robustness.design import Design, Worlds
-from fedsim.robustness.pricing import Costs, FinishedRun, PriceStore, Pricing, hindrance, overridden
+from fedsim.robustness.pricing import (
+    Arrays,
+    Costs,
+    FinishedRun,
+    PriceStore,
+    hindrance,
+    overridden,
+)
 from fedsim.robustness.result import Robustness
 from fedsim.robustness.saltelli import FEWEST
+from fedsim.robustness.tasks import Pricing
 from fedsim.robustness.uncertain_inputs import Intervals, constants_of
 from fedsim.robustness.verdicts import CostTable
 from fedsim.running.cluster import check_choice
@@ -49,6 +57,7 @@ def robust(
     executor: Executor | None = None,
     cluster: str | None = None,
     base: str | Path | None = None,
+    arrays: Arrays = "numpy",
 ) -> Robustness:
     """Find which conclusions of a study survive the uncertainty of its constants.
 
@@ -66,6 +75,7 @@ def robust(
         executor: prices them instead; it is left open.
         cluster: a Dask cluster instead: "local:4", or "tcp://host:8786" that sees `folder`.
         base: folder of relative paths in the scenarios; the current one if None.
+        arrays: library that computes prices: "numpy", or "jax" on its default device, for a GPU.
 
     Raises:
         DataError: nothing to compare, no uncertain constant, no price, or an invalid option.
@@ -73,13 +83,16 @@ def robust(
     """
     check_choice(jobs, executor, cluster)
     _check(worlds=worlds, seed=seed, runs=runs)
+    if arrays not in get_args(Arrays):
+        raise DataError("arrays", f"--arrays: got {arrays!r}; expected numpy or jax")
     gathered, wanted = gather_runs(folder, target)
     runs_found, other = finished_runs(gathered, wanted), _reference(gathered.labels, against)
     originals = [run.original(tuple(blocks)) for run in runs_found]
     hindered = _find_hindrances(runs_found, originals, runs)
     design = _design(originals, intervals or {}, worlds, seed, runs if hindered else 0)
-    store = PriceStore(None if out is None else Path(out))
-    price = Pricing(store, tuple(blocks), jobs, executor, cluster, Path(base or "").resolve())
+    store = PriceStore(None if out is None else Path(out), arrays)
+    home = Path(base or "").resolve()
+    price = Pricing(store, tuple(blocks), jobs, executor, cluster, home, arrays)
     priced = (price.play if hindered else price.price)(runs_found, design.worlds)
     table = _table(runs_found, list(gathered.labels), priced)
     again = partial(_again, price, runs_found, table.variants)

@@ -3,17 +3,25 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.physics.carbon import GridCarbon
 from fedsim.physics.devices import Device
 from fedsim.physics.networks import StarNetwork
-from fedsim.physics.radios import NarrowbandRadio, Radio, StagedRadio
+from fedsim.physics.radios import RadioStage, States
 from fedsim.ports import Array
 from fedsim.record.emissions import KILOWATT_HOUR
+from fedsim.robustness.blocks_in_worlds import (
+    DeviceFigures,
+    RadioFigures,
+    device_figures,
+    radio_figures,
+)
 from fedsim.robustness.constants import (
     FLOPS,
     ConstantKey,
@@ -59,9 +67,11 @@ class Clients:
         idle: power of device and radio at rest, W.
         working: power of the device at work, beyond idle power, W.
         per_operation, per_sample: time of one operation, or of one sample, s.
-        tail_power, tail_time, promotion_power, promotion_time: see `fedsim.physics.radios`.
+        states: the stages of their radios; figures are of shape (n, W).
+        stateful: whether any radio has stages.
+        paged: whether any radio cannot be reached at all times.
         reserve: energy that a battery can deliver before it reaches a mark, J; infinite on mains.
-        stateful: whether any radio has states.
+        leak: what of that is lost without load, W.
         emitted: grams of CO2 per joule, 0 for clients without `carbon`; None if they depend on the
             time of day, or no client has `carbon`.
         down, up: the two directions.
@@ -71,12 +81,11 @@ class Clients:
     working: Array
     per_operation: Array
     per_sample: Array
-    tail_power: Array
-    tail_time: Array
-    promotion_power: Array
-    promotion_time: Array
-    reserve: Array
+    states: States
     stateful: bool
+    paged: bool
+    reserve: Array
+    leak: Array
     emitted: Array | None
     down: Lanes
     up: Lanes
@@ -86,17 +95,17 @@ class Clients:
         return self if isinstance(ids, slice) else _part(self, ids)
 
 
-def _part(whole: Any, ids: Numbers) -> Any:  # noqa: ANN401 - clients or lanes
+def _part(whole: Any, ids: Numbers) -> Any:  # noqa: ANN401 - clients, lanes, or a stage
     """Return the rows of some clients of each array."""
     changed: dict[str, object] = {}
     for field in fields(whole):
         value = getattr(whole, field.name)
-        if (
-            isinstance(value, np.ndarray) and value.ndim == 2
-        ):  # one-dimensional ones are of the shared link
+        if isinstance(value, np.ndarray) and value.ndim == 2:  # others are of the shared link
             changed[field.name] = value[ids]
         elif isinstance(value, Lanes):
             changed[field.name] = _part(value, ids)
+        elif isinstance(value, States):
+            changed[field.name] = States(tuple(_part(stage, ids) for stage in value.stages))
     return replace(whole, **changed)
 
 
@@ -133,21 +142,20 @@ def _first_limitation(group: Group) -> str:
 
 def _limitations(group: Group) -> Iterator[str]:
     device, radio = group.device, group.radio
-    if type(device) is not Device:
+    if device.varies:
+        yield f"device: each {device.kind} is another one"
+    if type(device) is not Device and device.constant is None:
         yield f"device: {device.kind} has no constant speed or frequency"
     if device.slowdown.drawn:
         yield f"device.slowdown: {device.slowdown.kind} is random"
-    if isinstance(radio, NarrowbandRadio | StagedRadio):
-        yield f"radio: {radio.kind} has stages in which messages wait until it listens"
-    elif type(radio) is not Radio:
-        yield f"radio: {radio.kind} has no constant rate"
     if radio.traces or radio.loss.mean:
         yield f"radio: {radio.kind} follows a trace, or loses packets"
+    elif not all(rate.continuous and rate.constant for rate in radio.rates({})):
+        yield f"radio: {radio.kind} has no constant rate"
+    elif radio.states.stages[0].name and not radio.latency:
+        yield f"radio: {radio.kind} has no latency"  # it may be woken as its bits begin to flow
     if group.battery is not None and group.battery.charging.kind != "none":
         yield "battery.charging: the battery is charged"
-
-
-_STATES = ("promotion_power", "promotion_time", "tail_power", "tail_time")
 
 
 def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds: int) -> Clients:
@@ -159,39 +167,64 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         world: see `World`.
         worlds: W.
     """
-    groups_in_worlds = [
-        _GroupInWorlds(f"fleet.{number}", group, world, worlds)
-        for number, group in enumerate(groups)
-    ]
+    known = [_GroupInWorlds(*each, world, worlds) for each in _places(groups)]
     counts = [group.count for group in groups]
 
-    def each(rows: Sequence[Array]) -> Array:
+    def each(figure: Callable[[_GroupInWorlds], float | Array]) -> Array:
+        """Return a figure of groups as that of clients, shape (n, W)."""
+        rows = [np.broadcast_to(figure(own), worlds) for own in known]
         return np.repeat(np.array(rows), counts, axis=0)
 
     link = scenario.network.server  # type: ignore[attr-defined]  # it is a star
 
     def of_server(field: str) -> float | Array:
-        known = world.get(server(field))
-        return float(getattr(link, field)) if known is None else known
+        found = world.get(server(field))
+        return float(getattr(link, field)) if found is None else found
 
-    latency = of_server("latency")
+    def lanes(way: int, capacity: float | Array) -> Lanes:
+        rate = each(lambda own: own.radio.rates[way])
+        return Lanes(
+            rate,
+            each(lambda own: own.radio.latency) + of_server("latency"),
+            each(lambda own: own.radio.per_bit[way]),
+            each(lambda own: own.radio.held),
+            capacity,
+            bool((rate.sum(axis=0) > capacity).any()),
+        )
+
     slower = _slower(groups, world, worlds)
+    states = _states(known, counts, worlds)
     return Clients(
-        idle=each(
-            [own.device("idle") + own.radio("idle") + own.waiting for own in groups_in_worlds]
-        ),
-        working=each([own.working() for own in groups_in_worlds]),
-        per_operation=each([own.per_operation() for own in groups_in_worlds]) * slower,
-        per_sample=each([own.per_sample() for own in groups_in_worlds]) * slower,
-        **{name: each([own.state(name) for own in groups_in_worlds]) for name in _STATES},
-        reserve=each([own.reserve() for own in groups_in_worlds]),
-        stateful=any(group.radio.states.stateful for group in groups),
-        emitted=each([own.emission_rate() for own in groups_in_worlds])
-        if counts_grams(groups)
-        else None,
-        down=_lanes(groups_in_worlds, each, ("down", "receive"), of_server("downlink"), latency),
-        up=_lanes(groups_in_worlds, each, ("up", "send"), of_server("uplink"), latency),
+        idle=each(lambda own: own.device.idle + own.radio.idle),
+        working=each(lambda own: own.device.working),
+        per_operation=each(lambda own: own.per_operation) * slower,
+        per_sample=each(lambda own: own.device.per_sample) * slower,
+        states=states,
+        stateful=bool(np.any(states.stateful)),
+        paged=any(bool(np.any(stage.cycle)) for stage in states.stages),
+        reserve=each(lambda own: own.reserve),
+        leak=each(lambda own: own.leak),
+        emitted=each(lambda own: own.emission_rate) if counts_grams(groups) else None,
+        down=lanes(0, of_server("downlink")),
+        up=lanes(1, of_server("uplink")),
     )
+
+
+def _places(groups: Sequence[Group]) -> Iterator[tuple[str, Group]]:
+    """Yield groups of the fleet with their places in the scenario."""
+    for number, group in enumerate(groups):
+        yield f"fleet.{number}", group
+
+
+def _states(known: Sequence["_GroupInWorlds"], counts: Sequence[int], worlds: int) -> States:
+    """Return the stages of all clients, each with figures of shape (n, W)."""
+    longest = max(len(own.radio.stages) for own in known)
+    padded = [own.radio.pad_stages(longest).stages for own in known]
+    figures = np.array(
+        [[[np.broadcast_to(x, worlds) for x in stage] for stage in one] for one in padded]
+    )
+    every = np.repeat(figures, counts, axis=0)  # (n, stages, figures, W)
+    return States(tuple(RadioStage(*every[:, place].swapaxes(0, 1)) for place in range(longest)))
 
 
 def counts_grams(groups: Sequence[Group]) -> bool:
@@ -201,25 +234,6 @@ def counts_grams(groups: Sequence[Group]) -> bool:
     """
     known = [group.carbon for group in groups if group.carbon is not None]
     return bool(known) and all(type(each) is GridCarbon for each in known)
-
-
-def _lanes(
-    groups_in_worlds: Sequence["_GroupInWorlds"],
-    each: Callable[[Sequence[Array]], Array],
-    names: tuple[str, str],
-    capacity: float | Array,
-    latency: float | Array,
-) -> Lanes:
-    way, busy = names
-    rate = each([own.radio(way) for own in groups_in_worlds])
-    return Lanes(
-        rate,
-        each([own.radio("latency") for own in groups_in_worlds]) + latency,
-        each([own.per_bit(way, busy) for own in groups_in_worlds]),
-        each([own.held for own in groups_in_worlds]),
-        capacity,
-        bool((rate.sum(axis=0) > capacity).any()),
-    )
 
 
 def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
@@ -242,20 +256,26 @@ def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
     return np.vstack(rows)
 
 
-def overheads(groups: Sequence[Group], world: World, worlds: int) -> Array | None:
+def overheads(groups: Sequence[Group], world: World, worlds: int) -> NDArray[np.int64] | None:
     """Return the framing of a packet of each client, whole bytes, shape (n, W).
 
     None if it is not among the uncertain constants.
     """
-    placed = [(f"fleet.{number}", group) for number, group in enumerate(groups)]
-    if not any(key_of(*each, "radio", "framing") in world for each in placed):
+    if not any(key_of(*each, "radio", "framing") in world for each in _places(groups)):
         return None
-    rows = [_GroupInWorlds(*each, world, worlds).radio("framing") for each in placed]
-    return np.floor(np.repeat(np.array(rows), [group.count for group in groups], axis=0))
+    rows = [_GroupInWorlds(*each, world, worlds).framing for each in _places(groups)]
+    return np.repeat(np.array(rows), [group.count for group in groups], axis=0)
 
 
 class _GroupInWorlds:
-    """A group with its values in all worlds, each of shape (W,)."""
+    """The figures of a group, each a number or a column of shape (W,).
+
+    Args:
+        place: of the group in the scenario.
+        group: the group.
+        world: see `World`.
+        worlds: W.
+    """
 
     def __init__(self, place: str, group: Group, world: World, worlds: int) -> None:
         self._place = place
@@ -263,82 +283,59 @@ class _GroupInWorlds:
         self._world = world
         self._worlds = worlds
 
-    def _value(self, name: str, block: Any, field: str) -> Array:  # noqa: ANN401 - a block
-        known = self._world.get(key_of(self._place, self._group, name, field))
-        value = getattr(block, field)
-        return np.full(self._worlds, 0.0 if value is None else value) if known is None else known
+    def _columns(self, name: str) -> dict[str, Array]:
+        """Return the uncertain constants of a block."""
+        block = getattr(self._group, name)
+        keys = {
+            field: key_of(self._place, self._group, name, field)
+            for field in type(block).model_fields
+        }
+        return {field: self._world[key] for field, key in keys.items() if key in self._world}
 
-    def device(self, field: str) -> Array:
-        """Return a figure of the device."""
-        return self._value("device", self._group.device, field)
+    @cached_property
+    def device(self) -> DeviceFigures:
+        """Those of the device."""
+        return device_figures(self._group.device, self._columns("device"), self._worlds)
 
-    def radio(self, field: str) -> Array:
-        """Return a figure of the radio."""
-        return self._value("radio", self._group.radio, field)
-
-    @property
-    def waiting(self) -> Array:
-        """The mean power of the radio between messages, W: see `fedsim.physics.radios`."""
-        share = self.radio("listening")
-        return np.asarray(share * self.radio("listen") + (1.0 - share) * self.radio("sleep"))
-
-    def beyond(self, field: str) -> Array:
-        """Return a power of the radio beyond idle power, W, at least 0."""
-        return np.maximum(self.radio(field) - self.waiting, 0.0)
-
-    def state(self, field: str) -> Array:
-        """Return a figure of the radio's states; 0 if it has none."""
-        if not self._group.radio.states.stateful:
-            return np.zeros(self._worlds)
-        return self.beyond(field) if field.endswith("_power") else self.radio(field)
+    @cached_property
+    def radio(self) -> RadioFigures:
+        """Those of the radio."""
+        return radio_figures(self._group.radio, self._columns("radio"), self._worlds)
 
     @property
-    def held(self) -> Array:
-        """Power of the radio during a message, beyond idle power, W.
+    def framing(self) -> NDArray[np.int64]:
+        """The framing of a packet, whole bytes, shape (W,)."""
+        own = self._group.radio.packaging.overhead
+        known = self._columns("radio").get("framing", np.full(self._worlds, own))
+        return np.floor(known).astype(np.int64)
 
-        The law of `fedsim.physics.radios.base`, vectorised over worlds.
-        """
-        base = self.beyond("base")
-        by_state = (self.radio("send") > 0) | (self.radio("receive") > 0)
-        return np.where(by_state, np.maximum(base, self.state("tail_power")), base)
-
-    def per_bit(self, way: str, busy: str) -> Array:
-        """Return the energy of a bit, including the power during its time on air, J/bit."""
-        on_air = self.radio("base") + self.radio(busy) - self.waiting - self.held
-        by_state = (self.radio("send") > 0) | (self.radio("receive") > 0)
-        timed = np.where(by_state, np.maximum(on_air, 0.0), 0.0) / self.radio(way)
-        return np.asarray(self.radio(f"energy_{way}") + timed)
-
-    def working(self) -> Array:
-        """Return the power of the device at work, beyond idle power, W."""
-        if self._group.device.speed is not None:  # type: ignore[attr-defined]  # as playable
-            return self.device("active") - self.device("idle")
-        return self.device("kappa") * self.device("frequency") ** 3
-
-    def per_operation(self) -> Array:
-        """Return the seconds of an operation."""
-        if self._group.device.constant is None:
-            return np.zeros(self._worlds)
-        alone = 1.0 / self.device("speed")
+    @property
+    def per_operation(self) -> float | Array:
+        """The seconds of an operation, at the speed that work of its kind reaches."""
+        alone = self.device.per_operation
         return alone if is_measured(self._group) else alone * self._world.get(FLOPS, 1.0)
 
-    def per_sample(self) -> Array:
-        """Return the seconds of a sample."""
-        if self._group.device.constant is not None:
-            return np.zeros(self._worlds)
-        return self.device("cycles_per_sample") / self.device("frequency")
-
-    def emission_rate(self) -> Array:
-        """Return the grams of CO2 per joule; 0 if the electricity is unknown."""
+    @property
+    def emission_rate(self) -> float | Array:
+        """The grams of CO2 per joule; 0 if the electricity is unknown."""
         if self._group.carbon is None:
-            return np.zeros(self._worlds)
-        return self._value("carbon", self._group.carbon, "intensity") / KILOWATT_HOUR
+            return 0.0
+        own: float = self._group.carbon.intensity  # type: ignore[attr-defined]  # it is constant
+        return self._columns("carbon").get("intensity", own) / KILOWATT_HOUR
 
-    def reserve(self) -> Array:
-        """Return the energy that the battery can deliver before it reaches a mark, J."""
+    @property
+    def reserve(self) -> float | Array:
+        """The energy that the battery can deliver before it reaches a mark, J."""
         battery = self._group.battery
         if battery is None:
-            return np.full(self._worlds, inf)
-        own = battery.capacity or self.device("battery")
+            return inf
         share = battery.charge - max(battery.threshold, battery.cutoff)
-        return np.asarray(own * share * battery.discharge_efficiency) * np.ones(self._worlds)
+        return battery.holds(self.device.battery) * share * battery.discharge_efficiency
+
+    @property
+    def leak(self) -> float | Array:
+        """What of that the battery loses without load, W."""
+        battery = self._group.battery
+        if battery is None:
+            return 0.0
+        return battery.leak(battery.holds(self.device.battery)) * battery.discharge_efficiency

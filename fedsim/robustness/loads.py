@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.physics.radios.channel import Framing
+from fedsim.physics.radios.channel import header_bits as framing_bits
 from fedsim.ports import Array
 from fedsim.repricing.history import RunHistory
 
 Numbers = NDArray[np.intp]
+Whole = NDArray[np.int64]
 
 
 class Load(NamedTuple):
@@ -45,19 +47,19 @@ class Loads:
         self._count = len(framings)
         self._first = history.exchanges.first
         self._clients = np.array(tasks.client, np.intp)
-        kinds = list(dict.fromkeys(framings))
-        own = np.array([kinds.index(each) for each in framings], np.intp)[self._clients]
-        whole = tuple(
+        self._packets = np.array([each.packet for each in framings])
+        own = np.array([each.overhead for each in framings])[self._clients]
+        self._unframed = tuple(
             np.array(bits, np.int64) + header_bits for bits in (tasks.received_bits, tasks.bits)
         )
-        self._down, self._up = (_framed_bits(bits, own, kinds) for bits in whole)
-        self._unframed = tuple(bits.astype(np.float64) for bits in whole)
-        self._overheads: Array | None = None
-        self._packets = np.array([each.packet for each in framings])
+        self._down, self._up = (
+            bits + framing_bits(bits, own, self._packets[self._clients]) for bits in self._unframed
+        )
+        self._overheads: Whole | None = None
         self._operations = _by_task(tasks.operations, tasks.begin, tasks.end)
         self._samples = _by_task(tasks.samples, tasks.begin, tasks.end)
 
-    def with_overheads(self, overheads: Array | None) -> "Loads":
+    def with_overheads(self, overheads: Whole | None) -> "Loads":
         """Return the same exchanges with another framing in each world.
 
         Args:
@@ -93,22 +95,13 @@ class Loads:
         down, up = (self._charge(bits[own], clients) for bits in (self._down, self._up))
         return Load(clients, down, up, self._operations[own], self._samples[own])
 
-    def _charge(self, bits: Array, clients: Numbers | slice) -> Array:
+    def _charge(self, bits: Whole, clients: Numbers | slice) -> Array:
         """Return bits with framing, shape as in `Load`."""
         column = bits[:, None]
-        if self._overheads is None:
-            return column
-        framing, packet = self._overheads[clients], self._packets[clients, None]
-        return np.asarray(column + 8.0 * framing * np.ceil(column / (8.0 * (packet - framing))))
-
-
-def _framed_bits(whole: NDArray[np.int64], own: Numbers, kinds: Sequence[Framing]) -> Array:
-    """Return the bits of messages, which have their header, with framing."""
-    framed = np.zeros_like(whole)
-    for number, kind in enumerate(kinds):
-        room = 8 * (kind.packet - kind.overhead)
-        framed += np.where(own == number, 8 * kind.overhead * -(-whole // room), 0)
-    return (whole + framed).astype(np.float64)
+        if self._overheads is not None:
+            packets = self._packets[clients, None]
+            column = column + framing_bits(column, self._overheads[clients], packets)
+        return column.astype(np.float64)
 
 
 def _by_task(amounts: Sequence[float], begin: Sequence[int], end: Sequence[int]) -> Array:

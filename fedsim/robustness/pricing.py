@@ -8,15 +8,13 @@ second way costs a run for each world, so it uses few worlds.
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from io import BytesIO
 from math import floor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -35,17 +33,14 @@ from fedsim.repricing.history import Original, read_history
 from fedsim.results import Result
 from fedsim.robustness.constants import ConstantKey, key_of, placed_groups
 from fedsim.robustness.design import Worlds
-from fedsim.robustness.fleets import clients_of, counts_grams, overheads, unplayable
+from fedsim.robustness.exchange import NumpyExchanges, PlayExchange
+from fedsim.robustness.fleets import Clients, clients_of, counts_grams, overheads, unplayable
 from fedsim.robustness.loads import Loads
 from fedsim.robustness.recursion import prices
 from fedsim.robustness.uncertain_inputs import BLOCKS
 from fedsim.running.api import run_plan
-from fedsim.running.cluster import open_cluster
 from fedsim.running.imports import sources
-from fedsim.running.run import ignore_progress
-from fedsim.running.workers import workers
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.signals import postpone_signals
 from fedsim.threads import share_out
 from fedsim.wire import HEADER_BITS
 
@@ -53,7 +48,13 @@ _AT_ONCE = 2**16
 """The numbers of an array of clients x worlds that are priced together: some of these stay in the
 fast memory of a processor. Blocks of worlds are shared out among threads."""
 
+_ON_DEVICE = 2**24
+"""The same for arrays of JAX: of these a device works on all at once."""
+
 World = Mapping[ConstantKey, Array]
+
+Arrays = Literal["numpy", "jax"]
+"""The library whose arrays prices are computed with; JAX takes its default device."""
 
 
 class Costs(NamedTuple):
@@ -116,7 +117,11 @@ def hindrance(original: Original) -> str:
 
 
 def price(
-    run: FinishedRun, world: World, worlds: int, blocks: tuple[type[Spec], ...] = ()
+    run: FinishedRun,
+    world: World,
+    worlds: int,
+    blocks: tuple[type[Spec], ...] = (),
+    arrays: Arrays = "numpy",
 ) -> Costs:
     """Price a run without a hindrance in many worlds.
 
@@ -125,6 +130,7 @@ def price(
         world: the uncertain constants, each of shape (W,).
         worlds: W.
         blocks: user-defined classes that the scenario names.
+        arrays: see `Arrays`.
 
     Raises:
         DataError: its log lacks information.
@@ -134,10 +140,16 @@ def price(
         never = np.full(worlds, np.inf)
         counted = counts_grams(original.scenario.fleet)
         return Costs(never, never, never if counted else np.full(worlds, np.nan))
-    return Costs(*(each[0] for each in priced_at([run.look], original, world, worlds)))
+    return Costs(*(each[0] for each in priced_at([run.look], original, world, worlds, arrays)))
 
 
-def priced_at(looks: Sequence[int], original: Original, world: World, worlds: int) -> Costs:
+def priced_at(
+    looks: Sequence[int],
+    original: Original,
+    world: World,
+    worlds: int,
+    arrays: Arrays = "numpy",
+) -> Costs:
     """Price a run without a hindrance until several of its rounds, in many worlds.
 
     Args:
@@ -145,6 +157,7 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
         original: the recorded run.
         world: the uncertain constants, each of shape (W,).
         worlds: W.
+        arrays: see `Arrays`.
 
     Returns:
         Costs until the end of each of the rounds, of shape (L, W).
@@ -156,7 +169,8 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     framings = [group.radio.packaging for group in groups for _ in range(group.count)]
     loads = Loads(history, framings, HEADER_BITS)
-    step = max(1, _AT_ONCE // len(framings))
+    at_once, player = (_ON_DEVICE, _jax_player()) if arrays == "jax" else (_AT_ONCE, NumpyExchanges)
+    step = max(1, at_once // len(framings))
     found = np.empty((len(Costs._fields), len(looks), worlds))
 
     def fill(begin: int, end: int) -> None:
@@ -166,12 +180,31 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
             some = {key: values[part] for key, values in world.items()}
             framed = overheads(groups, some, part.stop - part.start)
             clients = clients_of(scenario, groups, some, part.stop - part.start)
-            known = prices(history, loads.with_overheads(framed), clients, looks)
+            known = prices(history, loads.with_overheads(framed), clients, looks, player)
             every = np.stack([known.seconds, known.joules, known.grams])
             found[:, :, part] = np.where(known.fits, every, np.nan)
 
-    share_out(fill, -(-worlds // step))
+    blocks = -(-worlds // step)
+    if arrays == "jax":
+        fill(0, blocks)  # JAX has threads, or a device, of its own
+    else:
+        share_out(fill, blocks)
     return Costs(*found)
+
+
+def _jax_player() -> Callable[[Clients], PlayExchange]:
+    """Return what computes exchanges with JAX.
+
+    Raises:
+        DataError: JAX is not installed.
+    """
+    try:
+        from fedsim.robustness.jax_exchange import JaxExchanges  # noqa: PLC0415 - takes JAX
+    except ModuleNotFoundError as error:
+        if error.name != "jax":
+            raise
+        raise DataError("arrays", str(error)) from None
+    return JaxExchanges
 
 
 # Runs that the recursion cannot price: replayed or repeated in one world.
@@ -268,6 +301,7 @@ class PriceStore:
 
     Args:
         out: the folder of the study's robustness; nothing is stored if None.
+        arrays: by which prices are computed: last digits differ.
 
     Attributes:
         damaged: the names of damaged files.
@@ -276,7 +310,8 @@ class PriceStore:
         OutputError: a symbolic link takes the place of the folder.
     """
 
-    def __init__(self, out: Path | None) -> None:
+    def __init__(self, out: Path | None, arrays: Arrays = "numpy") -> None:
+        self._arrays = "" if arrays == "numpy" else f" {arrays}"
         self._folder = None if out is None else out / FOLDER
         if out is not None:
             check_links(out, out / FOLDER)
@@ -296,7 +331,7 @@ class PriceStore:
         if self._folder is None:
             return None
         made = read_manifest(run.folder)
-        asked = f"{run.look} {run.target} {run.world} {Costs._fields}"
+        asked = f"{run.look} {run.target} {run.world} {Costs._fields}{self._arrays}"
         whole = hashlib.sha256(worlds.digest.encode())
         whole.update(f"{made['events']} {made['code']} {_pricing_code()} {asked}".encode())
         whole.update((run.folder / SCENARIO).read_bytes())
@@ -350,78 +385,3 @@ def _pricing_code() -> str:
 
 def _seal(name: str, content: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\n" + content).digest()
-
-
-# Where runs are priced: in this process, in worker processes, or on a cluster.
-
-
-@dataclass(frozen=True)
-class Pricing:
-    """Prices runs, here or by workers.
-
-    Attributes:
-        store: the known results, to which new ones are added as they arrive.
-        blocks: user-defined classes that scenarios name.
-        jobs: the number of concurrent tasks.
-        executor: runs the tasks instead.
-        cluster: runs the tasks instead, see `fedsim.running.cluster.open_cluster`.
-        base: where relative paths of scenarios start; the current folder if None.
-    """
-
-    store: PriceStore
-    blocks: tuple[type[Spec], ...] = ()
-    jobs: int = 1
-    executor: Executor | None = None
-    cluster: str | None = None
-    base: Path | None = None
-
-    def price(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
-        """Price runs in all worlds, one task for each run."""
-        task = partial(price, world=worlds.world(), worlds=worlds.count, blocks=self.blocks)
-        return self._results(runs, worlds, task)
-
-    def play(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
-        """Replay or repeat runs in all worlds, one task for each run and world."""
-        tasks = [replace(run, world=number) for run in runs for number in range(worlds.count)]
-        task = partial(play, worlds=worlds, blocks=self.blocks, base=self.base)
-        known = self._results(tasks, worlds, task)
-        by_run = np.array(known).reshape(len(runs), worlds.count, len(Costs._fields))
-        return [Costs(*own.T) for own in by_run]
-
-    def _results(
-        self, tasks: Sequence[FinishedRun], worlds: Worlds, price: Callable[[FinishedRun], Costs]
-    ) -> list[Costs]:
-        """Return the costs of tasks, from the store or computed."""
-        known = [self.store.read(task, worlds) for task in tasks]
-        missing = [task for task, costs in zip(tasks, known, strict=True) if costs is None]
-        fresh = iter(self._map(missing, worlds, price))
-        return [next(fresh) if costs is None else costs for costs in known]
-
-    def _map(
-        self, tasks: Sequence[FinishedRun], worlds: Worlds, price: Callable[[FinishedRun], Costs]
-    ) -> list[Costs]:
-        kept = self.store.store
-        with self._pool(len(tasks)) as pool:
-            if pool is None:
-                return [kept(task, worlds, price(task)) for task in tasks]
-            with postpone_signals():
-                futures = [pool.submit(price, task) for task in tasks]
-            try:
-                done = zip(tasks, futures, strict=True)
-                return [kept(task, worlds, each.result()) for task, each in done]
-            finally:  # if one has failed, the others need not begin
-                for each in futures:
-                    each.cancel()
-
-    @contextmanager
-    def _pool(self, tasks: int) -> Iterator[Executor | None]:
-        if self.executor is not None:
-            yield self.executor
-        elif self.cluster is not None:
-            with open_cluster(self.cluster) as engine:
-                yield engine.client.get_executor()
-        elif self.jobs > 1 and tasks > 1:
-            with workers(min(self.jobs, tasks), ignore_progress) as pool:
-                yield pool
-        else:
-            yield None

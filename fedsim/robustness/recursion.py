@@ -2,25 +2,26 @@
 
 A round that waits for all recipients is a recursion: a client receives a message after promotion,
 latency and transfer, computes, and replies in the same way; the next exchange begins when the last
-reply has arrived. It is the same law as that of `fedsim.sim`, with an array over worlds in place of
-each number, so that a thousand worlds take about as long as one run of the simulator.
+reply has arrived. With an array over worlds in place of each number, a thousand worlds take about
+as long as one run of the simulator.
 
-It is a second implementation of the physics of a round, next to the events of `fedsim.sim`, and so
-holds only for what both can express: one server, fluid links, radios with constant rates, devices
-whose work takes a deterministic time (`fleets.unplayable` lists the rest). Tests compare both.
+An exchange is computed in `fedsim.robustness.exchange`. It holds for what waits for nothing else:
+one server, fluid links, radios with constant rates, devices whose work takes a deterministic time
+(`fleets.unplayable` lists the rest). Tests compare both.
 Shapes: n clients, W worlds; arrays are (n, W) unless stated otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.repricing.history import RunHistory
-from fedsim.robustness.fleets import Clients, Lanes
-from fedsim.robustness.loads import Load, Loads
-from fedsim.robustness.sharing import by_cap, ends
+from fedsim.robustness.exchange import NumpyExchanges, PlayExchange
+from fedsim.robustness.fleets import Clients
+from fedsim.robustness.loads import Load, Loads, Numbers
 
 _ROUNDING = 1e-14
 """Relative to the simulated time: times that differ by less do so by rounding alone."""
@@ -51,7 +52,13 @@ class Prices:
     fits: Array
 
 
-def prices(history: RunHistory, loads: Loads, clients: Clients, looks: Sequence[int]) -> Prices:
+def prices(
+    history: RunHistory,
+    loads: Loads,
+    clients: Clients,
+    looks: Sequence[int],
+    player: Callable[[Clients], PlayExchange] = NumpyExchanges,
+) -> Prices:
     """Return the costs of a run in each of W worlds.
 
     Args:
@@ -59,8 +66,9 @@ def prices(history: RunHistory, loads: Loads, clients: Clients, looks: Sequence[
         loads: its messages, with headers and framing, and its work.
         clients: their properties in each world.
         looks: the rounds of interest, from 1, ascending.
+        player: returns what computes the exchanges of these clients.
     """
-    play = _WorldsRun(loads, clients)
+    play = _WorldsRun(loads, clients, player(clients))
     exchange, seconds, joules, grams = 0, [], [], []
     for number in looks:
         while exchange < history.commits[number - 1]:
@@ -77,7 +85,7 @@ class _Exchange:
     """The costs of an exchange of n clients, shapes (n, W) and (W,).
 
     Attributes:
-        since: time from the last bit of each radio to the exchange, s; infinite without any.
+        since: time from the last bit of each radio to the exchange, s; see `_WorldsRun`.
         came: arrival of each reply, s after the exchange was opened.
         spent: by each client, J.
         duration: until the last reply, s.
@@ -110,26 +118,37 @@ class _WorldsRun:
         now: the begin of the current exchange, s, shape (W,).
     """
 
-    def __init__(self, loads: Loads, clients: Clients) -> None:
+    # Between exchanges a radio is known by its last bit, at `_last`. One without any, which is not
+    # in `_woken`, rests, as if since `_last`: always, or since its last occasion to be reached.
+
+    def __init__(self, loads: Loads, clients: Clients, play: PlayExchange) -> None:
         self._loads = loads
         self._clients = clients
+        self._play = play
         self._rest = clients.idle.sum(axis=0)  # W, of all clients
         shape = clients.idle.shape
         self.now = np.zeros(shape[1])
-        self._last = np.full(shape, -np.inf)  # time of the last bit of each radio
+        cycle = clients.states.stages[-1].cycle
+        self._last = np.broadcast_to(
+            np.where(np.greater(cycle, 0.0), -cycle, -np.inf), shape
+        ).copy()
+        self._woken = np.zeros(shape[0], np.bool_)
         self._spent = np.zeros(shape)  # J, beyond idle power
-        self._orders = by_cap(clients.down.rate), by_cap(clients.up.rate)
-        self._cache: dict[bytes, list[_Exchange]] = {}  # by load
+        self._cache: dict[
+            bytes, list[_Exchange]
+        ] = {}  # by load, and which radios were woken before
 
     def exchange(self, number: int) -> None:
         """Let a cohort receive, compute and reply."""
-        ids, key = self._loads.clients(number), self._loads.key(number)
+        ids = self._loads.clients(number)
+        key = self._loads.key(number) + self._woken[ids].tobytes()
         since = self.now - self._last[ids]
         costs = self._cached_exchange(key, since)
         if costs is None:
             costs = self._compute(self._loads.of(number), since)
             self._store_exchange(key, costs)
         self._last[ids] = self.now + costs.came
+        self._woken[ids] = True
         self._spent[ids] += costs.spent
         self.now = self.now + costs.duration
 
@@ -154,63 +173,20 @@ class _WorldsRun:
 
     def _compute(self, load: Load, since: Array) -> "_Exchange":
         """Compute an exchange; its times are relative to its begin."""
-        clients = self._clients.of(load.clients)
-        spent = np.zeros(since.shape)
-        begin = np.zeros(since.shape)
-        received = self._leg(clients, clients.down, begin, load.down, -since, spent, up=False)
-        works = clients.per_operation * load.operations[:, None]
-        works += clients.per_sample * load.samples[:, None]
-        spent += clients.working * works
-        done = received + works
-        came = self._leg(clients, clients.up, done, load.up, received, spent, up=True)
+        came, spent = self._play(load, -since, self._stage(load.clients))
         return _Exchange(since, came, spent, came.max(axis=0))
 
-    def _leg(
-        self,
-        clients: Clients,
-        lanes: Lanes,
-        now: Array,
-        bits: Array,
-        last: Array,
-        spent: Array,
-        *,
-        up: bool,
-    ) -> Array:
-        """Send a message of each client in one direction; return its arrival, (n, W).
-
-        `now` is when each message is ready, `last` the time of the last bit before it. A radio that
-        is still in its tail at `now` sends at once; its tail has lasted from its last bit until the
-        new bits flow. One that went idle pays its whole tail and a promotion; it is then connected,
-        without bits, for the latency. At the first message of a run there is no last bit, hence no
-        tail before it: the last correction takes that out again.
-        """
-        began = now + lanes.latency
-        if clients.stateful:
-            connected = now <= last + clients.tail_time
-            ready = np.where(connected, now, now + clients.promotion_time)
-            began = ready + lanes.latency
-            known = np.where(np.isfinite(last), last, now - clients.tail_time)
-            tail = np.where(connected, began - known, clients.tail_time + lanes.latency)
-            tail -= np.where(np.isfinite(last) | connected, 0.0, clients.tail_time)
-            spent += clients.tail_power * tail
-            spent += np.where(connected, 0.0, clients.promotion_power * clients.promotion_time)
-        over = self._ends(lanes, began, bits, up=up)
-        spent += lanes.per_bit * bits + lanes.power * (over - began)
-        return over
-
-    def _ends(self, lanes: Lanes, began: Array, bits: Array, *, up: bool) -> Array:
-        if not lanes.contended:
-            return np.asarray(began + bits / lanes.rate)
-        whole = len(lanes.rate) == len(self._clients.idle)
-        order = self._orders[up] if whole else by_cap(lanes.rate)
-        return ends(began, bits, lanes.rate, order, lanes.capacity)
+    def _stage(self, ids: Numbers | slice) -> NDArray[np.int8]:
+        """Return the stage that radios were in at their `_last`, shape (n, 1)."""
+        resting = len(self._clients.states.stages) - 1
+        return np.where(self._woken[ids], 0, resting).astype(np.int8)[:, None]
 
     def joules(self) -> Array:
         """Return the joules of all clients so far, as a round is charged, shape (W,).
 
-        A running tail is charged when it ends, as in the log, where its row is then written.
+        A stage in progress is charged when it ends, as in the log, where its row is then written.
         """
-        spent = (self._spent + self._expiry()).sum(axis=0)
+        spent = (self._spent + self._advance()[2]).sum(axis=0)
         return np.asarray(self._rest * self.now + spent)
 
     def grams(self) -> Array:
@@ -218,23 +194,18 @@ class _WorldsRun:
         clients = self._clients
         if clients.emitted is None:
             return np.full(self.now.shape, np.nan)
-        drawn = clients.idle * self.now + self._spent + self._expiry()
+        drawn = clients.idle * self.now + self._spent + self._advance()[2]
         return np.asarray((clients.emitted * drawn).sum(axis=0))
 
-    def _expiry(self) -> Array:
-        clients = self._clients
-        if not clients.stateful:
-            return np.zeros_like(self._spent)
-        over = np.isfinite(self._last) & (self._last + clients.tail_time < self.now)
-        return np.asarray(np.where(over, clients.tail_power * clients.tail_time, 0.0))
+    def _advance(self) -> tuple[NDArray[np.integer], Array, Array]:
+        """Return the stages that radios are in by now: see `States.advance`."""
+        return self._clients.states.advance(self._stage(slice(None)), self._last, self.now)
 
     def fits(self) -> Array:
         """Return the worlds in which no battery has fallen to its threshold or cut-off."""
         clients = self._clients
-        pending = np.where(
-            np.isfinite(self._last),
-            np.minimum(clients.tail_time, self.now - self._last) * clients.tail_power,
-            0.0,
-        )
-        drawn = self._spent + pending + clients.idle * self.now
+        stage, since, drawn = self._advance()
+        waiting = np.where(np.isfinite(since), self.now - since, 0.0)
+        drawn = drawn + clients.states.figure("power", stage) * waiting
+        drawn = drawn + self._spent + (clients.idle + clients.leak) * self.now
         return np.asarray((drawn < clients.reserve).all(axis=0))

@@ -1,7 +1,9 @@
 """The stages of a radio between two messages: when it is heard, and NB-IoT's as closed forms."""
 
 from math import inf
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +64,58 @@ def test_a_message_is_heard_at_the_first_occasion_and_no_later_than_the_longest_
             at += 0.25
         since += stage.time
     raise AssertionError("the last stage hears at some time")
+
+
+lasting = st.tuples(st.integers(0, 40), st.sampled_from([0.0, 0.5, 1.0, 3.0, 64.0]))
+worlds = st.lists(
+    st.tuples(
+        st.tuples(lasting, lasting),
+        st.sampled_from([0.0, 2.0, 7.0]),
+        st.integers(0, 3),
+        st.integers(0, 400),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(worlds)
+def test_many_radios_are_each_heard_as_one_is_and_pass_its_stages(drawn: list[Any]) -> None:
+    """Each has figures of its own: the array form beside the event form, and beside a loop."""
+    every = [
+        States(
+            (
+                RadioStage(power=3.0, time=4.0),
+                RadioStage(2.0, float(first[0]), first[1]),
+                RadioStage(1.0, float(second[0]), second[1]),
+                RadioStage(cycle=cycle),
+            )
+        )
+        for (first, second), cycle, _, _ in drawn
+    ]
+    together = States(
+        tuple(
+            RadioStage(
+                *(
+                    np.array([getattr(states.stages[place], name) for states in every])
+                    for name in ("power", "time", "cycle", "wake_time", "wake_power")
+                )  # type: ignore[arg-type]  # columns
+            )
+            for place in range(4)
+        )
+    )
+    number = np.array([stage for _, _, stage, _ in drawn])
+    now = np.array([quarter / 4 for *_, quarter in drawn])
+    heard = together.reception_times(number, np.zeros(len(drawn)), now)
+    passed = together.advance(number, np.zeros(len(drawn)), now)
+    for place, states in enumerate(every):
+        stage, since, joules, until = int(number[place]), 0.0, 0.0, float(now[place])
+        assert heard[place] == states.reception_time(stage, since, until)
+        while since + states.stages[stage].time < until:
+            joules += states.stages[stage].power * states.stages[stage].time
+            since, stage = since + states.stages[stage].time, stage + 1
+        assert [float(each[place]) for each in passed] == [stage, since, joules]
+        assert together.figure("power", passed[0])[place] == states.stages[stage].power
 
 
 def test_a_radio_without_stages_of_its_own_has_its_tail_and_is_idle() -> None:

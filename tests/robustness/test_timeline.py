@@ -1,13 +1,26 @@
 """Rounds in many worlds at once: each world is the one in which the log is replayed."""
 
+from collections.abc import Mapping
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import fedsim
-from fedsim.physics.radios.base import powers_of
+from fedsim.blocks.quantities import Rate, Seconds
+from fedsim.blocks.spec import Spec, as_written
+from fedsim.physics.radios import (
+    ConstantRate,
+    Draw,
+    PacketRadio,
+    RadioStage,
+    Rates,
+    States,
+    powers_of,
+)
+from fedsim.physics.signals import Signal
 from fedsim.ports import Array
 from fedsim.repricing.history import Original, read_history
 from fedsim.robustness.constants import ConstantKey
@@ -65,14 +78,21 @@ STATE_FLEET = [
 ]
 
 
-def priced(folder: Path, worlds: Any = WORLD) -> Prices:
+def in_si(worlds: Any) -> dict[ConstantKey, Array]:
+    """Return the three worlds as they are priced."""
+    scale = {"GHz": 1e9}
+    return {
+        key: np.array(values) * scale.get(unit, 1.0) for key, (_, unit, values) in worlds.items()
+    }
+
+
+def priced(folder: Path, worlds: Any = WORLD, blocks: tuple[type[Spec], ...] = ()) -> Prices:
     """Price a run at each of its rounds in the three worlds."""
-    original = Original.of(folder, ())
+    original = Original.of(folder, blocks)
     scenario, tape = original.scenario, read_history(folder, len(original.samples))
     assert not unplayable(scenario)
     framings = [group.radio.packaging for group in scenario.fleet for _ in range(group.count)]
-    world = {key: np.array(values, float) for key, (_, _, values) in worlds.items()}
-    clients = clients_of(scenario, scenario.fleet, world, 3)
+    clients = clients_of(scenario, scenario.fleet, in_si(worlds), 3)
     looks = range(1, len(tape.commits) + 1)
     return prices(tape, Loads(tape, framings, HEADER_BITS), clients, list(looks))
 
@@ -110,6 +130,74 @@ def test_on_air_connected_and_listening_are_the_simulators(network: str, tmp_pat
         np.testing.assert_allclose(known.joules[:, world], rounds["joules"].cumsum(), rtol=LEAST)
 
 
+class Stepped(Draw, PacketRadio):
+    """A user's radio, whose law branches on its figures: it does not hold for columns."""
+
+    kind: Literal["stepped"] = "stepped"
+    latency: Seconds = as_written("7 ms", "one-way delay")
+    speed: Rate = as_written("2 Mbit/s", "of both directions")
+    deep: Seconds = as_written("20 ms", "how long it dozes before it sleeps")
+
+    @property
+    def states(self) -> States:
+        doze = [RadioStage(0.2, self.deep, 0.004, name="doze")] if self.deep > 0.01 else []
+        return States(
+            (RadioStage(0.5, 0.03, name="awake"), *doze, RadioStage(0.0, inf, 0.05, 0.1, 2.0))
+        )
+
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:
+        return Rates(ConstantRate(min(self.speed, 1e6)), ConstantRate(self.speed))
+
+
+STAGED_FLEET = [
+    {"count": 2, "device": "cortex-m4", "radio": "nb-iot-psm"},
+    {"count": 1, "device": "phone-mid", "radio": "5g-sa"},
+    {"count": 1, "device": "phone-mid", "radio": {"kind": "first-order", "up": "1 Mbit/s",
+                                                  "down": "1 Mbit/s", "distance": "40 m"}},
+    {"count": 1, "device": "tran-2019", "radio": "stepped"},
+]  # fmt: skip
+STAGED = {
+    ConstantKey(("radio", "nb-iot-psm", "connected")): (
+        "fleet.0.radio.connected", "s", [0.4, 10.0, 2.0],
+    ),
+    ConstantKey(("radio", "nb-iot-psm", "paged")): ("fleet.0.radio.paged", "s", [20.0, 0.5, 4.0]),
+    ConstantKey(("radio", "nb-iot-psm", "receive")): (
+        "fleet.0.radio.receive", "W", [0.3, 0.1656, 0.2],
+    ),
+    ConstantKey(("radio", "first-order", "distance")): (
+        "fleet.2.radio.distance", "m", [10.0, 100.0, 400.0],
+    ),
+    ConstantKey(("device", "tran-2019", "frequency")): (
+        "fleet.3.device.frequency", "GHz", [1.0, 1.5, 2.0],
+    ),
+    ConstantKey(("radio", "stepped", "deep")): ("fleet.3.radio.deep", "s", [0.0, 0.02, 0.5]),
+    ConstantKey(("radio", "stepped", "speed")): ("fleet.3.radio.speed", "bit/s", [2e6, 1e6, 5e5]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("network", ["open", "narrow"])
+def test_radios_that_pass_stages_and_users_own_are_the_simulators(
+    network: str, count: int, tmp_path: Path
+) -> None:
+    """Messages wait until a radio listens, and it wakes from whichever stage it is in."""
+    source = small(
+        "fedavg",
+        rounds=7,
+        fleet=STAGED_FLEET,
+        network=NETWORKS[network],
+        participation={"kind": "uniform", "count": count},
+    )
+    run = fedsim.run(source, out=tmp_path / "run", blocks=[Stepped])
+    known = priced(run.runs[0], STAGED, (Stepped,))
+    for world in range(3):
+        overrides = [f"{key}={values[world]} {unit}" for key, unit, values in STAGED.values()]
+        again = fedsim.reprice(run.folder, overrides, tmp_path / f"{world}", blocks=[Stepped])
+        np.testing.assert_allclose(known.seconds[:, world], again.rounds["t"], rtol=LEAST)
+        joules = again.rounds["joules"].cumsum()
+        np.testing.assert_allclose(known.joules[:, world], joules, rtol=LEAST)
+
+
 def test_who_is_not_asked_keeps_a_tail_and_rests(tmp_path: Path) -> None:
     source = small("fedavg", rounds=8, participation={"kind": "uniform", "count": 2})
     run = fedsim.run(source, out=tmp_path / "run")
@@ -122,15 +210,26 @@ def test_who_is_not_asked_keeps_a_tail_and_rests(tmp_path: Path) -> None:
         np.testing.assert_allclose(known.joules[:, world], joules, rtol=LEAST)
 
 
-@pytest.mark.parametrize(("capacity", "fits"), [("1 Wh", True), ("0.0002 Wh", False)])
-def test_a_battery_that_runs_low_is_noticed(capacity: str, fits: bool, tmp_path: Path) -> None:
+LARGE = "battery={capacity: 1000000 Wh, charge: 20.000002 %, self_discharge: %s}"  # 68 J are left
+
+
+@pytest.mark.parametrize(
+    ("battery", "fits"),
+    [
+        ("battery.capacity=1 Wh", True),
+        ("battery.capacity=0.0002 Wh", False),
+        (LARGE.replace("%s", "0 %/month"), True),
+        (LARGE.replace("%s", "100 %/month"), False),  # 1.4 kW
+    ],
+)
+def test_a_battery_that_runs_low_is_noticed(battery: str, fits: bool, tmp_path: Path) -> None:
     fleet = [
         {"count": 5, "device": "phone-mid", "radio": "lte", "battery": {"capacity": "1 Wh"}},
         {"count": 5, "device": "pi-4", "radio": "wifi"},
     ]
     run = fedsim.run(small("gd", rounds=5, fleet=fleet), out=tmp_path / "run")
     original = Original.of(run.runs[0], ())
-    override = [f"fleet.0.battery.capacity={capacity}"]
+    override = [f"fleet.0.{battery}"]
     changed = original.plan(override).variants[0].scenario
     tape = read_history(run.runs[0], 10)
     framings = [group.radio.packaging for group in changed.fleet for _ in range(group.count)]

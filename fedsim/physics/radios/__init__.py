@@ -13,8 +13,6 @@ from fedsim.physics.radios.base import (
     PacketRadio,
     RadioLaw,
     RadioPowers,
-    RadioStage,
-    States,
     awake_power,
     powers_of,
 )
@@ -25,6 +23,7 @@ from fedsim.physics.radios.narrowband import NarrowbandRadio
 from fedsim.physics.radios.presets import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.physics.radios.rates import Carrier, ConstantRate, RateLaw, Rates, Terms, Traced
 from fedsim.physics.radios.shannon import Shannon, ShannonRadio
+from fedsim.physics.radios.stages import RadioStage, States
 
 RADIO_KINDS: Registry[RadioLaw] = Registry(
     "radio",

@@ -17,8 +17,6 @@ on the air beyond that.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import ceil, inf
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -26,104 +24,13 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import UNLIMITED, Bytes, Fraction, JoulesPerBit, Seconds, Watts
 from fedsim.blocks.spec import KindFirst, Spec, as_written
+from fedsim.columns import choose, larger
 from fedsim.physics.packet_loss import AnyPacketLoss
 from fedsim.physics.radios.channel import NONE, Framing, framing
 from fedsim.physics.radios.rates import Rates
+from fedsim.physics.radios.stages import RadioStage, States
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.signals import Signal
-
-# The stages of a radio between two messages, and its promotion.
-#
-# After its last bit a radio passes through its stages in order, each for its duration, and stays in
-# the last one. LTE has a tail and then idles; NB-IoT listens, listens periodically (connected DRX),
-# is paged periodically (idle, with eDRX), and sleeps (PSM). All of these have one form here: a mean
-# power for some time, from which the radio wakes in `wake_time`, and in which it can be reached
-# every `cycle`.
-#
-# Powers are relative to that of the last stage, whose own power is 0. A stage with periodic
-# listening draws its mean power: the log has one row a stage, not one a paging occasion. An uplink
-# message wakes the radio at once; a downlink message waits in the network for the next occasion to
-# wake it.
-
-
-@dataclass(frozen=True, slots=True)
-class RadioStage:
-    """A stage of a radio between two messages.
-
-    Attributes:
-        power: the mean, relative to the last stage, W.
-        time: the duration, s; infinite for the last stage.
-        cycle: the radio can be reached at multiples of it since the start of the stage, s; 0 for
-            always.
-        wake_time: from waking until bits can be sent, s.
-        wake_power: during that time, relative to the last stage, W.
-        name: in the log; empty if there is only one stage.
-    """
-
-    power: float = 0.0
-    time: float = inf
-    cycle: float = 0.0
-    wake_time: float = 0.0
-    wake_power: float = 0.0
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class States:
-    """The stages of a radio after its last bit.
-
-    >>> States((RadioStage(1.0, 10.0), RadioStage(cycle=4.0))).reception_time(1, 100.0, 105.0)
-    108.0
-
-    Attributes:
-        stages: in order, two or more. In the first one the radio can always be reached; the last
-            one (idle) has power 0 and no end.
-    """
-
-    stages: tuple[RadioStage, ...] = (RadioStage(time=0.0), RadioStage())
-
-    @property
-    def stateful(self) -> bool:
-        """Whether there are stages other than always ready."""
-        rest = self.stages[-1]
-        passing = any(stage.time > 0 for stage in self.stages[:-1])
-        return passing or rest.wake_time > 0 or rest.cycle > 0
-
-    def above(self, power: float) -> "States":
-        """Return the same stages with powers relative to an idle power, W.
-
-        No stage draws less than that.
-        """
-        if not power:
-            return self
-        *stages, rest = self.stages
-        least = [replace(each, power=max(each.power - power, 0.0)) for each in stages]
-        woken = [
-            replace(each, wake_power=max(each.wake_power - power, 0.0)) for each in (*least, rest)
-        ]
-        return States(tuple(woken))
-
-    @property
-    def longest_wait(self) -> float:
-        """An upper bound of the wait of a downlink message until the radio can be reached, s."""
-        return sum(stage.cycle for stage in self.stages)
-
-    def reception_time(self, number: int, since: float, now: float) -> float:
-        """Return the time at which a downlink message reaches the radio, unless it wakes before, s.
-
-        Args:
-            number: of the current stage.
-            since: the start of the stage, s.
-            now: the time at which the message is ready, s.
-        """
-        while (stage := self.stages[number]).cycle > 0:
-            occasion = max(ceil((now - since) / stage.cycle), 1)
-            due = since + occasion * stage.cycle
-            if due <= since + stage.time:
-                return max(due, now)
-            since += stage.time
-            number += 1
-        return max(since, now)
 
 
 def mean_power(on: float, off: float, time: float, cycle: float) -> float:
@@ -321,6 +228,9 @@ class PacketRadio(RadioLaw):
         return self
 
 
+# The powers of a radio, of which each is a number, or an array where its figures are arrays.
+
+
 class RadioPowers(NamedTuple):
     """The powers of one kind of radio, beyond idle power.
 
@@ -339,7 +249,8 @@ class RadioPowers(NamedTuple):
 
 def awake_power(law: RadioLaw) -> float:
     """Return what a radio that never rests draws beyond its power at rest, W: its first stage's."""
-    return law.states.stages[0].power if law.states.stateful else 0.0
+    power: float = choose(law.states.stateful, law.states.stages[0].power, 0.0)
+    return power
 
 
 def powers_of(law: RadioLaw) -> RadioPowers:
@@ -353,9 +264,11 @@ def powers_of(law: RadioLaw) -> RadioPowers:
     """
     draw, rest = law.draw, law.waiting
     per_bit = draw.energy_down, draw.energy_up
-    base = max(draw.base - rest, 0.0)
-    if not (draw.send or draw.receive):
-        return RadioPowers(base, per_bit, (0.0, 0.0))
-    held = max(base, awake_power(law))
-    down, up = (max(draw.base + own - rest - held, 0.0) for own in (draw.receive, draw.send))
+    base = larger(draw.base - rest, 0.0)
+    by_state = (draw.send > 0) | (draw.receive > 0)
+    held = choose(by_state, larger(base, awake_power(law)), base)
+    down, up = (
+        choose(by_state, larger(draw.base + own - rest - held, 0.0), 0.0)
+        for own in (draw.receive, draw.send)
+    )
     return RadioPowers(held, per_bit, (down, up))

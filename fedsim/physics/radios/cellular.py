@@ -25,14 +25,13 @@ from fedsim.physics.radios.base import (
     NO_DRAW,
     Draw,
     PacketRadio,
-    RadioStage,
-    States,
     check_listening,
     mean_power,
 )
 from fedsim.physics.radios.linear import rate_laws, traces_of
 from fedsim.physics.radios.presets import CELLULAR
 from fedsim.physics.radios.rates import Rates
+from fedsim.physics.radios.stages import RadioStage, States
 from fedsim.physics.radios.traces import AnyTrace, Trace
 from fedsim.physics.signals import Signal
 

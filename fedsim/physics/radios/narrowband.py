@@ -33,14 +33,13 @@ from fedsim.physics.radios.base import (
     NO_DRAW,
     Draw,
     PacketRadio,
-    RadioStage,
-    States,
     check_listening,
     mean_power,
 )
 from fedsim.physics.radios.coverage import Coverage, supply_watts
 from fedsim.physics.radios.presets import NB_IOT
 from fedsim.physics.radios.rates import ConstantRate, Rates
+from fedsim.physics.radios.stages import RadioStage, States
 from fedsim.physics.signals import Signal
 
 

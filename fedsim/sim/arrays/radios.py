@@ -149,14 +149,16 @@ class RadioArrays:
         """Let messages wait until the radios that get them can be reached."""
         paged = np.broadcast_to(self._table.of("paged", ids), ids.shape) & (self._stage[ids] > 0)
         places = np.flatnonzero(paged)
+        if not len(places):
+            return
         own, now = ids[places], ready[places]
-        stages, since = self._stage[own].tolist(), self._since[own].tolist()
-        reached = np.array(
-            [
-                self._table.states_of(client).reception_time(*terms)
-                for client, *terms in zip(own.tolist(), stages, since, now.tolist(), strict=True)
-            ]
-        )
+        reached = now.copy()
+        for alike in self._table.alike(own):
+            some = own[alike]
+            states = self._table.states_of(int(some[0]))
+            reached[alike] = states.reception_times(
+                self._stage[some], self._since[some], now[alike]
+            )
         late = np.flatnonzero(reached > now)
         if len(late):
             places, reached = places[late], reached[late]

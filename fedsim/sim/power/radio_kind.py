@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
+from fedsim.columns import choose
 from fedsim.physics.radios import RadioLaw, RadioPowers, Rates, powers_of
 
 Pair = tuple[float, float]
@@ -13,6 +14,33 @@ Pair = tuple[float, float]
 def _both(down: float, up: float) -> Pair:
     """Return a pair that all radios with the same figures share."""
     return down, up
+
+
+def bit_energies(powers: RadioPowers, rates: Rates, factor: float = 1.0) -> Pair:
+    """Return the energy of a bit with its time on the air, J/bit; figures may be columns.
+
+    That time counts where the rate is constant, and there is one.
+
+    Args:
+        powers: of the radio.
+        rates: of its two directions.
+        factor: what the model of the network leaves of a rate.
+    """
+    down, up = (
+        energy + _on_air(watts, rate.constant, factor)
+        for energy, watts, rate in zip(
+            powers.per_bit, powers.on_air, (rates.down, rates.up), strict=True
+        )
+    )
+    return down, up
+
+
+def _on_air(watts: float, rate: float | None, factor: float) -> float:
+    """Return the energy of being on the air for a bit, J; 0 without a constant rate."""
+    if rate is None:
+        return 0.0
+    joules: float = choose(rate > 0.0, watts, 0.0) / choose(rate > 0.0, rate * factor, 1.0)
+    return joules
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +75,14 @@ class RadioKind:
         """
         powers = powers_of(law)
         both = (rates.down, rates.up)
-        per_bit = [
-            energy + (watts / (rate.constant * factor) if rate.constant else 0.0)
-            for energy, watts, rate in zip(powers.per_bit, powers.on_air, both, strict=True)
-        ]
         paced = any(
             watts != 0.0 and rate.constant is None
             for watts, rate in zip(powers.on_air, both, strict=True)
         )
         stateful = law.states.stateful
         detached = not (stateful or paced) and all(rate.continuous for rate in both)
-        return cls(law, powers, _both(*per_bit), paced, stateful, detached)
+        per_bit = _both(*bit_energies(powers, rates, factor))
+        return cls(law, powers, per_bit, paced, stateful, detached)
 
     def bit_energy(self, up: bool, seconds: float, back: float = 0.0) -> float:  # noqa: FBT001
         """Return the energy of a bit that is on the air for a time, J/bit.

@@ -1,0 +1,164 @@
+"""The stages of a radio between two messages, and its promotion: one law for one or many radios.
+
+After its last bit a radio passes through its stages in order, each for its duration, and stays in
+the last one. LTE has a tail and then idles; NB-IoT listens, listens periodically (connected DRX),
+is paged periodically (idle, with eDRX), and sleeps (PSM). All of these have one form here: a mean
+power for some time, from which the radio wakes in `wake_time`, and in which it can be reached every
+`cycle`.
+
+Powers are relative to that of the last stage, whose own power is 0. A stage with periodic listening
+draws its mean power: the log has one row a stage, not one a paging occasion. An uplink message
+wakes the radio at once; a downlink message waits in the network for the next occasion to wake it.
+
+The law has an event form, for one radio at one instant, and an array form, for many radios, or one
+radio in many worlds: there a figure of a stage may be an array, which broadcasts with the others.
+"""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import ceil, inf
+from operator import or_
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.columns import larger
+from fedsim.ports import Array
+
+Numbers = NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True)
+class RadioStage:
+    """A stage of a radio between two messages.
+
+    Attributes:
+        power: the mean, relative to the last stage, W.
+        time: the duration, s; infinite for the last stage.
+        cycle: the radio can be reached at multiples of it since the start of the stage, s; 0 for
+            always.
+        wake_time: from waking until bits can be sent, s.
+        wake_power: during that time, relative to the last stage, W.
+        name: in the log; empty if there is only one stage.
+    """
+
+    power: float = 0.0
+    time: float = inf
+    cycle: float = 0.0
+    wake_time: float = 0.0
+    wake_power: float = 0.0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The stages of a radio after its last bit.
+
+    >>> States((RadioStage(1.0, 10.0), RadioStage(cycle=4.0))).reception_time(1, 100.0, 105.0)
+    108.0
+
+    Attributes:
+        stages: in order, two or more. In the first one the radio can always be reached; the last
+            one (idle) has power 0 and no end.
+    """
+
+    stages: tuple[RadioStage, ...] = (RadioStage(time=0.0), RadioStage())
+
+    @property
+    def stateful(self) -> bool:
+        """Whether there are stages other than always ready; an array if figures are arrays."""
+        rest = self.stages[-1]
+        passing = [stage.time > 0 for stage in self.stages[:-1]]
+        return reduce(or_, passing) | (rest.wake_time > 0) | (rest.cycle > 0)
+
+    def above(self, power: float) -> "States":
+        """Return the same stages with powers relative to an idle power, W.
+
+        No stage draws less than that.
+        """
+        *stages, rest = self.stages
+        least = [replace(each, power=larger(each.power - power, 0.0)) for each in stages]
+        woken = [
+            replace(each, wake_power=larger(each.wake_power - power, 0.0))
+            for each in (*least, rest)
+        ]
+        return States(tuple(woken))
+
+    @property
+    def longest_wait(self) -> float:
+        """An upper bound of the wait of a downlink message until the radio can be reached, s."""
+        return sum(stage.cycle for stage in self.stages)
+
+    # The event form.
+
+    def reception_time(self, number: int, since: float, now: float) -> float:
+        """Return the time at which a downlink message reaches the radio, unless it wakes before, s.
+
+        Args:
+            number: of the current stage.
+            since: the start of the stage, s.
+            now: the time at which the message is ready, s.
+        """
+        while (stage := self.stages[number]).cycle > 0:
+            occasion = max(ceil((now - since) / stage.cycle), 1)
+            due = since + occasion * stage.cycle
+            if due <= since + stage.time:
+                return max(due, now)
+            since += stage.time
+            number += 1
+        return max(since, now)
+
+    # The array form. Arguments and figures broadcast with each other.
+
+    def figure(self, name: str, number: Numbers) -> Array:
+        """Return a figure of the stage that each radio is in.
+
+        Args:
+            name: of an attribute of `RadioStage`, such as "power".
+            number: of each radio's stage.
+        """
+        where = number.__array_namespace__().where
+        first, *others = (getattr(stage, name) for stage in self.stages)
+        found = first
+        for place, own in enumerate(others, 1):
+            found = where(number >= place, own, found)
+        return cast("Array", found)
+
+    def advance(self, number: Numbers, since: Array, until: Array) -> tuple[Numbers, Array, Array]:
+        """Let the stages end that do so before a time.
+
+        Args:
+            number: of each radio's stage.
+            since: its start, s.
+            until: the time before which a stage has to end, s.
+
+        Returns:
+            The stage that each radio is in then, its start, and the joules of those that ended.
+        """
+        where = since.__array_namespace__().where
+        joules = 0.0
+        for place, stage in enumerate(self.stages[:-1]):
+            end = since + stage.time
+            over = (number == place) & (end < until)
+            joules = joules + where(over, stage.power, 0.0) * where(over, stage.time, 0.0)
+            number, since = number + over, where(over, end, since)
+        return number, since, cast("Array", joules)
+
+    def reception_times(self, number: Numbers, since: Array, now: Array) -> Array:
+        """Return what `reception_time` does, for each radio."""
+        xp = now.__array_namespace__()
+        number, since, now = xp.broadcast_arrays(number, since, now)
+        reached = now
+        with np.errstate(divide="ignore", invalid="ignore"):  # of stages without a cycle, or an end
+            for place, stage in enumerate(self.stages):
+                here = number == place
+                paged = here & (stage.cycle > 0)
+                occasion = xp.maximum(xp.ceil((now - since) / stage.cycle), 1.0)
+                due, end = since + occasion * stage.cycle, since + stage.time
+                in_time = paged & (due <= end)
+                reached = xp.where(in_time, xp.maximum(due, now), reached)
+                reached = xp.where(here & ~paged, xp.maximum(since, now), reached)
+                late = paged & ~in_time
+                number, since = number + late, xp.where(late, end, since)
+        return reached

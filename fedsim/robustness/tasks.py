@@ -1,0 +1,93 @@
+"""Where runs are priced: in this process, in worker processes, or on a cluster."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from fedsim.blocks.spec import Spec
+from fedsim.robustness.design import Worlds
+from fedsim.robustness.pricing import Arrays, Costs, FinishedRun, PriceStore, play, price
+from fedsim.running.cluster import open_cluster
+from fedsim.running.run import ignore_progress
+from fedsim.running.workers import workers
+from fedsim.signals import postpone_signals
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """Prices runs, here or by workers.
+
+    Attributes:
+        store: the known results, to which new ones are added as they arrive.
+        blocks: user-defined classes that scenarios name.
+        jobs: the number of concurrent tasks.
+        executor: runs the tasks instead.
+        cluster: runs the tasks instead, see `fedsim.running.cluster.open_cluster`.
+        base: where relative paths of scenarios start; the current folder if None.
+        arrays: see `Arrays`.
+    """
+
+    store: PriceStore
+    blocks: tuple[type[Spec], ...] = ()
+    jobs: int = 1
+    executor: Executor | None = None
+    cluster: str | None = None
+    base: Path | None = None
+    arrays: Arrays = "numpy"
+
+    def price(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
+        """Price runs in all worlds, one task for each run."""
+        known = partial(price, world=worlds.world(), worlds=worlds.count)
+        task = partial(known, blocks=self.blocks, arrays=self.arrays)
+        return self._results(runs, worlds, task)
+
+    def play(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
+        """Replay or repeat runs in all worlds, one task for each run and world."""
+        tasks = [replace(run, world=number) for run in runs for number in range(worlds.count)]
+        task = partial(play, worlds=worlds, blocks=self.blocks, base=self.base)
+        known = self._results(tasks, worlds, task)
+        by_run = np.array(known).reshape(len(runs), worlds.count, len(Costs._fields))
+        return [Costs(*own.T) for own in by_run]
+
+    def _results(
+        self, tasks: Sequence[FinishedRun], worlds: Worlds, price: Callable[[FinishedRun], Costs]
+    ) -> list[Costs]:
+        """Return the costs of tasks, from the store or computed."""
+        known = [self.store.read(task, worlds) for task in tasks]
+        missing = [task for task, costs in zip(tasks, known, strict=True) if costs is None]
+        fresh = iter(self._map(missing, worlds, price))
+        return [next(fresh) if costs is None else costs for costs in known]
+
+    def _map(
+        self, tasks: Sequence[FinishedRun], worlds: Worlds, price: Callable[[FinishedRun], Costs]
+    ) -> list[Costs]:
+        kept = self.store.store
+        with self._pool(len(tasks)) as pool:
+            if pool is None:
+                return [kept(task, worlds, price(task)) for task in tasks]
+            with postpone_signals():
+                futures = [pool.submit(price, task) for task in tasks]
+            try:
+                done = zip(tasks, futures, strict=True)
+                return [kept(task, worlds, each.result()) for task, each in done]
+            finally:  # if one has failed, the others need not begin
+                for each in futures:
+                    each.cancel()
+
+    @contextmanager
+    def _pool(self, tasks: int) -> Iterator[Executor | None]:
+        if self.executor is not None:
+            yield self.executor
+        elif self.cluster is not None:
+            with open_cluster(self.cluster) as engine:
+                yield engine.client.get_executor()
+        elif self.jobs > 1 and tasks > 1:
+            with workers(min(self.jobs, tasks), ignore_progress) as pool:
+                yield pool
+        else:
+            yield None

@@ -17,6 +17,7 @@ from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.restricted import restrict
 from fedsim.problems.samples import Draw, draw_minibatches
+from fedsim.wire.payloads.rows import AddRows
 
 
 class SerialEvaluator:
@@ -33,6 +34,7 @@ class SerialEvaluator:
     together = False
     draws = False
     draw: Draw = staticmethod(draw_minibatches)
+    add_rows: AddRows | None = None
 
     def __init__(self, losses: Sequence[LocalLoss] = ()) -> None:
         self.losses = ClientLosses.of(losses).remembering()
@@ -126,6 +128,11 @@ class GroupEvaluator(Protocol):
     @property
     def together(self) -> bool:
         """See `Evaluator.together`."""
+        ...
+
+    @property
+    def add_rows(self) -> AddRows | None:
+        """What adds the rows of results to a long sum; None where NumPy does."""
         ...
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:

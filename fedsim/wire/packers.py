@@ -15,7 +15,7 @@ from fedsim.wire.compressors import Compressor, Identity
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import Encodable, Update
 from fedsim.wire.payloads.dense import natural, shorter
-from fedsim.wire.payloads.rows import DenseRows
+from fedsim.wire.payloads.rows import AddRows, DenseRows
 
 
 class Compressing:
@@ -79,9 +79,14 @@ class Plain(Compressing):
         """Whether they are sent in full in float32."""
         return self.exact and self._form is ValueFormat.FLOAT32
 
-    def pack_rows(self, vectors: Array) -> DenseRows:
-        """Return the payloads of many senders' vectors, shape (n, d), for an `exact` packer."""
-        return DenseRows(vectors, self._form)
+    def pack_rows(self, vectors: Array, add: AddRows | None = None) -> DenseRows:
+        """Return the payloads of many senders' vectors, shape (n, d), for an `exact` packer.
+
+        Args:
+            vectors: of the senders.
+            add: see `DenseRows`.
+        """
+        return DenseRows(vectors, self._form, add)
 
     def take_back(self, payload: Payload) -> None:
         """Do nothing: there is no state."""

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fedsim.algorithms.averaging import FedAvg
+from fedsim.computing.compiled import add_rows
+from fedsim.computing.compiled.evaluator import CompiledEvaluator
 from fedsim.ports import Array, Client, Payload
 from fedsim.record.folder import read_json
 from fedsim.sim.arrays.client import ArrayClient
@@ -204,6 +206,17 @@ def test_a_group_that_diverges_after_its_draws_ends_as_the_events_do(tmp_path: P
     block = scenario(algorithm=method, evaluator="compiled", fleet=[{**LTE, "count": 6}])
     one, other = both(tmp_path, block)
     assert read_json(one / "summary.json")["status"] == "diverged"
+    assert not _different(one, other)
+
+
+def test_the_sum_of_replies_is_that_of_compiled_code(tmp_path: Path) -> None:
+    block = scenario(algorithm={"kind": "fedavg", **STEP}, evaluator="compiled")
+    with (
+        patch.object(rows, "_COMPILED", 1),
+        patch.object(CompiledEvaluator, "add_rows", side_effect=add_rows) as summed,
+    ):
+        one, other = both(tmp_path, block)
+    assert summed.call_count == 4  # once a round, where replies are rows
     assert not _different(one, other)
 
 

@@ -4,6 +4,7 @@ from fedsim.computing.compiled.compiler import COMPILER
 from fedsim.computing.compiled.drawing import draw_minibatches
 from fedsim.computing.compiled.pages import DONE, PIECES, Page
 from fedsim.computing.compiled.program import CompiledProgram
+from fedsim.computing.compiled.sums import add_rows
 
 __all__ = [
     "COMPILER",
@@ -11,5 +12,6 @@ __all__ = [
     "PIECES",
     "CompiledProgram",
     "Page",
+    "add_rows",
     "draw_minibatches",
 ]

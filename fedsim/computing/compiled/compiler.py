@@ -33,13 +33,21 @@ def kernel(function: Function) -> Function:
     return _compile(function, nogil=True)
 
 
+def exact(function: Function) -> Function:
+    """Return a `kernel` whose products and sums are rounded each, in the order in which they stand.
+
+    So does NumPy: what this computes is the same, bit for bit.
+    """
+    return _compile(function, nogil=True, fastmath=False)
+
+
 def brief(function: Function) -> Function:
     """Return a kernel that keeps Python's lock: for calls too short for releasing it."""
     return _compile(function, nogil=False)
 
 
-def _compile(function: Function, *, nogil: bool) -> Function:
-    return cached_kernel(function, _FOLDER, nogil=nogil, **_OPTIONS)
+def _compile(function: Function, **options: Any) -> Function:
+    return cached_kernel(function, _FOLDER, **{**_OPTIONS, **options})
 
 
 def part(function: Function) -> Function:

@@ -23,6 +23,7 @@ from fedsim.computing.compiled import (
     PIECES,
     CompiledProgram,
     Page,
+    add_rows,
     draw_minibatches,
 )
 from fedsim.computing.serial import SerialEvaluator
@@ -30,6 +31,7 @@ from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.samples import Draw
 from fedsim.progress import activity
+from fedsim.wire.payloads.rows import AddRows
 
 BACKLOG = 32
 """The number of pending pieces at which a thread is woken, so that its cost is spread over them."""
@@ -60,6 +62,7 @@ class CompiledEvaluator:
     together = True
     draws = True
     draw: Draw = staticmethod(draw_minibatches)
+    add_rows: AddRows | None = staticmethod(add_rows)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int, pieces: int = PIECES) -> None:
         self._reference = SerialEvaluator(losses)

@@ -157,7 +157,9 @@ class ClientGroup:
         packer = packing.packer(field)
         if not (isinstance(packer, Plain) and packer.exact and structure is DENSE):
             raise NotAlikeError("compressors")
-        return packer.pack_rows(vector) if vector.ndim > 1 else packing.pack(vector, field=field)
+        if vector.ndim > 1:
+            return packer.pack_rows(vector, self._evaluator.add_rows)
+        return packing.pack(vector, field=field)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """Compute the same work for each client; return the results, shape (n, d)."""

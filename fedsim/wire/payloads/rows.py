@@ -7,7 +7,7 @@ a `DenseRow`, which equals the `Dense` of that vector in values and bits.
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeGuard, overload
+from typing import Any, NamedTuple, Protocol, TypeGuard, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,40 @@ from fedsim.wire.payloads.dense import Dense, LongDense
 _ALL = slice(None)
 
 
+class AddRows(Protocol):
+    """Adds rows to a vector in one pass over them: what compiled code can do, and NumPy cannot."""
+
+    def __call__(
+        self, total: Array, rows: NDArray[np.int64], like: NDArray[np.floating], factors: Array
+    ) -> None:
+        """Add a multiple of each row, one after the other; products and sums are rounded each.
+
+        Args:
+            total: contiguous, shape (c,), changed.
+            rows: the address of each row, of c contiguous numbers, shape (n,).
+            like: an empty array of their type, float64 or float32.
+            factors: of the rows, shape (n,).
+        """
+        ...
+
+
 class DenseRows:
     """The vectors of n senders, all entries of each, held in the type in which they are sent.
+
+    Args:
+        vectors: shape (n, d).
+        form: the format in which they are sent.
+        add: adds them to a long sum, bit for bit as NumPy does; None to let NumPy do so.
 
     Attributes:
         bits: of the encoding of one of them.
     """
 
-    def __init__(self, vectors: Array, form: ValueFormat) -> None:
+    def __init__(self, vectors: Array, form: ValueFormat, add: AddRows | None = None) -> None:
         self._sent = form.narrow(vectors)
         self._form = form
         self.bits = Dense.length(vectors[0], form)
+        self.add = add if form in _ADDED and self._sent.flags.c_contiguous else None
 
     @property
     def values(self) -> Array:
@@ -50,10 +73,28 @@ class DenseRows:
         """Return some coordinates of a sender's vector; see `Dense.part`."""
         return self._form.part(self._sent[place, some], room, factor)
 
+    def memory(self) -> "_Memory":
+        """Return where the vectors are held."""
+        held = self._sent
+        return _Memory(held.dtype, held.shape[1], held.ctypes.data, len(held))
+
     def payloads(self) -> "RowPayloads":
         """Return the payload of each sender in order."""
         count = len(self._sent)
         return RowPayloads([self], np.broadcast_to(np.int8(0), count), np.arange(count))
+
+
+_ADDED = ValueFormat.FLOAT64, ValueFormat.FLOAT32
+"""The formats whose values are numbers of a type that a processor computes with."""
+
+
+class _Memory(NamedTuple):
+    """Where rows of contiguous numbers are: the type, their length, the first one, how many."""
+
+    kind: np.dtype[Any]
+    length: int
+    address: int
+    rows: int
 
 
 class DenseRow:
@@ -132,6 +173,26 @@ class RowPayloads(Sequence[Payload]):
         every = [sources[each].some(places[own], columns) for each, own in parts.items()]
         return np.asarray(np.concatenate(every)[order])
 
+    def adding(self, total: Array, factors: Array | None) -> Callable[[int, int], None] | None:
+        """Return what adds a range of coordinates of all to a sum, times factors, in one pass.
+
+        None where no compiled code is at hand for it.
+        """
+        sources: Any = self._sources
+        add = sources[0].add
+        if add is None or any(each.add is not add for each in sources):
+            return None
+        kinds, lengths, first, counts = zip(*(each.memory() for each in sources), strict=True)
+        which, places = self._which, np.asarray(self._places, np.int64)
+        there = (places >= 0) & (places < np.array(counts)[which])
+        if len(set(kinds)) > 1 or set(lengths) != {len(total)} or not there.all():
+            return None  # NumPy says what is wrong
+        size = kinds[0].itemsize
+        rows = np.array(first, np.int64)[which] + size * len(total) * places
+        each = np.ones(len(rows)) if factors is None else np.array(factors, np.float64)
+        like = np.empty(0, kinds[0])
+        return lambda begin, end: add(total[begin:end], rows + size * begin, like, each)
+
 
 def _is_rows(source: DenseRows | Payload) -> TypeGuard[DenseRows]:
     return isinstance(source, DenseRows)
@@ -168,6 +229,10 @@ _AT_ONCE = 2**16
 
 _SHARED = 2**21
 """The products of a sum, some milliseconds, from which it is worth waking a thread."""
+
+_COMPILED = 2**16
+"""The products of a sum from which compiled code is called for it, where it is at hand: fewer take
+NumPy less time than it takes to say where the rows are."""
 
 _WIDE = 2**10
 """The coordinates of a sum from which it is shared out, so that each thread has many of them."""
@@ -209,7 +274,11 @@ def _adding(
     """Return what adds a range of coordinates, of one or more; None if all are added together."""
     if total.ndim == 1 and total.size >= _LEAST:
         if isinstance(payloads, RowPayloads):
-            return partial(_add_rows, total, payloads, factors) if payloads.in_rows else None
+            if not payloads.in_rows:
+                return None
+            many = total.size * len(payloads) >= _COMPILED
+            compiled = payloads.adding(total, factors) if many else None
+            return compiled or partial(_add_rows, total, payloads, factors)
         dense = [each for each in payloads if isinstance(each, Dense)]
         if len(dense) == len(payloads) and all(each.shape == total.shape for each in dense):
             return partial(_add_dense, total, dense, factors)

@@ -50,7 +50,8 @@ _Intervals = Annotated[
 _Arrays = Annotated[
     str,
     typer.Option(
-        metavar="LIBRARY", help="numpy, or jax on its default device, such as a GPU (.[jax])"
+        metavar="LIBRARY",
+        help="numpy, or jax (an extra) on its default device, a GPU if there is one",
     ),
 ]
 _Runs = Annotated[

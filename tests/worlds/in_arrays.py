@@ -36,6 +36,8 @@ _REACTS: dict[str, set[str]] = {
 
 _OF_A_CLIENT = {"count", "device", "radio", "carbon", "battery"}
 _OF_A_RADIO = {"tries", "lorawan"}
+_OF_MARKS = {"charging", "charge", "cutoff", "threshold", "restart"}
+"""The keys by which a battery may reach a mark, from above or from below."""
 
 
 class Compared(NamedTuple):
@@ -79,7 +81,7 @@ def _plain_group(group: Block) -> Block:
         own = {key: value for key, value in radio.items() if key not in _OF_A_RADIO}
         made["radio"] = own
     if isinstance(battery := made.get("battery"), dict):
-        made["battery"] = {key: value for key, value in battery.items() if key != "charging"}
+        made["battery"] = {key: battery[key] for key in battery.keys() - _OF_MARKS}
     return made
 
 

@@ -119,7 +119,9 @@ def rows_of(
 @pytest.mark.parametrize("form", list(ValueFormat))
 @given(
     which=some.lists(some.integers(0, 3), min_size=1, max_size=14),
-    length=some.sampled_from([2, 3, 7, 64, 1001, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 5]),
+    length=some.sampled_from(
+        [rows._LEAST, rows._LEAST + 3, 1001, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 5]
+    ),
     weighted=some.booleans(),
     special=some.booleans(),
     threads=some.sampled_from(["1", "3"]),

@@ -167,6 +167,10 @@ PaperColumns = Annotated[
 Gzip = Annotated[
     bool, typer.Option("--gzip", help="compress it to trace.json.gz, a tenth of the size")
 ]
+Against = Annotated[
+    str | None,
+    typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="print results alone: no progress, no next commands")
 ]

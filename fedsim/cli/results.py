@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import (
+    Against,
     AsJson,
     Gzip,
     Overrides,
@@ -35,17 +36,11 @@ if TYPE_CHECKING:
     from fedsim.running.watching import Snapshot
 
 
-_Against = Annotated[
-    str | None,
-    typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
-]
-
-
 @app.command()
 def compare(
     places: Places,
     targets: Targets = None,
-    against: _Against = None,
+    against: Against = None,
     confidence: Annotated[
         float, typer.Option(metavar="LEVEL", help="confidence level of the intervals")
     ] = 0.95,

@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import (
+    Against,
     AsJson,
     Base,
     Jobs,
@@ -28,10 +29,6 @@ from fedsim.cli.app import write_output as _write_output
 if TYPE_CHECKING:
     from fedsim.robustness.result import Robustness
 
-_Against = Annotated[
-    str | None,
-    typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
-]
 _Worlds = Annotated[int, typer.Option(min=1, metavar="N", help="least number of sampled worlds")]
 _SurveySeed = Annotated[
     int, typer.Option(min=1, metavar="SEED", help="seed of the sampling of worlds")
@@ -68,7 +65,7 @@ _Runs = Annotated[
 def robust(
     place: Place,
     target: _Target = None,
-    against: _Against = None,
+    against: Against = None,
     worlds: _Worlds = 2048,
     seed: _SurveySeed = 1,
     intervals: _Intervals = None,

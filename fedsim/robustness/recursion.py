@@ -75,8 +75,9 @@ def prices(
             play.exchange(exchange)
             exchange += 1
         seconds.append(play.now)
-        joules.append(play.joules())
-        grams.append(play.grams())
+        drawn, emitted = play.costs()
+        joules.append(drawn)
+        grams.append(emitted)
     return Prices(np.array(seconds), np.array(joules), np.array(grams), play.fits())
 
 
@@ -128,15 +129,12 @@ class _WorldsRun:
         self._rest = clients.idle.sum(axis=0)  # W, of all clients
         shape = clients.idle.shape
         self.now = np.zeros(shape[1])
-        cycle = clients.states.stages[-1].cycle
-        self._last = np.broadcast_to(
-            np.where(np.greater(cycle, 0.0), -cycle, -np.inf), shape
-        ).copy()
+        cycle = np.broadcast_to(clients.states.stages[-1].cycle, shape)
+        self._last = np.where(cycle > 0.0, -cycle, -np.inf)
         self._woken = np.zeros(shape[0], np.bool_)
         self._spent = np.zeros(shape)  # J, beyond idle power
-        self._cache: dict[
-            bytes, list[_Exchange]
-        ] = {}  # by load, and which radios were woken before
+        # By load, and which radios were woken before.
+        self._cache: dict[bytes, list[_Exchange]] = {}
 
     def exchange(self, number: int) -> None:
         """Let a cohort receive, compute and reply."""
@@ -181,21 +179,17 @@ class _WorldsRun:
         resting = len(self._clients.states.stages) - 1
         return np.where(self._woken[ids], 0, resting).astype(np.int8)[:, None]
 
-    def joules(self) -> Array:
-        """Return the joules of all clients so far, as a round is charged, shape (W,).
+    def costs(self) -> tuple[Array, Array]:
+        """Return joules and g of CO2 of all clients so far, shape (W,); grams are NaN if unknown.
 
         A stage in progress is charged when it ends, as in the log, where its row is then written.
         """
-        spent = (self._spent + self._advance()[2]).sum(axis=0)
-        return np.asarray(self._rest * self.now + spent)
-
-    def grams(self) -> Array:
-        """Return the emissions of that energy, g of CO2, shape (W,); NaN if unknown."""
         clients = self._clients
+        spent = self._spent + self._advance()[2]
+        joules = self._rest * self.now + spent.sum(axis=0)
         if clients.emitted is None:
-            return np.full(self.now.shape, np.nan)
-        drawn = clients.idle * self.now + self._spent + self._advance()[2]
-        return np.asarray((clients.emitted * drawn).sum(axis=0))
+            return joules, np.full(self.now.shape, np.nan)
+        return joules, (clients.emitted * (clients.idle * self.now + spent)).sum(axis=0)
 
     def _advance(self) -> tuple[NDArray[np.integer], Array, Array]:
         """Return the stages that radios are in by now: see `States.advance`."""

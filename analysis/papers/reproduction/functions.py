@@ -1,6 +1,7 @@
 """The odd computations that files of papers name: measures, files that are made, figures."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -163,21 +164,8 @@ MNIST = "chb-mnist-linear"
 
 
 def triangles(folder: Path) -> list[str]:
-    """Write MNIST's rows, each worker's replaced by few with the same squared loss.
-
-    With [X y] = Q R the loss |Xw - y|^2 is |R_1 w - r|^2, where R_1 are all columns of R but the
-    last one, r, and R has as many rows as columns.
-    """
-    scenario = fedsim.load(SCENARIOS / f"{MNIST}.yaml").variants[0].scenario
-    source, split = scenario.problem.data, scenario.problem.split
-    assert source is not None  # noqa: S101 - the scenario names it
-    assert split is not None  # noqa: S101 - likewise
-    rng = np.random.default_rng(0)
-    samples = source.load(Path(), rng)
-    made = [
-        np.linalg.qr(np.column_stack((samples.X[rows], samples.y[rows])), mode="r")
-        for rows in split.assign(samples, None, rng)
-    ]
+    """Write MNIST's rows, each worker's replaced by few with the same squared loss."""
+    made = _factors()
     client = np.repeat(np.arange(len(made)), [len(each) for each in made])
     every = np.vstack(made)
     folder.mkdir(parents=True, exist_ok=True)
@@ -185,6 +173,25 @@ def triangles(folder: Path) -> list[str]:
     np.savez(file, X=every[:, :-1], y=every[:, -1], client=client)
     data = f"problem.data={{kind: npz, path: {file}}}"
     return [data, "problem.split={kind: groups}"]
+
+
+@cache
+def _factors() -> list[Array]:
+    """Return R of [X y] = Q R by worker: seconds of work, and the same for every row of a paper.
+
+    The loss |Xw - y|^2 is |R_1 w - r|^2, where R_1 are all columns of R but the last one, r, and R
+    has as many rows as columns.
+    """
+    scenario = fedsim.load(SCENARIOS / f"{MNIST}.yaml").variants[0].scenario
+    source, split = scenario.problem.data, scenario.problem.split
+    assert source is not None  # noqa: S101 - the scenario names it
+    assert split is not None  # noqa: S101 - likewise
+    rng = np.random.default_rng(0)
+    samples = source.load(Path(), rng)
+    return [
+        np.linalg.qr(np.column_stack((samples.X[rows], samples.y[rows])), mode="r")
+        for rows in split.assign(samples, None, rng)
+    ]
 
 
 PREPARED: dict[str, Callable[[Path], list[str]]] = {

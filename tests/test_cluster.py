@@ -12,6 +12,7 @@ from typing import Any
 import dask
 import pytest
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 from tqdm import tqdm
 
 import fedsim
@@ -69,9 +70,24 @@ TWO_DEATHS = {
 }
 """For a cluster: a task is given up when its second worker has died, a worker's nanny never is."""
 
+IMPORTED = ["distributed", "fedsim.running.batches", "pint", "sklearn.datasets"]
+"""What a worker has loaded when it has made a run."""
+
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def forked() -> Iterator[None]:
+    """Let workers be copies of a process that has what they import, which takes seconds each.
+
+    Those of fedsim's own local clusters are processes from nothing: two tests below have some.
+    """
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        # Dask would have it import all that it can use itself.
+        get_mp_context().set_forkserver_preload(IMPORTED)
+        yield
+
+
+@pytest.fixture(scope="module")
+def client(forked: None) -> Iterator[Client]:
     """Two workers of one thread each; a task is given up when its second worker has died."""
     with (
         dask.config.set(TWO_DEATHS),
@@ -189,7 +205,9 @@ def test_a_run_that_kills_its_worker_is_named_and_the_others_are_made(
     assert len([each for each in told if "seed 1 has failed: " in each]) == 1
 
 
-def test_who_waits_at_a_worker_that_dies_is_not_given_up_for_it(tmp_path: Path) -> None:
+def test_who_waits_at_a_worker_that_dies_is_not_given_up_for_it(
+    forked: None, tmp_path: Path
+) -> None:
     """The only worker has two runs, of which the first kills it: it dies twice of that one."""
     (tmp_path / "deadly.py").write_text(DEADLY)
     deadly = {"wire": {"values": "float64", "up": {"compressor": "deadly"}}, "stop": {"rounds": 9}}

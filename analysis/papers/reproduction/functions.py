@@ -165,9 +165,7 @@ MNIST = "chb-mnist-linear"
 
 def triangles(folder: Path) -> list[str]:
     """Write MNIST's rows, each worker's replaced by few with the same squared loss."""
-    made = _factors()
-    client = np.repeat(np.arange(len(made)), [len(each) for each in made])
-    every = np.vstack(made)
+    client, every = _factors()
     folder.mkdir(parents=True, exist_ok=True)
     file = (folder / "mnist-triangles.npz").resolve()
     np.savez(file, X=every[:, :-1], y=every[:, -1], client=client)
@@ -176,8 +174,8 @@ def triangles(folder: Path) -> list[str]:
 
 
 @cache
-def _factors() -> list[Array]:
-    """Return R of [X y] = Q R by worker: seconds of work, and the same for every row of a paper.
+def _factors() -> tuple[Array, Array]:
+    """Return R of [X y] = Q R, and whose its rows are: seconds of work, once for all of a paper.
 
     The loss |Xw - y|^2 is |R_1 w - r|^2, where R_1 are all columns of R but the last one, r, and R
     has as many rows as columns.
@@ -188,10 +186,11 @@ def _factors() -> list[Array]:
     assert split is not None  # noqa: S101 - likewise
     rng = np.random.default_rng(0)
     samples = source.load(Path(), rng)
-    return [
+    made = [
         np.linalg.qr(np.column_stack((samples.X[rows], samples.y[rows])), mode="r")
         for rows in split.assign(samples, None, rng)
     ]
+    return np.repeat(np.arange(len(made)), [len(each) for each in made]), np.vstack(made)
 
 
 PREPARED: dict[str, Callable[[Path], list[str]]] = {

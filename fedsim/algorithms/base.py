@@ -284,7 +284,7 @@ class Algorithm(Spec, Generic[Memory]):
     and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
 
     reads_charge: ClassVar[bool] = False
-    """Whether `handle` reads `Client.battery`; where there are batteries, events are then played."""
+    """Whether `handle` reads `Client.battery`: rounds with batteries are played event by event."""
 
     handles_rows: ClassVar[bool] = False
     """Whether `handle`, as written in this very class, computes entry by entry, from the message

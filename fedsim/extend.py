@@ -32,6 +32,7 @@ from fedsim.blocks.quantities import (
     Watts,
 )
 from fedsim.blocks.spec import Spec
+from fedsim.columns import choose, larger, smaller
 from fedsim.physics.availability import Availability, Timeline
 from fedsim.physics.batteries import Charging
 from fedsim.physics.batteries import PowerReader as ReadPower
@@ -197,7 +198,10 @@ __all__ = [
     "WeightedPenalty",
     "Work",
     "build_routes",
+    "choose",
     "group_rows",
+    "larger",
+    "smaller",
     "star",
     "tree",
 ]

@@ -385,6 +385,22 @@ def test_a_device_that_is_ready_before_it_begins_is_found() -> None:
     assert found["a task takes a time that ends, and one of more no less"] == wanted
 
 
+class Largest(Device):
+    """A device whose power at work is the largest of all worlds."""
+
+    def working(self) -> float:
+        return float(np.max(super().working()))
+
+
+def test_a_device_that_takes_an_array_for_one_number_is_found() -> None:
+    found = broken(check_device(Largest.model_validate("pi-4")))
+    assert list(found) == [
+        "with arrays over worlds in place of constants, its figures are those of each world"
+    ]
+    assert "an array for `" in (reason := found[next(iter(found))])
+    assert "gives other figures at" in reason
+
+
 class Twice(IID):
     """Gives the first row of each client to the next one as well."""
 

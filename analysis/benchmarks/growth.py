@@ -14,8 +14,9 @@ peak of memory and the bytes of its log, and the exponent of each: that of the p
 by which the cost above the smallest size's grows, fitted by least squares to the larger sizes in
 logarithms. An exponent of 1 is proportional growth, 0 none. What is above 1.05 is marked.
 
-    python analysis/benchmarks/growth.py                      to the usual sizes, some 15 minutes
+    python analysis/benchmarks/growth.py                      to the usual sizes, some 10 minutes
     python analysis/benchmarks/growth.py --axis rounds --least 1e6 --largest 1e6
+    FEDSIM_MEMORY="30 GB" python analysis/benchmarks/growth.py --axis dimension --largest 1e8
     python analysis/benchmarks/growth.py --page               writes the table and the figure
 """
 

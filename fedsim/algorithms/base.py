@@ -283,6 +283,9 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether `serve` and `handle`, as written in this very class, wait for nothing but messages
     and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
 
+    reads_charge: ClassVar[bool] = False
+    """Whether `handle` reads `Client.battery`: rounds with batteries are played event by event."""
+
     handles_rows: ClassVar[bool] = False
     """Whether `handle`, as written in this very class, computes entry by entry, from the message
     and the client's loss alone, and draws nothing but minibatches of local steps. Where rounds are

@@ -19,6 +19,7 @@ class ChargeAwareHeavyBall(CensoredHeavyBall):
 
     kind: Literal["chb-charge"] = "chb-charge"  # type: ignore[assignment]
     source: ClassVar[str] = "fedsim: CHB with the threshold eps1 / charge^p"
+    reads_charge: ClassVar[bool] = True
 
     caution: float = Field(default=2.0, ge=0, description="p in eps1 / charge^p")
 

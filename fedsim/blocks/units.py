@@ -119,6 +119,7 @@ def factor(unit: str, base: str) -> Decimal | None:
         return Decimal(_registry().Quantity(Decimal(1), this).to(that).magnitude)
 
 
+@lru_cache(maxsize=256)
 def divides_bit(unit: str) -> bool:
     """Return whether a unit has a fraction of a bit, such as "mbit/s" in place of "Mbit/s"."""
     return _PART.search(str(_unit(unit))) is not None

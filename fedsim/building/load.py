@@ -39,7 +39,7 @@ STEPS = 2000
 BRIEF = 2e7
 """The operations of a look, some ten milliseconds, up to which every round is looked at."""
 
-SHARE = 0.1
+SHARE = 0.05
 """The share of the clients' computing that looking may cost."""
 
 LOOKS = 10
@@ -154,7 +154,7 @@ def every_for(scenario: Scenario, load: ComputingLoad | None) -> int:
 
     What the scenario says. Otherwise 1 where a stop rule reads the objective or a measure, the best
     model by one of them is kept, or a look is brief; else the least number for which looking costs
-    at most a tenth of the clients' computing, but so that a run of a hundred rounds or more is
+    at most a twentieth of the clients' computing, but so that a run of a hundred rounds or more is
     looked at ten times at least, and a shorter one in every tenth round.
     """
     if scenario.observe.every is not None:

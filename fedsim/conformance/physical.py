@@ -18,6 +18,7 @@ from fedsim.conformance.findings import Promises, table
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, RateLaw, Terms
 from fedsim.physics.signals import Constant
+from fedsim.robustness.blocks_in_worlds import differing_worlds
 
 OPERATIONS = (0.0, 1.0, 1e3, 1e6, 1e12)
 """Of tasks: none, one, many."""
@@ -26,6 +27,22 @@ SAMPLES = (0.0, 1.0, 20.0, 1e5)
 """That tasks pass over."""
 
 _CLOSE = 1e-9
+
+_IN_WORLDS = "with arrays over worlds in place of constants, its figures are those of each world"
+
+_FACTORS = np.array([1.0, 0.9, 1.1, 0.95, 1.05, 0.97, 1.0])
+"""By which constants differ from world to world."""
+
+
+def _unlike_in_worlds(block: DeviceLaw | RadioLaw) -> Iterator[str]:
+    """Yield which constants give other figures as arrays, which is how `fedsim robust` asks."""
+    for name, value in block:
+        if isinstance(value, float) and 0 < value < inf:
+            column = value * _FACTORS
+            found = differing_worlds(block, {name: column}, len(column))
+            if found:
+                few = ", ".join(f"{each:g}" for each in column[found])
+                yield f"an array for `{name}` gives other figures at {few} than that number alone"
 
 
 def check_device(device: DeviceLaw) -> pd.DataFrame:
@@ -50,6 +67,7 @@ def _device_promises(device: DeviceLaw) -> Promises:
     yield "the same task takes the same time again", _device_repeats(device)
     yield "a constant speed is that of every task", _device_constant(device)
     yield "no power is below 0 or without end, and work draws no less than rest", _powers(device)
+    yield _IN_WORLDS, _unlike_in_worlds(device)
     yield "it goes to another process and back", _device_pickles(device)
 
 
@@ -153,6 +171,8 @@ def _radio_promises(radio: RadioLaw, seed: int) -> Promises:
     yield "streams of one seed give the same terms", _radio_repeats(radio, seed)
     yield "no energy, power or delay is below 0 or without end", _draws(radio)
     yield "framing only adds, and a packet is sent once at least", _packets(radio)
+    if all(law.constant is not None for law in _laws(radio).values()):
+        yield _IN_WORLDS, _unlike_in_worlds(radio)
     yield "it goes to another process and back", _radio_pickles(radio)
 
 

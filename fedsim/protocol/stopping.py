@@ -249,7 +249,7 @@ class Observe(Spec):
         ge=1,
         description="those of rounds n, 2n, ..., and the last one; a stop by the gap applies at "
         "these only; by default 1, or where looking would take long and no stop rule needs it, as "
-        "many as keep it at a tenth of the clients' computing",
+        "many as keep it at a twentieth of the clients' computing",
     )
 
     def looks(self, number: int) -> bool:

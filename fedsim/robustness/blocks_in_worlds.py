@@ -115,26 +115,49 @@ def radio_figures(radio: RadioLaw, columns: Mapping[str, Array], worlds: int) ->
     return _join([each.pad_stages(longest) for each in every])
 
 
+def differing_worlds(
+    block: DeviceLaw | RadioLaw, columns: Mapping[str, Array], worlds: int
+) -> list[int]:
+    """Return the worlds in which a block asked with columns has other figures than asked alone.
+
+    There are none where its law does not hold for columns. Arguments are as for `device_figures`.
+    """
+    figures: Any = DeviceFigures.of if isinstance(block, DeviceLaw) else RadioFigures.of
+    together = _together(figures, block, columns)
+    if together is None:
+        return []
+    every = ((world, _alone(figures, block, columns, world)) for world in range(worlds))
+    return [world for world, alone in every if not _agree(together, alone, world)]
+
+
 def _ask(
     figures: Callable[[B], F], block: B, columns: Mapping[str, Array], worlds: int
 ) -> Sequence[F]:
     """Return the figures of a block as columns, or in each world if its law has no such form."""
     if not columns:
         return [figures(block)]
-
-    def alone(world: int) -> F:
-        own = {name: float(column[world]) for name, column in columns.items()}
-        return figures(block.model_copy(update=own))
-
-    try:
-        together = figures(block.model_copy(update=dict(columns)))
-    except (TypeError, ValueError):  # it branches on a figure, or takes numbers alone
-        together = None
+    together = _together(figures, block, columns)
+    ends = [world for each in columns.values() for world in (each.argmin(), each.argmax())]
     if together is not None and all(
-        _agree(together, alone(world), world) for world in {0, worlds - 1}
+        _agree(together, _alone(figures, block, columns, world), world)
+        for world in {0, worlds - 1, *map(int, ends)}
     ):
         return [together]
-    return [alone(world) for world in range(worlds)]
+    return [_alone(figures, block, columns, world) for world in range(worlds)]
+
+
+def _together(figures: Callable[[B], F], block: B, columns: Mapping[str, Array]) -> F | None:
+    """Return the figures of a block with columns; None where its law does not hold for them."""
+    try:
+        return figures(block.model_copy(update=dict(columns)))
+    except (TypeError, ValueError):  # it branches on a figure, or takes numbers alone
+        return None
+
+
+def _alone(figures: Callable[[B], F], block: B, columns: Mapping[str, Array], world: int) -> F:
+    """Return the figures of a block in one of the worlds."""
+    own = {name: float(column[world]) for name, column in columns.items()}
+    return figures(block.model_copy(update=own))
 
 
 def _agree(together: Any, alone: Any, world: int) -> bool:  # noqa: ANN401 - figures, or one of them

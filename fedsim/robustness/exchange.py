@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedsim.ports import Array
 from fedsim.robustness.fleets import Clients, Lanes
 from fedsim.robustness.loads import Load
-from fedsim.robustness.sharing import by_cap, ends
+from fedsim.robustness.sharing import ends
 
 PlayExchange = Callable[[Load, Array, NDArray[np.integer]], tuple[Array, Array]]
 """Computes an exchange: see `NumpyExchanges.__call__`."""
@@ -26,14 +26,13 @@ PlayExchange = Callable[[Load, Array, NDArray[np.integer]], tuple[Array, Array]]
 class Share(Protocol):
     """Shares a link among messages of one direction."""
 
-    def __call__(self, lanes: Lanes, began: Array, bits: Array, *, up: bool) -> Array:
+    def __call__(self, lanes: Lanes, began: Array, bits: Array) -> Array:
         """Return when the last bit of each message has passed, s.
 
         Args:
             lanes: the direction.
             began: when its first bit begins to flow, s.
             bits: of each message.
-            up: the direction.
         """
         ...
 
@@ -47,7 +46,6 @@ class NumpyExchanges:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
-        self._orders = by_cap(clients.down.rate), by_cap(clients.up.rate)
 
     def __call__(self, load: Load, last: Array, stage: NDArray[np.integer]) -> tuple[Array, Array]:
         """Return when each reply arrives, s, and what each client spends beyond idle power, J.
@@ -57,12 +55,12 @@ class NumpyExchanges:
             last: the time of the last bit of each radio before, s; times are relative to the begin.
             stage: in which each radio was then, shape (n, 1).
         """
-        return play_exchange(self._clients.of(load.clients), load, last, stage, self._share)
+        return play_exchange(self._clients.of(load.clients), load, last, stage, _share)
 
-    def _share(self, lanes: Lanes, began: Array, bits: Array, *, up: bool) -> Array:
-        whole = len(lanes.rate) == len(self._clients.idle)
-        order = self._orders[up] if whole else by_cap(lanes.rate)
-        return ends(began, bits, lanes.rate, order, lanes.capacity)
+
+def _share(lanes: Lanes, began: Array, bits: Array) -> Array:
+    """Share a link: see `Share`."""
+    return ends(began, bits, lanes.rate, lanes.capacity)
 
 
 def play_exchange(
@@ -82,7 +80,7 @@ def play_exchange(
     def move(lanes: Lanes, ready: Array, bits: Array, *, up: bool) -> Array:
         began = legs.wake(lanes, ready, paged=clients.paged and not up)
         shared = lanes.contended
-        over = share(lanes, began, bits, up=up) if shared else began + bits / lanes.rate
+        over = share(lanes, began, bits) if shared else began + bits / lanes.rate
         return legs.pass_bits(lanes, bits, over)
 
     received = move(clients.down, 0.0 * clients.idle, load.down, up=False)

@@ -69,7 +69,7 @@ def _program() -> Callable[..., tuple[Any, Any]]:
     return compiled
 
 
-def _share(lanes: Lanes, began: Any, bits: Any, *, up: bool) -> Any:  # noqa: ANN401, ARG001 - traced
+def _share(lanes: Lanes, began: Any, bits: Any) -> Any:  # noqa: ANN401 - traced
     """Share a link max-min fairly, as `fedsim.robustness.sharing.ends` does, in all worlds at once.
 
     From one change to the next, the begin or the end of a transfer, rates are constant. Worlds

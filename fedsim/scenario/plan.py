@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
 
 from fedsim.blocks.catalogue import BlockCatalogue
 from fedsim.blocks.spec import Spec
@@ -38,6 +36,7 @@ from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.specs import FROM_DATA
 from fedsim.scenario.sweeps import families, swept
+from fedsim.scenario.writing import as_yaml
 from fedsim.scenario.yaml import read_file
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
@@ -89,7 +88,7 @@ class Variant:
 
     @cached_property
     def _around_seed(self) -> tuple[str, str]:
-        """What `text` writes before and after the seed, once for all of them: it takes 20 ms.
+        """What `text` writes before and after the seed, once for all of them.
 
         Only a key of the whole scenario begins a line: what is within it is indented.
         """
@@ -222,18 +221,8 @@ def dump(scenario: Scenario, question: str = "") -> str:
         >>> dump(plan.variants[0].scenario).splitlines()[0]
         'name: quickstart'
     """
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    yaml.width = 2**31  # a long text that is folded comes back with a blank in it
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
-    plain = scenario.model_dump(mode="json", exclude={"variants", "sweep"})
-    # Line ends of Unicode's and the like are escaped: as they are, YAML folds them away.
-    yaml.allow_unicode = json.dumps(plain, ensure_ascii=False).isprintable()
-    stream = StringIO()
-    if question:
-        stream.write(f"# {question}\n")
-    yaml.dump(plain, stream)
-    return stream.getvalue()
+    text = as_yaml(scenario.model_dump(mode="json", exclude={"variants", "sweep"}))
+    return f"# {question}\n{text}" if question else text
 
 
 def _read(source: Written, graph: "AnyGraph | None") -> tuple[Located, list[Fault]]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
-from fedsim.robustness.sharing import by_cap, ends, fair_level
+from fedsim.robustness.sharing import ends, fair_level
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.processor_sharing import FairLink
 from tests.tiers import examples
@@ -18,7 +18,8 @@ transfers = st.lists(st.tuples(st.floats(0.0, 5.0), numbers, numbers), min_size=
 
 def fair_rates(on: NDArray[np.bool_], caps: Array, capacity: float) -> Array:
     """Return the rate of each transfer, 0 if it does not flow, shape (n,)."""
-    level = fair_level(on, caps, by_cap(caps), capacity)
+    ascending = np.argsort(caps)
+    level = fair_level(caps, ascending[on[ascending]], capacity)
     return np.where(on, np.minimum(caps, level), 0.0)
 
 
@@ -48,7 +49,7 @@ def test_each_world_is_the_simulators_link(
     begins, bits, caps = (np.array(each)[:, None] for each in zip(*rows, strict=True))
     worlds = np.array(speeds)
     own = caps * worlds
-    known = ends(np.repeat(begins, len(worlds), axis=1), bits, own, by_cap(own), capacity)
+    known = ends(np.repeat(begins, len(worlds), axis=1), bits, own, capacity)
     for number, speed in enumerate(speeds):
         alone = [(begin, size, cap * speed) for begin, size, cap in rows]
         np.testing.assert_allclose(known[:, number], simulated(alone, capacity), rtol=1e-9)
@@ -58,7 +59,7 @@ def test_equal_transfers_share_alike_and_a_slow_one_leaves_the_rest() -> None:
     begins, caps = np.zeros((3, 1)), np.array([[1.0], [100.0], [100.0]])
     rates = fair_rates(np.ones(3, dtype=bool), caps[:, 0], 9.0)
     assert rates.tolist() == [1.0, 4.0, 4.0]
-    over = ends(begins, np.array([[8.0], [8.0], [16.0]]), caps, by_cap(caps), 9.0)
+    over = ends(begins, np.array([[8.0], [8.0], [16.0]]), caps, 9.0)
     # Two share eight bit/s for two seconds; then the last one alone has them all for one more.
     assert over.ravel().tolist() == [8.0, 2.0, 3.0]
 

@@ -16,7 +16,7 @@ from fedsim.errors import DataError
 from fedsim.repricing.history import Original
 from fedsim.robustness.fleets import Lanes
 from fedsim.robustness.pricing import priced_at
-from fedsim.robustness.sharing import by_cap, ends
+from fedsim.robustness.sharing import ends
 from tests.repricing.prices import small
 from tests.robustness.test_timeline import NETWORKS, STAGED, STAGED_FLEET, Stepped, in_si
 from tests.tiers import examples
@@ -53,7 +53,7 @@ def test_a_link_is_shared_as_compiled_code_shares_it(
     begins, bits, caps = (np.array(each)[:, None] for each in zip(*rows, strict=True))
     worlds = np.array(speeds)
     began, own = begins * worlds, caps * np.ones(len(worlds))
-    known = ends(began, bits, own, by_cap(own), worlds)
+    known = ends(began, bits, own, worlds)
     with pytest.importorskip("jax").enable_x64(True):
         found = np.asarray(share()(own, worlds, began, bits))
     np.testing.assert_allclose(found, known, rtol=1e-11)
@@ -66,7 +66,7 @@ def share() -> Any:
 
     def ends_of(caps: Any, capacity: Any, began: Any, bits: Any) -> Any:
         lanes = Lanes(caps, 0 * caps, 0 * caps, 0 * caps, capacity, contended=True)
-        return module._share(lanes, began, bits, up=True)
+        return module._share(lanes, began, bits)
 
     return import_module("jax").jit(ends_of)
 

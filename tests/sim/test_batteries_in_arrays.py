@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
+from fedsim.algorithms.charge_aware import ChargeAwareHeavyBall
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.topology import star
 from fedsim.sim.arrays.classes import ClassTable
@@ -41,6 +42,7 @@ CUSTOM = {
     "energy_down": "0 J/bit",
 }
 TAIL = {"tail_time": "2 s", "tail_power": "1 W", "promotion_time": "1 s", "promotion_power": "2 W"}
+READS = {"kind": "chb-charge", "step_size": "1/L", "censor": 0.1}
 STEPS = {"kind": "fedavg", "step_size": 0.1, "local_steps": 3}
 LEAKY = {"self_discharge": "40 %/month", "discharge_efficiency": "83 %", "charge": "61 %"}
 
@@ -240,10 +242,21 @@ def test_a_battery_that_reaches_its_threshold_has_the_run_made_again(
     assert not _different(one, other)
 
 
-def test_a_method_that_reads_the_charge_is_made_again(tmp_path: Path, restarts: list[int]) -> None:
-    method = {"kind": "chb-charge", "step_size": "1/L", "censor": 0.1}
-    one, other = both(tmp_path, scenario(algorithm=method, fleet=[PHONE]))
+def test_a_method_that_reads_the_charge_and_does_not_say_so_is_made_again(
+    tmp_path: Path, restarts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChargeAwareHeavyBall, "reads_charge", False)
+    one, other = both(tmp_path, scenario(algorithm=READS, fleet=[PHONE]))
     assert restarts == [0]
+    assert not _different(one, other)
+
+
+def test_check_says_that_a_method_reads_the_charge(tmp_path: Path, restarts: list[int]) -> None:
+    block = scenario(algorithm=READS, fleet=[PHONE])
+    (note,) = fedsim.check(block).events
+    assert "ChargeAwareHeavyBall.handle reads the state of charge" in note.text
+    one, other = both(tmp_path, block)
+    assert not restarts
     assert not _different(one, other)
 
 

@@ -16,6 +16,7 @@ from fedsim.scenario import Scenario, load
 from fedsim.scenario.registries import REGISTRIES
 
 from .campaign import prepared
+from .dice import Block
 from .drawing import world
 
 NUMBER = 4000
@@ -92,19 +93,51 @@ def _specs(value: object) -> Iterator[Spec]:
 def _seen() -> dict[type[Spec], dict[str, set[Any]]]:
     """Return the values that are given to each field of each class, where a file can hold them."""
     seen: dict[type[Spec], dict[str, set[Any]]] = defaultdict(lambda: defaultdict(set))
+    known: set[Written] = set()
     with prepared() as files, chdir(files):
-        for spec in (each for number in range(NUMBER) for each in _read(number)):
-            for name in spec.model_fields_set:
-                seen[type(spec)][name].add(_told(getattr(spec, name)))
+        for number in range(NUMBER):
+            drawn = world(number)
+            new = set(_written(drawn)) - known
+            specs = list(_read(drawn)) if new else []
+            known |= new if specs else set()
+            for spec in specs:
+                for name in spec.model_fields_set:
+                    seen[type(spec)][name].add(_told(getattr(spec, name)))
     return seen
 
 
-def _read(number: int) -> Iterator[Spec]:
+def _read(drawn: Block) -> Iterator[Spec]:
     try:
-        (variant,) = load(world(number)).variants
+        (variant,) = load(drawn).variants
     except ScenarioError:  # not every world is one that goes together
         return
     yield from _specs(variant.scenario)
+
+
+Written = tuple[str, str, str, object]
+"""A block's place and kind, one of its keys, and the value where it may be one of a few.
+
+A world all of whose parts were in worlds that could be read has nothing new, and is not read.
+"""
+
+
+def _written(tree: Any, at: str = "") -> Iterator[Written]:
+    if isinstance(tree, dict):
+        kind = str(tree.get("kind", ""))
+        for key, value in tree.items():
+            yield at, kind, key, value if _one_of_a_few(value) else type(value)
+            yield from _written(value, f"{at}.{key}")
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _written(value, at)
+    elif _one_of_a_few(tree):
+        yield at, "", "", tree
+
+
+def _one_of_a_few(value: object) -> bool:
+    return isinstance(value, bool) or (
+        isinstance(value, str) and value.replace("-", "_").isidentifier()
+    )
 
 
 def _told(value: object) -> object:

@@ -164,6 +164,8 @@ def _of_fleet(setup: WorldConfig) -> Iterator[str]:
         yield from _of_client(kind)
         if kind.battery is not None:
             yield from _of_battery(kind, setup.participation.least_charge)
+            if getattr(setup.algorithm, "reads_charge", False):
+                yield f"{type(setup.algorithm).__name__}.handle reads the state of charge"
     plan, lanes = plan_links(kinds, links)
     shared = [lane.up for _, lane in lanes if plan.links(lane)]
     if False in shared and any(not kind.device.seconds(1.0, 1.0) for _, kind in kinds.runs):

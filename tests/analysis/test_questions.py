@@ -44,7 +44,7 @@ from tests.analysis.lively import lively
 from tests.analysis.lively import log as by_hand
 from tests.analysis.logs import random_logs, rows, runs
 
-WORLDS = range(1, 31)
+WORLDS = range(1, 16)
 BITS = ["payload_bits", "header_bits", "transport_bits"]
 AMOUNTS = st.lists(st.floats(0, 1e12), min_size=1, max_size=30)
 

@@ -1,6 +1,7 @@
 """The style that all figures share: axes that cannot be misread, legends with room, mathematics."""
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -46,11 +47,11 @@ def test_a_logarithmic_axis_says_so_and_has_two_labels_at_least(low: float, span
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("span", [3, 6, 12, 30, 45, 90, 300, 1e4, 1e7])
+@pytest.mark.parametrize("spans", [(3, 6, 12, 30), (45, 90, 300, 1e4), (3, 30, 300, 1e7)], ids=str)
 @pytest.mark.parametrize("low", [2.1e4, 3.4e5])
-def test_labels_below_a_logarithmic_axis_have_room(low: float, span: float) -> None:
+def test_labels_below_a_logarithmic_axis_have_room(low: float, spans: Sequence[float]) -> None:
     figure, axes = panels(4)
-    for axis in axes:
+    for axis, span in zip(axes, spans, strict=True):
         axis.plot([low, low * span], [0, 1])
         label_axis(axis.xaxis, "bits, up and down", "bit", log=True)
     figure.draw_without_rendering()

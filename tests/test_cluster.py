@@ -12,6 +12,7 @@ from typing import Any
 import dask
 import pytest
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 from tqdm import tqdm
 
 import fedsim
@@ -25,6 +26,8 @@ from fedsim.scenario.registries import blocks_in
 from tests.runs import files, small
 
 SWEPT = small(sweep={"algorithm.censor": [0.01, 0.1]}, seeds=2)
+LONG = small(sweep={"algorithm.censor": [0.01, 0.1]}, stop={"rounds": 1500})
+"""Two runs that go on long enough to be seen at it."""
 OTHER = small(algorithm={"kind": "gd", "step_size": "1/L"}, seeds=3, stop={"rounds": 8})
 
 DEADLY = """
@@ -67,9 +70,24 @@ TWO_DEATHS = {
 }
 """For a cluster: a task is given up when its second worker has died, a worker's nanny never is."""
 
+IMPORTED = ["distributed", "fedsim.running.batches", "pint", "sklearn.datasets"]
+"""What a worker has loaded when it has made a run."""
+
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def forked() -> Iterator[None]:
+    """Let workers be copies of a process that has what they import, which takes seconds each.
+
+    Those of fedsim's own local clusters are processes from nothing: two tests below have some.
+    """
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        # Dask would have it import all that it can use itself.
+        get_mp_context().set_forkserver_preload(IMPORTED)
+        yield
+
+
+@pytest.fixture(scope="module")
+def client(forked: None) -> Iterator[Client]:
     """Two workers of one thread each; a task is given up when its second worker has died."""
     with (
         dask.config.set(TWO_DEATHS),
@@ -143,7 +161,6 @@ def test_where_no_worker_sees_the_folder_runs_come_back_and_are_kept(
 def test_what_a_worker_made_when_it_was_killed_is_made_by_another(
     client: Client, tmp_path: Path
 ) -> None:
-    scenario = SWEPT | {"stop": {"rounds": 1500}}
     pids, killed = client.run(os.getpid), threading.Event()
     seen: list[RunProgress] = []
 
@@ -151,12 +168,12 @@ def test_what_a_worker_made_when_it_was_killed_is_made_by_another(
         seen.append(reached)
         if not reached.ended and not killed.is_set():
             killed.set()
-            os.kill(next(iter(pids.values())), signal.SIGKILL)
+            os.kill(pids[reached.worker], signal.SIGKILL)
 
-    fedsim.run(scenario, out=tmp_path / "out", executor=client.get_executor(), watch=watch)
+    fedsim.run(LONG, out=tmp_path / "out", executor=client.get_executor(), watch=watch)
     assert killed.is_set()
     assert any(each.round and not each.ended for each in seen), "they tell how far they are"
-    alone = fedsim.run(scenario, out=tmp_path / "alone").folder
+    alone = fedsim.run(LONG, out=tmp_path / "alone").folder
     assert files(tmp_path / "out") == files(alone)
 
 
@@ -188,7 +205,9 @@ def test_a_run_that_kills_its_worker_is_named_and_the_others_are_made(
     assert len([each for each in told if "seed 1 has failed: " in each]) == 1
 
 
-def test_who_waits_at_a_worker_that_dies_is_not_given_up_for_it(tmp_path: Path) -> None:
+def test_who_waits_at_a_worker_that_dies_is_not_given_up_for_it(
+    forked: None, tmp_path: Path
+) -> None:
     """The only worker has two runs, of which the first kills it: it dies twice of that one."""
     (tmp_path / "deadly.py").write_text(DEADLY)
     deadly = {"wire": {"values": "float64", "up": {"compressor": "deadly"}}, "stop": {"rounds": 9}}
@@ -282,9 +301,8 @@ def test_a_notebook_shows_how_far_runs_elsewhere_are(
 
     monkeypatch.setattr(api, "in_notebook", lambda: True)
     monkeypatch.setattr(api, "_bar", lambda: Bar)
-    scenario = SWEPT | {"stop": {"rounds": 1500}}
-    fedsim.run(scenario, out=tmp_path, executor=client.get_executor())
-    assert shown[-1][0] == pytest.approx(4)
+    fedsim.run(LONG, out=tmp_path, executor=client.get_executor())
+    assert shown[-1][0] == pytest.approx(2)
     assert any(place % 1 and "seed" in state for place, state in shown), "while they go on"
 
 
@@ -320,12 +338,7 @@ def test_what_goes_on_elsewhere_is_seen_and_how_long_it_took(
         if reached.round and not reached.ended:
             seen.append(status(tmp_path))
 
-    fedsim.run(
-        SWEPT | {"stop": {"rounds": 1500}},
-        out=tmp_path,
-        executor=client.get_executor(),
-        watch=watch,
-    )
+    fedsim.run(LONG, out=tmp_path, executor=client.get_executor(), watch=watch)
     assert any(each.running for one in seen for each in one.variants)
     assert all(each.seconds > 0.05 for each in status(tmp_path).variants), "so do 1,500 rounds"
     assert not (tmp_path / staging.MAKING).exists()

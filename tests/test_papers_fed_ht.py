@@ -72,17 +72,20 @@ def test_at_equal_rates_local_steps_spare_the_rounds_that_were_found(
     rate: float, local_steps: int, least: int, most: int
 ) -> None:
     """One of these two draws is within the span of the loop's two, the other near it."""
-    found = needed(rate, local_steps, most + 12)
+    found = needed(rate, local_steps, math.ceil(1.15 * most))
     assert least <= min(found) <= most
     assert max(found) <= 1.15 * most
 
 
 @pytest.mark.slow
 def test_distributed_iht_is_ahead_on_the_papers_grid() -> None:
-    """It ends at 5.6 and 5.5 with 0.01, FedIter-HT diverges at 0.001 with K = 10 and a seed."""
+    """It ends at 5.6 and 5.5 with 0.01, FedIter-HT diverges at 0.001 with K = 10 and a seed.
+
+    That one is past 1e6 in round 12, the other in round 90.
+    """
     for found in ends(0.01, 100):
         assert found == pytest.approx(5.55, rel=0.1)
-    assert max(ends(0.001, 60, 10)) > 1e6
+    assert max(ends(0.001, 20, 10)) > 1e6
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +106,14 @@ def test_the_start_that_the_loop_had_is_among_those_of_seeds(
 
 
 @pytest.mark.slow
-def test_where_fediter_ht_stalls_is_a_draw_and_the_loops_draw_is_among_five() -> None:
-    """At 0.001 the loop was at 157 (K = 3) and 153 (K = 5) after 60 rounds: seeds span that."""
+def test_where_fediter_ht_stalls_is_a_draw_and_the_loops_draw_is_between_two() -> None:
+    """At 0.001 the loop was at 157 (K = 3) and 153 (K = 5) after 60 rounds: seeds span that.
+
+    Of the first five seeds, 5 ends at 131 or 132, and the others at 184 or more.
+    """
     block = {"kind": "fediter-ht", "sparsity": 200, "step_size": 0.001}
     variants = {"K5": {"algorithm": block | {"local_steps": 5}}}
-    changed = ["stop.rounds=60", "seeds=5", f"variants={json.dumps(variants)}"]
+    changed = ["stop.rounds=60", "seed=4", "seeds=2", f"variants={json.dumps(variants)}"]
     changed.append(f"algorithm={json.dumps(block | {'local_steps': 3})}")
     table = fedsim.run(REGRESSION, overrides=changed).rounds
     last = table[table["round"] == 60].groupby("variant", observed=True)["objective"]

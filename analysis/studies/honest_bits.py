@@ -193,7 +193,8 @@ def finding(costs: pd.DataFrame) -> str:
     sent, quick = (figures.loc[[radio]].droplevel("radio") for radio in ENDS)
     narrow, fast = (each / each.loc["base"] for each in (sent, quick))
     lost = 1 - sent.loc[FORGETFUL] / sent.loc["top-k"]
-    naive = 2 * sent["payload_bits"][FORGETFUL] / sent["payload_bits"]["top-k"]
+    payloads = sent["payload_bits"].to_dict()
+    naive = 2 * payloads[FORGETFUL] / payloads["top-k"]
     return fill(
         f"Top-k without its indices would seem to take {lost['payload_bits']:.0%} fewer bits of "
         f"payload than it does, {lost['bits_up']:.0%} fewer on the uplink of NB-IoT, and "

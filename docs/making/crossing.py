@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import griffe
-from making.reference import homes, public, source_of
+from making.reference import homes, public, source_of, take
 
 _CODE = re.compile(r"(`[^`]+`)")
 _HEAD = re.compile(r"^Example:$", re.MULTILINE)
@@ -61,6 +61,7 @@ class Crossing(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: object) -> None:
         """Mark them, once the sources are read."""
+        take(pkg)
         done: set[str] = set()
         for module, names in public().items():
             for name in names:

@@ -14,7 +14,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 
 from making.blocks import (
     Reference,
@@ -69,9 +69,15 @@ def written(page: str) -> str:
     )
 
 
+@cache
+def _document() -> Schema:
+    """Return the schema of a file, which takes most of a second to make."""
+    return schema()
+
+
 def _keys() -> str:
     """Return the keys of a file, each with a link to the page on its block."""
-    document = schema()
+    document = _document()
     reference = Reference(document["$defs"])
     homes = {key: page for page, keys in PARTS.items() for key in keys}
     for key, page in homes.items():
@@ -82,7 +88,7 @@ def _keys() -> str:
 
 def _block(page: str) -> str:
     """Return the blocks of a page under docs/scenario."""
-    document = schema()
+    document = _document()
     reference = Reference(document["$defs"])
     parts = []
     for key in PARTS[page]:
@@ -97,7 +103,7 @@ def _by_kind(part: Schema, reference: Reference) -> dict[str, Schema]:
 
 def _algorithms() -> str:
     """Return every family: the box of its module, then its kinds with their parameters."""
-    document = schema()
+    document = _document()
     reference = Reference(document["$defs"])
     blocks = _by_kind(document["properties"]["algorithm"], reference)
     parts: list[str] = []
@@ -124,7 +130,7 @@ def _facts(model: type[Algorithm]) -> str:
 
 def _compressors() -> str:
     """Return every compressor with its law, its source and its parameters."""
-    document = schema()
+    document = _document()
     reference = Reference(document["$defs"])
     part = document["$defs"]["Compression"]["properties"]["compressor"]
     blocks = _by_kind(part, reference)

@@ -25,11 +25,20 @@ def public() -> Mapping[str, tuple[str, ...]]:
     return {module: tuple(re.findall(r"`(\w+)`", names)) for module, names, _ in rows}
 
 
-@cache
+_READ: list[griffe.ModulesCollection] = []
+
+
+def take(package: griffe.Module) -> None:
+    """Take the sources as another has read them, which is most of the work."""
+    _READ.append(package.modules_collection)
+
+
 def _sources() -> griffe.ModulesCollection:
-    loader = griffe.GriffeLoader(search_paths=[str(_DOCS.parent)])
-    loader.load("fedsim")
-    return loader.modules_collection
+    if not _READ:
+        loader = griffe.GriffeLoader(search_paths=[str(_DOCS.parent)])
+        loader.load("fedsim")
+        take(loader.modules_collection["fedsim"])
+    return _READ[0]
 
 
 def source_of(path: str) -> griffe.Object:

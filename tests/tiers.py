@@ -7,8 +7,9 @@ A property test draws few examples in the default tier; in any other it counts a
 all that it asks for.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,14 @@ def some(values: Iterable[object], *default: object) -> list[ParameterSet]:
     if unknown:
         raise ValueError(f"not among the parameters: {unknown}")
     return [pytest.param(each, marks=[] if each in default else pytest.mark.slow) for each in taken]
+
+
+def in_turn(
+    values: Iterable[object], partners: Sequence[object], each: int = 1
+) -> list[tuple[object, object]]:
+    """Pair every value with so many partners, one after the other, instead of with all."""
+    left = cycle(partners)
+    return [(value, next(left)) for value in values for _ in range(each)]
 
 
 def missing(extra: str) -> str | None:

@@ -380,7 +380,7 @@ class PriceStore:
 @cache
 def _pricing_code() -> str:
     """Return a hash of this module and all that it imports, since prices depend on that code."""
-    return sources({__name__: Path(__file__).read_bytes()}).hash()
+    return sources({__name__: Path(__file__).read_bytes()}).hash
 
 
 def _seal(name: str, content: bytes) -> bytes:

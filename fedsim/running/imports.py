@@ -12,12 +12,12 @@ import re
 import sys
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import resolve_name
 from pathlib import Path
-from typing import NamedTuple
 
 from fedsim.blocks.identity.packages import is_of_a_package
 
@@ -48,7 +48,8 @@ def imports(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield from ((name, ()) for name in firsts)
 
 
-class Sources(NamedTuple):
+@dataclass(frozen=True)
+class Sources:
     """The files of some modules and of all that they import.
 
     Attributes:
@@ -60,8 +61,9 @@ class Sources(NamedTuple):
     modules: dict[str, bytes]
     packages: frozenset[str]
 
+    @cached_property
     def hash(self) -> str:
-        """Return a hash of the modules, independent of the names under which they were loaded."""
+        """A hash of the modules, independent of the names under which they were loaded."""
         each = sorted(sha256(content).digest() for content in self.modules.values())
         return sha256(b"".join(each)).hexdigest()
 

@@ -308,7 +308,7 @@ def code_hash(job: ExecutableRun) -> str:
         return sha256(os.urandom(32)).hexdigest()
     if identity.reason:
         return sha256(os.urandom(32)).hexdigest()
-    digest = sha256(f"{own.hash()} {added.hash()} {identity.digest}".encode())
+    digest = sha256(f"{own.hash} {added.hash} {identity.digest}".encode())
     digest.update("\n".join(versions(added.packages - own.packages)).encode())
     return digest.hexdigest()
 
@@ -327,7 +327,7 @@ def why_unresumable(scenario: Scenario) -> str:
 def environment() -> dict[str, str]:
     """Return what decides the bytes of a run beside its job: versions and machine, by name."""
     made = made_with(0, "", "")
-    own = {"the code of fedsim": _own_code().hash()[:12]}
+    own = {"the code of fedsim": _own_code().hash[:12]}
     return {"Python": made["python"], **made["versions"], **own, "the machine": made["machine"]}
 
 

@@ -17,6 +17,7 @@ from fedsim.record.parts import read_table
 from fedsim.streams import stream
 from tests.algorithms.harness import Trajectory, trajectory
 
+ROUNDS = 8
 SIZES = (5, 9, 14, 24, 8)
 FEATURES, CLASSES, L2 = 6, 3, 0.05
 
@@ -147,12 +148,12 @@ class Told:
 
 
 def told(problem: Local, algorithm: dict[str, Any], folder: Path, **blocks: Any) -> Told:
-    """Run a scenario of twenty rounds in full precision, and read its log."""
+    """Run a scenario of a few rounds in full precision, and read its log."""
     scenario = {
         "problem": problem.block,
         "algorithm": algorithm,
         "wire": {"values": "float64"},
-        "stop": {"rounds": 20},
+        "stop": {"rounds": ROUNDS},
     } | blocks
     if "batch" not in algorithm and problem.batch is not None:
         scenario["algorithm"] = algorithm | {"batch": problem.batch}

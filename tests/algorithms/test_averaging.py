@@ -102,7 +102,7 @@ def test_a_batch_may_grow(tmp_path: Path) -> None:
     algorithm = {"kind": "fedavg", "step_size": ETA, "local_steps": 2, "batch": growing}
     seen = told(problem, algorithm, tmp_path)
     w, models = np.zeros(problem.dimension), []
-    for t in range(20):
+    for t in range(len(seen.run.models)):
         problem.batch = ceil(2 / 0.9**t)
         own = [problem.descend(m, w, ETA, 2) for m in range(len(SIZES))]
         w = np.sum([p * each for p, each in zip(problem.weights, own, strict=True)], axis=0)

@@ -16,7 +16,7 @@ from tests.algorithms import reference
 from tests.algorithms.harness import Trajectory, trajectory
 from tests.algorithms.reference import Gradients, logistic_gradient
 
-ROUNDS, WORKERS = 150, 7
+ROUNDS, WORKERS = 40, 7
 
 
 def logistic() -> tuple[dict[str, Any], Gradients, Array]:
@@ -185,9 +185,10 @@ def test_rounding_on_the_wire_does_not_add_up(tmp_path: Path) -> None:
     """The next innovation makes up for the rounding of the last: errors stay of one rounding."""
     spec, gradients, smoothness = logistic()
     alpha = float(1 / smoothness.sum())
-    seen = run(spec, {"kind": "gd", "step_size": alpha}, tmp_path, wire={"values": "float32"})
+    many: dict[str, Any] = {"wire": {"values": "float32"}, "stop": {"rounds": 150}}
+    seen = run(spec, {"kind": "gd", "step_size": alpha}, tmp_path, **many)
     start = np.zeros(30)
-    exact, _ = reference.censored(gradients, start, alpha=alpha, beta=0.0, eps1=0.0, rounds=ROUNDS)
+    exact, _ = reference.censored(gradients, start, alpha=alpha, beta=0.0, eps1=0.0, rounds=150)
     error = np.abs(seen.models - exact).max() / np.abs(exact).max()
     assert 0 < error < 20 * 2.0**-24
 

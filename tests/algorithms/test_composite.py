@@ -13,7 +13,7 @@ from fedsim.algorithms import FedDualAvg, FedMid, ProblemInfo
 from fedsim.ports import DENSE, SPARSE, Array, Structure
 from fedsim.problems import NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties import L1, L2, ElasticNet, GroupL2, Nuclear
-from tests.algorithms.local_loops import Local, check_near, shares, told
+from tests.algorithms.local_loops import ROUNDS, Local, check_near, shares, told
 from tests.algorithms.penalised import PENALTIES, Link, penalised, setting_of, small
 from tests.tiers import examples
 
@@ -118,7 +118,7 @@ def test_dual_states_are_one_dense_vector_each_way(kind: str, tmp_path: Path) ->
     block = {"kind": "fed-dual-avg", "step_size": ETA}
     seen = told(problem, block, tmp_path, wire={"values": "float32"})
     sent = payload_bits(seen.events, "server" if kind == "down" else "client")
-    assert len(sent) == 20 * len(problem.parts)
+    assert len(sent) == ROUNDS * len(problem.parts)
     assert set(sent) == {16 + 32 + 32 * problem.dimension}
 
 
@@ -210,7 +210,7 @@ def test_without_the_server_s_prox_fedmid_is_the_mean_of_local_models(tmp_path: 
     problem, prox, w = penalised(tmp_path, "l1")
     seen = told(problem, {"kind": "fedmid", "step_size": ETA, "server_prox": False}, tmp_path)
     models = []
-    for _ in range(20):
+    for _ in range(ROUNDS):
         own = [prox(w - ETA * problem.gradient(m, w), ETA) for m in range(len(problem.parts))]
         w = problem.weights @ np.array(own)
         models.append(w)

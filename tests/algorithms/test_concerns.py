@@ -56,7 +56,7 @@ def test_there_it_diverges_and_just_below_it_does_not(kind: str, tmp_path: Path)
     ends = {}
     for share in (0.98, 1.02):
         algorithm = {"kind": kind, "step_size": f"{share * factor}/L"}
-        models = run(spec, algorithm, tmp_path / f"{share}").models
+        models = run(spec, algorithm, tmp_path / f"{share}", stop={"rounds": 150}).models
         ends[share] = np.abs(np.diff(models, axis=0)).max(axis=1)
     assert ends[0.98][-1] < ends[0.98][20]
     assert ends[1.02][-1] > 10 * ends[1.02][20]

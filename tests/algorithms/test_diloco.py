@@ -18,10 +18,10 @@ from fedsim.problems.optimizers import SGD
 from fedsim.repricing.conditions import refusals
 from fedsim.scenario import load
 from fedsim.wire import Contract
-from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
+from tests.algorithms.local_loops import ROUNDS, SIZES, Local, check_near, local, shares, told
 from tests.algorithms.test_local_training import RULES, sgd
 
-ETA, BATCH, ROUNDS = 0.05, 4, 20
+ETA, BATCH = 0.05, 4
 RULE, INNER = RULES["adamw"]
 BLOCK: dict[str, Any] = {"step_size": ETA, "optimizer": RULE}
 TWO: dict[str, Any] = {"participation": {"kind": "uniform", "count": 2}}
@@ -262,6 +262,7 @@ def test_worlds_in_which_messages_and_clients_get_lost(
         tmp_path,
         fleet=[{"count": 5, "device": DEVICE, "radio": RADIO, **group} for group in fleet],
         participation={"kind": "uniform" if "count" in participation else "full", **participation},
+        stop={"rounds": 20},
     )
     assert event in {each["event"] for each in seen.events}
     assert np.isfinite(seen.run.models).all()

@@ -121,9 +121,10 @@ def test_mc_fedda_is_c_fedda_stage_after_stage(penalty: str, cohort: str, tmp_pa
         for rounds, weight, radius in zip(lengths, weights, radii, strict=True)
     ]
     block = {"kind": "mc-fedda", "stages": stages} | BLOCK
-    seen = told(problem, block, tmp_path, **(TWO if cohort == "two" else {}))
+    blocks = {"stop": {"rounds": 12}} | (TWO if cohort == "two" else {})
+    seen = told(problem, block, tmp_path, **blocks)
     expected = [start]
-    for first, end, weight, radius in zip((0, 5, 9), (5, 9, 20), weights, radii, strict=True):
+    for first, end, weight, radius in zip((0, 5, 9), (5, 9, 12), weights, radii, strict=True):
 
         def heavier(w: Array, step: float, factor: float = weight / own) -> Array:
             return prox(w, step * factor)

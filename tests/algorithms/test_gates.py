@@ -81,7 +81,7 @@ def test_each_is_its_paper_s_loop(
 def test_what_is_late_is_not_counted(tmp_path: Path) -> None:
     problem = local(tmp_path)
     algorithm = {"kind": "fedcomgate", "step_size": ETA, "local_steps": STEPS}
-    seen = told(problem, algorithm, tmp_path, **TARDY)
+    seen = told(problem, algorithm, tmp_path, **TARDY, stop={"rounds": 20})
     cohorts = in_time(seen, "progress")
     assert {len(cohort) for cohort in cohorts} == {0, 3}
     assert sum(row["event"] == "late" for row in seen.events) > 20

@@ -13,10 +13,10 @@ import fedsim
 from fedsim.algorithms import FedAvg, FedNova, FedOpt, FedProx, ProblemInfo
 from fedsim.ports import Array
 from fedsim.streams import stream
-from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
+from tests.algorithms.local_loops import ROUNDS, SIZES, Local, check_near, local, shares, told
 from tests.tiers import some
 
-ETA, BATCH, ROUNDS = 0.05, 4, 20
+ETA, BATCH = 0.05, 4
 TWO: dict[str, Any] = {"participation": {"kind": "uniform", "count": 2}}
 
 Rows = NDArray[np.intp] | None

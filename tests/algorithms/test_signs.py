@@ -53,7 +53,8 @@ def test_it_is_the_paper_s_loop(
 
 def test_what_is_late_is_not_counted(tmp_path: Path) -> None:
     problem = local(tmp_path)
-    seen = told(problem, {"kind": "signsgd", "step_size": DELTA}, tmp_path, **TARDY)
+    blocks = TARDY | {"stop": {"rounds": 20}}
+    seen = told(problem, {"kind": "signsgd", "step_size": DELTA}, tmp_path, **blocks)
     cohorts = in_time(seen, "ballot")
     assert {len(cohort) for cohort in cohorts} == {0, 3}
     assert sum(row["event"] == "late" for row in seen.events) > 20

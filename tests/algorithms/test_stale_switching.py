@@ -61,7 +61,7 @@ def test_in_rounds_it_switches_by_the_round_before(
 ) -> None:
     two = pair(tmp_path)
     wire, compress = WIRES[name]
-    seen = run(two, tmp_path, beta, kind="fedsgm-stale", wire=wire)
+    seen = run(two, tmp_path, beta, kind="fedsgm-stale", wire=wire, stop={"rounds": 20})
     rounds = [[(m, t) for m in ALL] for t in range(1, 21)]
     models, switches = loop(two, rounds, beta, compress())
     check_near(seen.run.models, models)

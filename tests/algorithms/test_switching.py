@@ -184,7 +184,8 @@ SLUGGISH: dict[str, Any] = {
 @pytest.mark.parametrize("late", ["constraint", "progress"])
 def test_what_is_late_is_not_counted(late: str, tmp_path: Path) -> None:
     two = pair(tmp_path)
-    seen = run(two, tmp_path, 2 / EPS, **(TARDY if late == "constraint" else SLUGGISH))
+    blocks = (TARDY if late == "constraint" else SLUGGISH) | {"stop": {"rounds": 20}}
+    seen = run(two, tmp_path, 2 / EPS, **blocks)
     heard, moved = in_time(seen, "constraint"), in_time(seen, "progress")
     assert [row["event"] for row in seen.events if row["message"] == late].count("late") > 10
     assert (heard == moved) == (late == "constraint")

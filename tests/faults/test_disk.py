@@ -5,7 +5,7 @@ import pytest
 from tests.faults.campaign import Studies
 from tests.faults.disk import ERRORS, KINDS, case_of, faults
 
-CASES = 14
+CASES = 8
 
 
 @pytest.mark.slow

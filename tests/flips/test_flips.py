@@ -16,7 +16,7 @@ from tests.guarded import FAULT, in_process
 from .campaign import SAME, Flips
 from .folders import contents
 
-COUNT = 60
+COUNT = 30
 
 
 @pytest.fixture(scope="module")

@@ -27,23 +27,21 @@ QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, NDArray[Any]]]:
-    """Run both apps under Flower's own simulation, at once; return what they have written down."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in SCENARIOS}
-    running = [
-        subprocess.Popen(
-            [sys.executable, str(APPS / "simulate.py"), name, str(CLIENTS)],
-            cwd=folder,
-            env={**os.environ, **QUIET, "PYTHONPATH": str(APPS)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for name, folder in folders.items()
-    ]
-    for process in running:
-        said, _ = process.communicate()
-        assert process.returncode == 0, said
-    return {name: dict(np.load(folder / "final_model.npz")) for name, folder in folders.items()}
+    """Run both apps under Flower's own simulation; return what they have written down."""
+    folder = tmp_path_factory.mktemp("simulated")
+    for name in SCENARIOS:
+        (folder / name).mkdir()
+    ended = subprocess.run(
+        [sys.executable, str(APPS / "simulate.py"), str(CLIENTS), *SCENARIOS],
+        cwd=folder,
+        env={**os.environ, **QUIET, "PYTHONPATH": str(APPS)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    return {name: dict(np.load(folder / name / "final_model.npz")) for name in SCENARIOS}
 
 
 SCENARIOS: dict[str, dict[str, Any]] = {

@@ -160,15 +160,11 @@ def test_serve_and_join_in_processes_of_their_own(tmp_path: Path) -> None:
     assert server.stderr is not None
     first = server.stderr.readline().split()
     assert first[:2] == ["listening", "at"]
-    join = [*fedsim_, "join", first[2]]
-    wrong = subprocess.run(
-        [*join, str(file), "--set", "stop.rounds=9", "--client", "1", *shared],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert wrong.returncode == 1
+    other = ["join", first[2], str(file), "--set", "stop.rounds=9", "--client", "1", *shared]
+    wrong = CliRunner().invoke(app, other)
+    assert wrong.exit_code == 1
     assert "the client's scenario has the digest" in wrong.stderr
+    join = [*fedsim_, "join", first[2]]
     ours = subprocess.Popen([*join, str(file), "--client", "0-1", *shared, "--quiet"])
     theirs = subprocess.Popen([*join, "--client", "2", *shared, "--quiet"], cwd=tmp_path)
     assert [each.wait() for each in (ours, theirs, server)] == [0, 0, 0]

@@ -38,10 +38,14 @@ _ALWAYS = (
 
 
 def make_copy(root: Path, to: Path) -> None:
-    """Copy what the tests need of a checkout, and compile what is imported again and again."""
+    """Copy what the tests need of a checkout, and compile what is imported again and again.
+
+    What the checkout has compiled of fedsim is copied, too: it is of the same sources and times.
+    """
     for name in COPIED:
         if (root / name).is_dir():
-            copytree(root / name, to / name, ignore=ignore_patterns("__pycache__"))
+            left = () if name == "fedsim" else ("__pycache__",)
+            copytree(root / name, to / name, ignore=ignore_patterns(*left))
         else:
             copy2(root / name, to / name)
     compile_dir(to / "fedsim", quiet=1)

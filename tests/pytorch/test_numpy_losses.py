@@ -15,7 +15,7 @@ from fedsim.streams import stream
 from tests.algorithms.harness import trajectory
 from tests.algorithms.local_loops import L2, SIZES, Local, local
 
-ROUNDS, STEPS, EPOCHS, BATCH, ETA = 20, 3, 2, 4, 0.05
+ROUNDS, STEPS, EPOCHS, BATCH, ETA = 7, 3, 2, 4, 0.05
 
 Make = Callable[[list[Parameter]], torch.optim.Optimizer]
 

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -95,6 +96,7 @@ def test_a_killed_call_has_never_ended_and_one_in_progress_is_running(tmp_path: 
     with subprocess.Popen(words) as process:
         while not list(out.glob("*/*/events.parts/*")):
             assert process.poll() is None
+            time.sleep(0.05)
         (call,) = read_history(out)
         assert (call.ended, call.over) == ("running", "")
         process.send_signal(signal.SIGKILL)

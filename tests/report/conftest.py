@@ -11,6 +11,7 @@ from fedsim.report.study import ReportedStudy
 from tests.report.pages import Page
 from tests.runs import small
 
+TARGETS = ("gap=5e4", "objective=1e-9")
 NAME = "a < b </script><script>alert(1)</script> & 'c'"
 HARVEST = {"charge": "50 %", "charging": {"kind": "constant", "power": "1 W"}}
 LOSS = {"kind": "independent", "rate": "20 %"}
@@ -42,7 +43,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, own_cache: Path) -> Path:
 @pytest.fixture(scope="session")
 def path(runs: Path) -> Path:
     """Return the report of these runs."""
-    return report.write(runs, targets=("gap=5e4", "objective=1e-9"))
+    return report.write(runs, targets=TARGETS)
 
 
 @pytest.fixture(scope="session")
@@ -52,4 +53,4 @@ def page(path: Path) -> Page:
 
 @pytest.fixture(scope="session")
 def study(runs: Path) -> ReportedStudy:
-    return ReportedStudy(Comparison.of([runs], ("gap=5e4", "objective=1e-9")))
+    return ReportedStudy(Comparison.of([runs], TARGETS))

@@ -1,6 +1,7 @@
 """A good scenario, line by line, and what the tests do to it."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,6 @@ import pytest
 
 from fedsim.errors import Fault, ScenarioError
 from fedsim.scenario import Scenario, load, schema
-
-SCHEMA = schema()
-"""The schema of a scenario, which takes a second to make."""
 
 LINES = (
     "# A scenario that is right",  # 1
@@ -65,6 +63,12 @@ def faults(source: Any, **options: Any) -> tuple[Fault, ...]:
         else each
         for each in caught.value.faults
     )
+
+
+@cache
+def the_schema() -> dict[str, Any]:
+    """Return the schema of a scenario, made once: it takes a second."""
+    return schema()
 
 
 def least(**blocks: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from fedsim.scenario.located import Origin
 from fedsim.scenario.yaml import read_text
 from fedsim.wire import COMPRESSORS
 from tests.scenario.blocks import CYCLES, GOOD, TOP, battery, group, wire
-from tests.scenario.examples import SCHEMA, faults, least, made
+from tests.scenario.examples import faults, least, made, the_schema
 from tests.scenario.wrong_blocks import CONFLICTS, WRONG_BLOCKS
 
 
@@ -63,7 +63,7 @@ def test_what_is_right_is_written_with_every_default_and_reads_back(name: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GOOD)
 def test_the_schema_takes_what_is_right(name: str) -> None:
-    validator = jsonschema.Draft202012Validator(SCHEMA)
+    validator = jsonschema.Draft202012Validator(the_schema())
     assert validator.is_valid(least(**GOOD[name]))
     assert validator.is_valid(plain(dump(made(**GOOD[name]))))
     as_variant = least() | {"variants": {"v": GOOD[name]}}
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_said(blocks: dict[str, Any], key: str, words: list[str
 def test_the_schema_refuses_what_is_of_another_shape(
     blocks: dict[str, Any], key: str, words: list[str]
 ) -> None:
-    validator = jsonschema.Draft202012Validator(SCHEMA)
+    validator = jsonschema.Draft202012Validator(the_schema())
     shapes = ("Accepted here", "did you mean", "One of", "give a block", "a bare number")
     messages = [fault.message for fault in faults(least(**blocks)) if fault.key == key]
     if any(shape in message for message in messages for shape in shapes):

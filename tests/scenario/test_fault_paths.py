@@ -15,7 +15,7 @@ from fedsim.blocks.quantities import Rate
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Client, Message, Server, Silence
 from fedsim.scenario import compatibility, load, scenario
-from tests.scenario.examples import SCHEMA, faults, least, written
+from tests.scenario.examples import faults, least, the_schema, written
 
 
 class Part(Spec):
@@ -109,7 +109,7 @@ def inside(part: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
     for each in (*part.get("anyOf", ()), *part.get("oneOf", ())):
         yield from inside(each, key)
     if "$ref" in part:
-        yield from inside(SCHEMA["$defs"][part["$ref"].rpartition("/")[2]], key)
+        yield from inside(the_schema()["$defs"][part["$ref"].rpartition("/")[2]], key)
     for name, each in part.get("properties", {}).items():
         if key in ("*", name):
             yield each
@@ -119,7 +119,7 @@ def inside(part: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("key", sorted(set(keys_of_conflicts())))
 def test_a_conflict_names_a_key_that_there_is(key: str) -> None:
-    parts = [SCHEMA]
+    parts = [the_schema()]
     for name in key.split("."):
         parts = [inner for each in parts for inner in inside(each, name)]
     assert parts

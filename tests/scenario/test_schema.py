@@ -29,7 +29,7 @@ from fedsim.scenario import (
 from fedsim.scenario.located import Origin
 from fedsim.scenario.yaml import read_text
 from fedsim.wire import COMPRESSORS
-from tests.scenario.examples import LINES, SCHEMA, written
+from tests.scenario.examples import LINES, the_schema, written
 from tests.scenario.test_methods import Nesterov
 from tests.scenario.wrong import WRONG
 
@@ -63,44 +63,44 @@ def plain(text: str) -> Any:
 
 
 def test_it_is_json() -> None:
-    assert json.loads(json.dumps(SCHEMA)) == SCHEMA
-    assert SCHEMA["$schema"].endswith("2020-12/schema")
+    assert json.loads(json.dumps(the_schema())) == the_schema()
+    assert the_schema()["$schema"].endswith("2020-12/schema")
 
 
 def test_every_reference_leads_somewhere_and_every_definition_is_used() -> None:
-    names = {each["$ref"] for each in pieces(SCHEMA) if "$ref" in each}
-    assert names == {f"#/$defs/{name}" for name in SCHEMA["$defs"]}
+    names = {each["$ref"] for each in pieces(the_schema()) if "$ref" in each}
+    assert names == {f"#/$defs/{name}" for name in the_schema()["$defs"]}
 
 
 def test_every_block_is_closed() -> None:
-    blocks = [each for each in pieces(SCHEMA) if "properties" in each and "type" in each]
+    blocks = [each for each in pieces(the_schema()) if "properties" in each and "type" in each]
     assert len(blocks) > 20
     assert all(block["additionalProperties"] is False for block in blocks)
 
 
 def test_every_key_of_a_scenario_is_in_it_with_its_meaning() -> None:
-    assert list(SCHEMA["properties"]) == list(Scenario.model_fields)
-    assert set(SCHEMA["required"]) == {"problem", "algorithm"}
-    assert all(each["description"] for each in SCHEMA["properties"].values())
+    assert list(the_schema()["properties"]) == list(Scenario.model_fields)
+    assert set(the_schema()["required"]) == {"problem", "algorithm"}
+    assert all(each["description"] for each in the_schema()["properties"].values())
 
 
 def test_every_kind_can_be_named() -> None:
-    problem = followed(SCHEMA["properties"]["problem"], SCHEMA)["properties"]
-    wire = followed(SCHEMA["properties"]["wire"], SCHEMA)["properties"]
-    link = followed(wire["up"], SCHEMA)["properties"]
+    problem = followed(the_schema()["properties"]["problem"], the_schema())["properties"]
+    wire = followed(the_schema()["properties"]["wire"], the_schema())["properties"]
+    link = followed(wire["up"], the_schema())["properties"]
     for part, models in (
-        (SCHEMA["properties"]["algorithm"], ALGORITHMS),
+        (the_schema()["properties"]["algorithm"], ALGORITHMS),
         (problem["loss"], LOSSES),
         (problem["data"], SOURCES),
         (problem["split"], SPLITS),
         (link["compressor"], COMPRESSORS),
     ):
         own = {kind for model in models for kind in kinds_of(model)}
-        assert kinds(part, SCHEMA) - {"flower"} == own  # an extra, once it is in use
+        assert kinds(part, the_schema()) - {"flower"} == own  # an extra, once it is in use
 
 
 def test_a_kind_is_required_where_there_is_one() -> None:
-    for name, definition in SCHEMA["$defs"].items():
+    for name, definition in the_schema()["$defs"].items():
         if name.startswith("Partial") or name == "Variant":
             continue
         for block in pieces(definition):
@@ -109,7 +109,7 @@ def test_a_kind_is_required_where_there_is_one() -> None:
 
 
 def test_presets_can_be_named_alone_or_in_a_block() -> None:
-    group = SCHEMA["$defs"]["Group"]["properties"]
+    group = the_schema()["$defs"]["Group"]["properties"]
     devices, radios = group["device"]["anyOf"], group["radio"]["anyOf"]
     for described, presets, customs in (
         (devices[0], DEVICES, ["custom"]),
@@ -125,18 +125,18 @@ def test_presets_can_be_named_alone_or_in_a_block() -> None:
 
 
 def test_kinds_of_the_world_can_be_named() -> None:
-    group = SCHEMA["$defs"]["Group"]["properties"]
+    group = the_schema()["$defs"]["Group"]["properties"]
     for part, models in (
-        (SCHEMA["properties"]["participation"], PARTICIPATION),
-        (SCHEMA["properties"]["silence"], SILENCES),
+        (the_schema()["properties"]["participation"], PARTICIPATION),
+        (the_schema()["properties"]["silence"], SILENCES),
         (group["availability"], AVAILABILITY),
     ):
         own = {kind for model in models for kind in kinds_of(model)}
-        assert kinds(part, SCHEMA) - {"flower"} == own  # an extra, once it is in use
+        assert kinds(part, the_schema()) - {"flower"} == own  # an extra, once it is in use
 
 
 def test_a_network_without_a_topology_is_a_star() -> None:
-    star, *others, names = SCHEMA["properties"]["network"]["anyOf"]
+    star, *others, names = the_schema()["properties"]["network"]["anyOf"]
     assert set(names["enum"]) <= {
         "star",
         *(each["properties"]["topology"]["const"] for each in others),
@@ -147,7 +147,7 @@ def test_a_network_without_a_topology_is_a_star() -> None:
 
 
 def test_patterns_take_their_examples_and_no_bare_number() -> None:
-    quantities = [each for each in pieces(SCHEMA) if "pattern" in each and "examples" in each]
+    quantities = [each for each in pieces(the_schema()) if "pattern" in each and "examples" in each]
     assert len(quantities) > 10
     for each in quantities:
         assert each["type"] == "string"
@@ -156,14 +156,17 @@ def test_patterns_take_their_examples_and_no_bare_number() -> None:
 
 
 def test_patterns_are_those_of_every_dialect() -> None:
-    assert not [each for each in pieces(SCHEMA) if "(?P" in str(each.get("pattern"))]
+    assert not [each for each in pieces(the_schema()) if "(?P" in str(each.get("pattern"))]
 
 
 def test_a_variant_may_leave_out_anything_and_has_none_of_its_own() -> None:
-    variants = SCHEMA["properties"]["variants"]
-    variant = followed(variants["additionalProperties"], SCHEMA)
+    variants = the_schema()["properties"]["variants"]
+    variant = followed(variants["additionalProperties"], the_schema())
     assert set(variant["properties"]) == set(Scenario.model_fields) - {"variants", "seeds"}
-    partial = [variant, *(v for name, v in SCHEMA["$defs"].items() if name.startswith("Partial"))]
+    partial = [
+        variant,
+        *(v for name, v in the_schema()["$defs"].items() if name.startswith("Partial")),
+    ]
     assert not [each for each in pieces(partial) if isinstance(each.get("required"), list)]
     names = variants["propertyNames"]
     assert re.search(names["pattern"], "c-0.5")
@@ -175,7 +178,7 @@ def test_a_variant_may_leave_out_anything_and_has_none_of_its_own() -> None:
 
 @pytest.mark.slow
 def test_a_users_algorithm_is_in_its_schema_only() -> None:
-    plain = schema()  # not SCHEMA: another test may have imported a block of an extra since
+    plain = schema()  # not `the_schema`: another test may have imported a block of an extra since
     extended = schema([Nesterov])
     assert kinds(extended["properties"]["algorithm"], extended) == kinds(
         plain["properties"]["algorithm"], plain
@@ -194,8 +197,8 @@ def test_an_installed_algorithm_is_in_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.slow
 def test_a_validator_agrees(tmp_path: Path) -> None:
-    validator = jsonschema.Draft202012Validator(SCHEMA)
-    validator.check_schema(SCHEMA)
+    validator = jsonschema.Draft202012Validator(the_schema())
+    validator.check_schema(the_schema())
     good = "\n".join(LINES)
     assert validator.is_valid(plain(good))
     for variant in load(written(tmp_path)).variants:

@@ -13,6 +13,7 @@ import pytest
 from fedsim.ports import Payload
 from fedsim.wire import ErrorFeedback, ErrorFeedback21
 from tests.algorithms.packing import Seen, link, run, scenario
+from tests.tiers import in_turn
 
 ROUNDS = {"rounds": 120}
 WIFI = {"kind": "wifi", "latency": "10 ms"}
@@ -56,6 +57,8 @@ WORLDS: dict[str, dict[str, Any]] = {
         "silence": {"kind": "deadline", "after": "1 s"},
     },
 }
+KINDS = ("top-k", "rand-k", "scaled-sign")
+METHODS = ("chb", "gd", "lag-wk", "lag-ps", "dcgd")
 LOSSLESS = [name for name in WORLDS if "losses" not in name and "silence" not in name]
 
 
@@ -78,10 +81,9 @@ def check_books(seen: Seen) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("kind", ["top-k", "rand-k", "scaled-sign"])
+@pytest.mark.parametrize(("world", "kind"), in_turn(WORLDS, KINDS))
 def test_what_arrives_and_the_error_are_all_that_was_not_taken_back(
-    kind: str, world: str, tmp_path: Path
+    world: str, kind: str, tmp_path: Path
 ) -> None:
     seen = played(world, "ef", kind, tmp_path)
     check_books(seen)
@@ -95,10 +97,9 @@ def test_what_arrives_and_the_error_are_all_that_was_not_taken_back(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", LOSSLESS)
-@pytest.mark.parametrize("kind", ["top-k", "rand-k", "scaled-sign"])
+@pytest.mark.parametrize(("world", "kind"), in_turn(LOSSLESS, KINDS))
 def test_under_ef21_the_server_can_hold_what_it_is_told(
-    kind: str, world: str, tmp_path: Path
+    world: str, kind: str, tmp_path: Path
 ) -> None:
     seen = played(world, "ef21", kind, tmp_path)
     check_books(seen)
@@ -123,8 +124,7 @@ def test_these_worlds_lose_and_are_late(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["chb", "gd", "lag-wk", "lag-ps", "dcgd"])
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(("world", "method"), in_turn(WORLDS, METHODS, each=2))
 def test_every_world_takes_both_ways_compressed(world: str, method: str, tmp_path: Path) -> None:
     wire = {"up": link("top-k"), "down": link("natural")}
     blocks = WORLDS[world] | {"wire": wire, "stop": {"rounds": 25}}

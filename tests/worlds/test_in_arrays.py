@@ -20,7 +20,7 @@ def files() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("first", some(range(1, 1 + 10 * _CHUNK, _CHUNK), 1))
+@pytest.mark.parametrize("first", some(range(1, 1 + 6 * _CHUNK, _CHUNK), 1))
 def test_both_ways_write_the_same_files(first: int, files: Path) -> None:
     seen = [compared(plain(world(number)), files) for number in range(first, first + _CHUNK)]
     others = {each.outcome for each in seen} - {"same", "refused", "events"}

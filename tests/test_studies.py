@@ -364,7 +364,7 @@ DIGITS = [
     "fleet.0.count=10",
     "participation.count=4",
     "observe.every=1",
-    "stop.rounds=8",
+    "stop.rounds=4",
 ]
 
 

@@ -8,6 +8,7 @@ at once rather than the first.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,6 +129,9 @@ def _mark(lines: list[str], place: _Place) -> str:
 LARGEST = 1_000_000
 """The bytes of the largest file that is read."""
 
+_SHORT = 20_000
+"""The characters of a text whose data is kept, should the same be read again."""
+
 MOST = 100_000
 """The most pieces of data that a file may stand for, each alias counted in full."""
 
@@ -166,6 +170,15 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
         where = str(Origin(name, content[: error.start].count(b"\n") + 1))
         seen = f"got the byte 0x{content[error.start]:02x}, which is not UTF-8; save it as UTF-8"
         raise ScenarioError([Fault(where, "", seen)]) from error
+    if len(written) > _SHORT:
+        return read_text(written, lambda line: Origin(name, line))
+    tree, repeated = _read_short(name, written)
+    return tree, list(repeated)
+
+
+@lru_cache(maxsize=64)
+def _read_short(name: str, written: str) -> tuple[Located, list[Fault]]:
+    """Read a text once: of a run, it is asked for in every world that its costs are found in."""
     return read_text(written, lambda line: Origin(name, line))
 
 

@@ -23,7 +23,9 @@ TREES: Any = some.recursive(
 
 
 @given(some.dictionaries(TEXTS, TREES, max_size=4))
-@example({"a": [1, True, 1.0, "1", 0.0, -0.0], "b": [[], {}, [[1], {"c": [2]}]], "long " * 40: 1})
+@example(
+    {"a": [1, True, 1.0, "1", 0.0, -0.0], "b": [[], {}, [[1], {"c": [2], "d": 3}]], "long " * 40: 1}
+)
 @examples(50)
 def test_a_tree_is_written_as_by_the_library(tree: dict[str, Any]) -> None:
     escaped = not json.dumps(tree, ensure_ascii=False).isprintable()

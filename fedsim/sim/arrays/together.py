@@ -26,6 +26,9 @@ from fedsim.wire.replies import ReplyColumns
 _NUMBERS = 2**22
 """The largest number of coordinates of the models of a group, which bounds its memory."""
 
+_KEPT = 100
+"""Groups without a state are kept from one round to the next if there are so few."""
+
 
 Piece = tuple[Work, bool]
 """Work of each client, with all its pieces; and whether it is evaluated along with others that
@@ -212,12 +215,14 @@ class Cohorts:
         self.handle = getattr(setup.algorithm, "handle_rows", None) or setup.algorithm.handle  # type: ignore[union-attr]
         self._stateful = hasattr(setup.algorithm, "handle_rows")
         self._remembers = False
-        self._first: Ids | None = None
+        self._last: Ids | None = None
         self._kept: list[tuple[Numbers, ClientGroup]] = []
         self._useful = may_be_alike(setup)
 
     def groups(self, clients: Ids) -> Iterable[tuple[Numbers, ClientGroup]]:
         """Return groups of clients with equally many samples, and their places in the cohort.
+
+        Those of the last cohort are kept for the next one, which often has the same clients.
 
         Args:
             clients: of the cohort, ascending.
@@ -226,16 +231,17 @@ class Cohorts:
             NotAlikeError: they have to be handled one by one.
             ReactionError: they have a state in common with others, that are not asked.
         """
-        if not self._stateful:
-            return self._groups(clients)
-        if self._first is None:
-            self._kept = list(self._groups(clients))
-            self._first = clients
-            for _, group in self._kept:
-                group.state = self._setup.algorithm.memory(self._setup.initial)
-        elif not np.array_equal(clients, self._first):
+        if self._last is not None and np.array_equal(clients, self._last):
+            return self._kept
+        if self._stateful and self._last is not None:
             raise ReactionError("clients that share a state are not asked together")
-        return self._kept
+        groups = list(self._groups(clients))
+        if self._stateful:
+            for _, group in groups:
+                group.state = self._setup.algorithm.memory(self._setup.initial)
+        if self._stateful or len(groups) <= _KEPT:
+            self._kept, self._last = groups, clients
+        return groups
 
     def keep(self) -> None:
         """Note that clients have been handled together, so that no single one has their state."""

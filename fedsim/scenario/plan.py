@@ -222,7 +222,8 @@ def dump(scenario: Scenario, question: str = "") -> str:
         >>> dump(plan.variants[0].scenario).splitlines()[0]
         'name: quickstart'
     """
-    text = _as_yaml(json.dumps(scenario.model_dump(mode="json", exclude={"variants", "sweep"})))
+    tree = scenario.model_dump(mode="json", exclude={"variants", "sweep"})
+    text = _as_yaml(json.dumps(tree, ensure_ascii=False))
     return f"# {question}\n{text}" if question else text
 
 
@@ -233,10 +234,8 @@ def _as_yaml(plain: str) -> str:
     yaml.default_flow_style = False
     yaml.width = 2**31  # a long text that is folded comes back with a blank in it
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
-    # Line ends of Unicode's and the like are escaped: as they are, YAML folds them away.
-    yaml.allow_unicode = json.dumps(tree, ensure_ascii=False).isprintable()
-    stream = StringIO()
-    yaml.dump(tree, stream)
+    yaml.allow_unicode = plain.isprintable()  # else escaped: it folds Unicode's line ends away
+    yaml.dump(tree, stream := StringIO())
     return stream.getvalue()
 
 

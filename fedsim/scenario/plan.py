@@ -223,19 +223,18 @@ def dump(scenario: Scenario, question: str = "") -> str:
         'name: quickstart'
     """
     tree = scenario.model_dump(mode="json", exclude={"variants", "sweep"})
-    text = _as_yaml(json.dumps(tree, ensure_ascii=False))
-    return f"# {question}\n{text}" if question else text
+    return (f"# {question}\n" if question else "") + _as_yaml(json.dumps(tree, ensure_ascii=False))
 
 
 @lru_cache(maxsize=64)
 def _as_yaml(plain: str) -> str:
     """Return JSON as YAML, which takes 20 ms: once for a scenario that is run again."""
-    tree, yaml = json.loads(plain), YAML(typ="safe", pure=True)
+    yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 2**31  # a long text that is folded comes back with a blank in it
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
     yaml.allow_unicode = plain.isprintable()  # else escaped: it folds Unicode's line ends away
-    yaml.dump(tree, stream := StringIO())
+    yaml.dump(json.loads(plain), stream := StringIO())
     return stream.getvalue()
 
 

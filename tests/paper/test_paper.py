@@ -199,13 +199,14 @@ def test_the_same_call_writes_the_same_files_and_another_one_another_folder(fold
     assert first.name == "paper"
     assert write_paper(folder, formats=["svg"], targets=[TARGET]) == first
     assert files(first) == before
-    words = ["paper", str(folder), "--out", str(first), "--style", "acm", "--formats", "svg"]
-    done = CliRunner().invoke(app, words)
+    done = CliRunner().invoke(app, ["paper", str(folder), "--style", "acm", "--formats", "svg"])
     assert done.exit_code == 0, done.output
     assert "paper-2" in done.output.replace("\n", "")
     assert files(first) == before
+    assert write_paper(folder, first, style="nature", formats=["svg"]).name == "paper-3"
+    assert files(first) == before
     (first / "main.tex").write_text("edited")
-    assert write_paper(folder, formats=["svg"], targets=[TARGET]).name == "paper-3"
+    assert write_paper(folder, formats=["svg"], targets=[TARGET]).name == "paper-4"
     assert (first / "main.tex").read_text() == "edited"
     width = re.findall(r'width="([\d.]+)pt"', (first / "figures/curves-bits.svg").read_text())[0]
     assert float(width) == pytest.approx(3.5 * 72)

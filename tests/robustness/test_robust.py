@@ -210,8 +210,11 @@ def test_identical_worlds_give_identical_bytes_and_prices_are_kept(
 
 
 @pytest.mark.slow
-def test_a_cluster_prices_as_one_process_does(folder: Path, known: Robustness) -> None:
-    again = fedsim.robust(folder, worlds=60, cluster="local:2")
+@pytest.mark.parametrize("place", [{"jobs": 2}, {"cluster": "local:2"}])
+def test_processes_and_clusters_price_as_one_does(
+    place: dict[str, Any], folder: Path, known: Robustness
+) -> None:
+    again = fedsim.robust(folder, worlds=60, **place)
     assert again.verdicts.equals(known.verdicts)
     assert again.deciding.equals(known.deciding)
 

@@ -152,7 +152,7 @@ def test_every_repeated_key_is_listed_with_both_lines() -> None:
         ("a: *nowhere", 1, "undefined alias"),
         ("a: 1\nb: \x01", 2, "not allow"),
         ("%YAML 2.0\n---\na: 1", 1, "version"),
-        ("[" * 1000, 1, "deep"),
+        ("[" * 2000, 1, "deep"),
     ],
 )
 def test_a_slip_of_syntax_is_one_fault_with_its_line(text: str, line: int, words: str) -> None:

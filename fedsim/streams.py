@@ -5,14 +5,18 @@ created: adding a client or an event does not change any other stream, and varia
 share the draws of everything that they have in common (common random numbers).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random.bit_generator import ISpawnableSeedSequence
 from numpy.typing import NDArray
+
+_MANY = 16
+"""From so many streams on they are seeded together."""
 
 _drawing: ContextVar[list[tuple[np.random.Generator, object]] | None] = ContextVar(
     "drawing", default=None
@@ -26,12 +30,123 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     >>> first == again, first == stream(1, "channel").integers(100, size=5).tolist()
     (True, False)
     """
-    name = "/".join(str(part) for part in names)
-    key = np.frombuffer(sha256(name.encode()).digest(), dtype="<u4")
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(key.tolist())))
+    rng = np.random.default_rng(_seed_sequence(seed, _key(*names)))
     if (made := _drawing.get()) is not None:
         made.append((rng, rng.bit_generator.state))
     return rng
+
+
+def _key(*names: str | int) -> bytes:
+    """Return the spawn key of a stream, eight little-endian words of 32 bits."""
+    return sha256("/".join(str(part) for part in names).encode()).digest()
+
+
+def _seed_sequence(seed: int, key: bytes) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=tuple(np.frombuffer(key, "<u4").tolist()))
+
+
+class Streams:
+    """The random streams of one seed.
+
+    >>> Streams(1)("split").random() == stream(1, "split").random()
+    True
+
+    Args:
+        seed: of all of them.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __call__(self, *names: str | int) -> np.random.Generator:
+        """Return the stream of a purpose and an entity, see `stream`."""
+        return stream(self.seed, *names)
+
+    def of_entities(self, purpose: str, numbers: Sequence[int]) -> list[np.random.Generator]:
+        """Return the streams of one purpose of many entities, in a tenth of the time.
+
+        Args:
+            purpose: the first part of their names.
+            numbers: the second.
+        """
+        if len(numbers) >= _MANY and _drawing.get() is None:
+            keys = [_key(purpose, number) for number in numbers]
+            states = _mix_seeds(self.seed, np.frombuffer(b"".join(keys), "<u4").reshape(-1, 8).T)
+            # NumPy's own words of one decide whether all are what they would be.
+            if (states[0] == _seed_sequence(self.seed, keys[0]).generate_state(4, np.uint64)).all():
+                seeds: Any = map(_KnownSeed, states, keys, [self.seed] * len(keys))
+                return [np.random.Generator(np.random.PCG64(each)) for each in seeds]
+        return [self(purpose, number) for number in numbers]
+
+
+class _KnownSeed(ISpawnableSeedSequence):
+    """A seed sequence whose first words are known, and which becomes NumPy's own for any others."""
+
+    __slots__ = ("_key", "_seed", "_words")
+
+    def __init__(self, words: NDArray[np.uint64], key: bytes, seed: int) -> None:
+        self._words: NDArray[np.uint64] | None = words
+        self._key = key
+        self._seed = seed
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:  # noqa: ANN401
+        words, self._words = self._words, None
+        if words is not None and n_words == len(words) and dtype == words.dtype:
+            return words
+        return _seed_sequence(self._seed, self._key).generate_state(n_words, dtype)
+
+    def spawn(self, n_children: int) -> list[Any]:
+        return _seed_sequence(self._seed, self._key).spawn(n_children)
+
+
+_POOL, _SHIFT = 4, np.uint32(16)
+
+
+class _Hash:
+    """The hash of M. E. O'Neill's seed sequence, whose constant goes on from call to call."""
+
+    def __init__(self, constant: int, factor: int) -> None:
+        self._constant, self._factor = constant, factor
+
+    def __call__(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        mixed = words ^ np.uint32(self._constant)
+        self._constant = self._constant * self._factor & 0xFFFFFFFF
+        mixed *= np.uint32(self._constant)
+        mixed ^= mixed >> _SHIFT
+        return mixed
+
+
+def _mix(x: NDArray[np.uint32], y: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    mixed = np.uint32(0xCA01F9DD) * x - np.uint32(0x4973F715) * y
+    mixed ^= mixed >> _SHIFT
+    return mixed
+
+
+def _mix_seeds(seed: int, keys: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Return the first four words of the seed sequences of many spawn keys, shape (n, 4).
+
+    As `numpy.random.SeedSequence`, whose words are guaranteed not to change; the algorithm is that
+    of M. E. O'Neill, "Developing a seed_seq alternative", 2015.
+
+    Args:
+        seed: of all sequences.
+        keys: words of 32 bits, shape (words, n).
+    """
+    own = [seed >> bit & 0xFFFFFFFF for bit in range(0, max(seed.bit_length(), 1), 32)]
+    own += [0] * (_POOL - len(own))
+    shape = keys.shape[1:]
+    entropy = [*(np.full(shape, word, np.uint32) for word in own), *keys]
+    mixing = _Hash(0x43B0D7E5, 0x931E8875)
+    pool = [mixing(words) for words in entropy[:_POOL]]
+    for source in range(_POOL):
+        for into in range(_POOL):
+            if into != source:
+                pool[into] = _mix(pool[into], mixing(pool[source]))
+    for words in entropy[_POOL:]:
+        pool = [_mix(each, mixing(words)) for each in pool]
+    drawing_out = _Hash(0x8B51F9DD, 0x58F38DED)
+    words = np.stack([drawing_out(pool[number % _POOL]) for number in range(8)], axis=-1)
+    return words.astype("<u4").view("<u8").astype(np.uint64)
 
 
 @contextmanager
@@ -56,15 +171,17 @@ class EntityStreams:
     """The streams of one purpose of many entities, each made when it is first asked for.
 
     Args:
-        make: returns the stream of an entity, by number.
+        streams: of the seed.
+        purpose: theirs.
         count: of entities.
 
     Attributes:
         drawn: whether `StreamGroup.addresses` has been asked for.
     """
 
-    def __init__(self, make: Callable[[int], np.random.Generator], count: int) -> None:
-        self._make = make
+    def __init__(self, streams: Streams, purpose: str, count: int) -> None:
+        self._streams = streams
+        self._purpose = purpose
         self._made: dict[int, np.random.Generator] = {}
         self._addresses = np.zeros(count, np.int64)
         self.drawn = False
@@ -73,16 +190,23 @@ class EntityStreams:
         """Return the stream of an entity."""
         made = self._made.get(number)
         if made is None:
-            made = self._made[number] = self._make(number)
+            made = self._made[number] = self._streams(self._purpose, number)
         return made
+
+    def of_many(self, numbers: Sequence[int]) -> list[np.random.Generator]:
+        """Return the streams of some entities."""
+        made = self._made
+        new = [number for number in numbers if number not in made]
+        made.update(zip(new, self._streams.of_entities(self._purpose, new), strict=True))
+        return [made[number] for number in numbers]
 
     def addresses(
         self, numbers: NDArray[np.int64], address: Callable[[np.random.Generator], int]
     ) -> NDArray[np.int64]:
         """Return the addresses of some streams, each looked up once; see `StreamGroup`."""
         self.drawn = True
-        for number in numbers[self._addresses[numbers] == 0].tolist():
-            self._addresses[number] = address(self.of(number))
+        new = numbers[self._addresses[numbers] == 0]
+        self._addresses[new] = [address(each) for each in self.of_many(new.tolist())]
         return self._addresses[numbers]
 
 

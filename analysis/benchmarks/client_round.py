@@ -36,7 +36,7 @@ from fedsim.record.parts import PartWriter
 from fedsim.record.recorder import RunRecorder
 from fedsim.sim.config import ClientConfig, WorldConfig
 from fedsim.sim.world import World
-from fedsim.streams import stream
+from fedsim.streams import Streams, stream
 from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat
 
 DEVICE = Device.in_si(kind="custom", speed=1e9, active=2.0, idle=1.0)
@@ -121,7 +121,7 @@ def setup(links: Topology | None = None, rounds: int = ROUNDS) -> WorldConfig:
         packer_down=lambda field, number: PACKER,  # noqa: ARG005 - the same for all
         header_bits=HEADER_BITS,
         transport=ValueTransport(Echo.messages, updates=False),
-        rng=partial(stream, 1),
+        rng=Streams(1),
         topology=links,
         stop=Stop(rounds=rounds),
     )

@@ -36,7 +36,7 @@ from fedsim.scenario.compatibility import held_alike
 from fedsim.sim.config import ClientConfig, Hop, Method, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
 from fedsim.sim.tiers import RoundsOracle
-from fedsim.streams import stream
+from fedsim.streams import Streams
 from fedsim.wire import HEADER_BITS
 
 # Executable runs: a job, or a replay of a recorded one.
@@ -129,7 +129,7 @@ def assemble(
         **{each.name: getattr(numerics, each.name) for each in fields(numerics)},
         fleet=_roster(deployment, oracles, seed),
         header_bits=HEADER_BITS,
-        rng=partial(stream, seed),
+        rng=Streams(seed),
         topology=deployment.topology,
         overlay=deployment.overlay,
         medium=deployment.medium,
@@ -357,7 +357,7 @@ class Job:
     def _initial(self) -> Array:
         """The initial model, shape (d,)."""
         start = self.scenario.problem.start
-        return start.draw(self.problem, stream(self.seed, "initial model"))
+        return start.draw(self.problem, Streams(self.seed)("initial model"))
 
     @cached_property
     def _personal(self) -> PersonalMethod | None:

@@ -38,6 +38,7 @@ from fedsim.protocol.stopping import Observe, Stop
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.sim.client import Handler
 from fedsim.sim.participant import Follows, TakeBack
+from fedsim.streams import Streams
 
 
 class Remembers(Protocol):
@@ -214,7 +215,7 @@ class WorldConfig(Numerics):
 
     fleet: Sequence[ClientConfig]
     header_bits: int
-    rng: Callable[..., np.random.Generator]
+    rng: Streams
     topology: Topology | None = None
     overlay: PeerGraph | None = None
     medium: RadioGraph | None = None

@@ -45,7 +45,7 @@ from fedsim.problems.optimizers import (
     pack_state,
 )
 from fedsim.problems.samples import LaterDraws, draw_minibatches, shuffled_passes
-from fedsim.streams import EntityStreams, StreamGroup
+from fedsim.streams import EntityStreams, StreamGroup, Streams
 from tests.problems.examples import LOSSES, named
 from tests.tiers import examples
 
@@ -422,7 +422,7 @@ def test_a_group_computes_what_its_clients_do_each_by_itself(
     assert all_of_them.tolist() == list(range(len(whose)))
     size = losses[0].dimension
     models = rng.standard_normal((len(whose), size)) if each else rng.standard_normal(size)
-    streams, own = (EntityStreams(np.random.default_rng, 9) for _ in range(2))
+    streams, own = (EntityStreams(Streams(7), "client", 9) for _ in range(2))
     for _ in range(2):
         later = LaterDraws(StreamGroup(streams, clients), 9, batch, 3, draw_minibatches)
         group: dict[Callable[..., Array], tuple[Any, ...]] = {
@@ -463,7 +463,7 @@ def test_a_group_is_refused_what_it_cannot_compute_before_anything_is_drawn() ->
     assert evaluator.results(Work(gradient, 2, (w * np.inf,), 1.0), clients) is None
     with pytest.raises(ValueError, match=r"got models of shape \(2, 6\); expected \(1, 6\)"):
         evaluator.results(Work(gradient, 2, (np.ones((2, 6)),), 1.0), clients)
-    streams = EntityStreams(np.random.default_rng, 4)
+    streams = EntityStreams(Streams(7), "client", 4)
     many = LaterDraws(StreamGroup(streams, clients), 10_001, 3, 1, draw_minibatches)
     assert evaluator.results(Work(sgd_steps, 2, (w, 0.1, many, None), 1.0), clients) is None
     assert not streams.drawn

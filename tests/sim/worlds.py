@@ -7,7 +7,6 @@ has as many bits as it is told, so a test can say when something happens to the 
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +30,7 @@ from fedsim.sim.participant import Follows
 from fedsim.sim.server import SimServer
 from fedsim.sim.star import Star
 from fedsim.sim.world import World
-from fedsim.streams import stream
+from fedsim.streams import Streams
 from tests.policies import silence_of
 from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel, client_of
@@ -226,7 +225,7 @@ def setup(
         packer_up=lambda client, field, number: LOADS,
         packer_down=lambda field, number: LOADS,
         header_bits=header_bits,
-        rng=partial(stream, seed),
+        rng=Streams(seed),
         **parts,
     )
 

@@ -1,20 +1,48 @@
 """A client whose work takes its time in arrays: its handler is driven by hand."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from math import inf
 from types import coroutine
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.physics.devices import DeviceLaw
-from fedsim.ports import Array, Work
+from fedsim.ports import Array, ClientId, Work
 from fedsim.protocol.transport import ClientProtocol
-from fedsim.sim.arrays.order import ReactionError
+from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.client import Participant
-from fedsim.sim.participant import Belongings
+from fedsim.sim.participant import Belongings, duration_error
 from fedsim.worlds.clock import Clock
 
 Piece = tuple[float, float, float, bool, int]
 """A piece of work: its seconds, operations and samples, whether it is evaluated along with others
 that begin at the same instant, where it takes no time, and how many equal ones are done in turn."""
+
+
+class Pieces(NamedTuple):
+    """Pieces of work of n clients, equally many of each.
+
+    Attributes:
+        seconds: how long each takes, by piece and client, shape (pieces, n); (n,) of one piece.
+        operations, samples: of each piece of a client, shape (n,).
+        at_once: whether a client's first piece is evaluated along with others; see `Piece`.
+    """
+
+    seconds: Array
+    operations: Array
+    samples: Array
+    at_once: NDArray[np.bool_]
+
+
+def alike(given: Array) -> Iterator[tuple[Numbers, Pieces]]:
+    """Yield clients that do equally many pieces, and these; see `Piece`, shape (n, 5)."""
+    seconds, operations, samples, at_once, counts = given.T
+    for count in np.unique(counts).tolist():
+        own = np.flatnonzero(counts == count)
+        every = np.broadcast_to(seconds[own], (int(count), len(own)))
+        yield own, Pieces(every, operations[own], samples[own], at_once[own] > 0)
 
 
 @coroutine
@@ -89,3 +117,25 @@ class ArrayClient(Participant):
     def seconds(self, work: Work) -> float:
         """Return how long a piece of work takes, s; see `Participant`."""
         return work.operations / self._speed if self._speed else self._duration(work)
+
+    def drawn_seconds(
+        self, work: Work, clients: Sequence[ClientId], streams: Sequence[np.random.Generator]
+    ) -> Array:
+        """Return how long work takes clients with this one's device, s, shape (pieces, n).
+
+        Args:
+            work: theirs, of several pieces.
+            clients: their numbers.
+            streams: of their slowdowns.
+
+        Raises:
+            WorkDurationError: it never ends, or ends before it begins.
+        """
+        device, pieces = self._device, range(work.pieces)
+        nominal, draw = device.seconds(work.operations, work.samples), device.slowdown.draw
+        seconds = np.array([[nominal * draw(rng) for _ in pieces] for rng in streams]).T
+        wrong = np.argwhere(~((seconds >= 0.0) & (seconds < inf)).T)
+        if len(wrong):
+            place, piece = wrong[0]
+            raise duration_error(work, float(seconds[piece, place]), device, clients[place])
+        return seconds

@@ -1,6 +1,6 @@
 """Handlers of clients, driven by hand from a message to the reply."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from fedsim.ports import SERVER, SILENCE, Array, ClientId, Message, Work
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.record.schema import Event
 from fedsim.sim.arrays.classes import ClassTable, Ids
-from fedsim.sim.arrays.client import ArrayClient
+from fedsim.sim.arrays.client import ArrayClient, Pieces, alike
 from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.rows import RowBlocks
@@ -20,6 +20,7 @@ from fedsim.sim.arrays.supplies import SupplyArrays
 from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, go_on
 from fedsim.sim.client import Handler
 from fedsim.sim.power.supply import Part
+from fedsim.streams import EntityStreams
 from fedsim.wire.replies import one_of
 
 _AT_ONCE = 4096
@@ -95,30 +96,6 @@ class _Group(NamedTuple):
     first: Any
 
 
-class _Pieces(NamedTuple):
-    """Pieces of work of n clients, equally many of each.
-
-    Attributes:
-        seconds: how long each takes, by piece and client, shape (pieces, n); (n,) of one piece.
-        operations, samples: of each piece of a client, shape (n,).
-        at_once: whether a client's first piece is evaluated along with others; see `client.Piece`.
-    """
-
-    seconds: Array
-    operations: Array
-    samples: Array
-    at_once: NDArray[np.bool_]
-
-
-def _alike(given: Array) -> Iterator[tuple[Numbers, _Pieces]]:
-    """Yield clients that do equally many pieces, and these; see `client.Piece`, shape (n, 5)."""
-    seconds, operations, samples, at_once, counts = given.T
-    for count in np.unique(counts).tolist():
-        own = np.flatnonzero(counts == count)
-        every = np.broadcast_to(seconds[own], (int(count), len(own)))
-        yield own, _Pieces(every, operations[own], samples[own], at_once[own] > 0)
-
-
 def _take_turns(cohort: HandlerBatch, whose: Numbers, order: EventOrder) -> None:
     """Let work of no time that is evaluated together end after all that began with it."""
     cohort.turns[whose] += 1
@@ -146,6 +123,7 @@ class Handlers:
         handle: the method's.
         joules: takes the energy of processors, by client, shape (M,).
         clock: their time.
+        slowdowns: their streams of slowdowns.
         cohorts: divides them into groups that are handled together; None if each is by itself.
         supplies: their batteries; None where all are on mains.
     """
@@ -157,6 +135,7 @@ class Handlers:
         handle: Handler,
         joules: Array,
         clock: ClientClock,
+        slowdowns: EntityStreams,
         cohorts: Cohorts | None = None,
         supplies: SupplyArrays | None = None,
     ) -> None:
@@ -167,6 +146,7 @@ class Handlers:
         self._handle = handle
         self._joules = joules
         self._clock = clock
+        self._slowdowns = slowdowns
 
     @property
     def made(self) -> int:
@@ -233,19 +213,19 @@ class Handlers:
         if self._cohorts is not None:
             self._cohorts.keep()
 
-    def _pieces(self, ids: Ids, work: Work, at_once: bool) -> _Pieces:  # noqa: FBT001 - of a piece
+    def _pieces(self, ids: Ids, work: Work, at_once: bool) -> Pieces:  # noqa: FBT001 - of a piece
         """Return the pieces of the same work of some clients."""
-        seconds, clients = np.empty((work.pieces, len(ids))), self._clients
+        seconds = np.empty((work.pieces, len(ids)))
         for places in self._table.alike(ids):
             own = ids[places].tolist()
-            one = clients[own[0]]
-            if not one.draws_times:
+            one = self._clients[own[0]]
+            if one.draws_times:
+                streams = self._slowdowns.of_many(own)
+                seconds[:, places] = one.drawn_seconds(work, own, streams)
+            else:
                 seconds[:, places] = one.seconds(work)
-                continue
-            for place, each in zip(places.tolist(), own, strict=True):
-                seconds[:, place] = [clients[each].seconds(work) for _ in range(work.pieces)]
         same = (work.operations, work.samples, at_once)
-        return _Pieces(seconds, *(np.broadcast_to(figure, len(ids)) for figure in same))
+        return Pieces(seconds, *(np.broadcast_to(figure, len(ids)) for figure in same))
 
     def _run(
         self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks
@@ -292,7 +272,7 @@ class Handlers:
             places = going
             if places:
                 whose = np.array(places) + begin
-                for own, some in _alike(np.array(pieces)):
+                for own, some in alike(np.array(pieces)):
                     self._work(cohort, whose[own], some, number, order, rows)
                 times = cohort.times[whose].tolist()
         return answers
@@ -301,7 +281,7 @@ class Handlers:
         self,
         cohort: HandlerBatch,
         whose: Numbers,
-        work: _Pieces,
+        work: Pieces,
         number: int,
         order: EventOrder,
         rows: RowBlocks,
@@ -312,7 +292,7 @@ class Handlers:
         if len(work.seconds) == 1 or not (np.diff(ends, axis=0) > 0).all():
             at_once = work.at_once
             for seconds in work.seconds:
-                one = _Pieces(seconds, work.operations, work.samples, at_once)
+                one = Pieces(seconds, work.operations, work.samples, at_once)
                 self._work_once(cohort, whose, one, number, order, rows)
                 at_once = np.zeros_like(at_once)
             return
@@ -338,7 +318,7 @@ class Handlers:
         self,
         cohort: HandlerBatch,
         whose: Numbers,
-        work: _Pieces,
+        work: Pieces,
         number: int,
         order: EventOrder,
         rows: RowBlocks,
@@ -364,7 +344,7 @@ class Handlers:
         ids: Ids,
         times: Array,
         events: Numbers,
-        work: _Pieces,
+        work: Pieces,
         number: int,
         rows: RowBlocks,
     ) -> None:

@@ -8,7 +8,6 @@ calendar's events, and at the time of the last reply the server gets all of them
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -295,7 +294,8 @@ class ArrayStar(Star):
             fleet.hold(self._supplies)
         radios = RadioArrays(table, channels, len(kinds), self._supplies)
         fleet.in_arrays = radios.joules
-        self._streams = EntityStreams(partial(self._setup.rng, "client"), len(kinds))
+        self._streams = EntityStreams(self._setup.rng, "client", len(kinds))
+        self._slowdowns = EntityStreams(self._setup.rng, "slowdown", len(kinds))
         self._clock = ClientClock()
         self._table = table
         ends = self._calendar, self._log, self._traffic
@@ -314,7 +314,14 @@ class ArrayStar(Star):
         made = setup, self._oracle, self._protocol, self._streams, self._looks
         cohorts = Cohorts(*made, mains=mains)
         lanes.handlers = Handlers(
-            self.clients, self._table, handle, joules, self._clock, cohorts, self._supplies
+            self.clients,
+            self._table,
+            handle,
+            joules,
+            self._clock,
+            self._slowdowns,
+            cohorts,
+            self._supplies,
         )
 
     def _oracle(self, number: ClientId) -> Oracle:
@@ -324,6 +331,8 @@ class ArrayStar(Star):
         return oracle
 
     def _stream(self, purpose: str, number: ClientId) -> np.random.Generator:
+        if purpose == "slowdown":
+            return self._slowdowns.of(number)
         own = purpose == "client" and self._setup.evaluator.draws
         return self._streams.of(number) if own else self._setup.rng(purpose, number)
 

@@ -156,7 +156,7 @@ class RowScripts:
         if not isinstance(evaluator, GroupEvaluator):
             raise NotAlikeError("the evaluator")
         self._setup, self._fleet, self._rounds = setup, fleet, rounds
-        self._streams = EntityStreams(lambda one: setup.rng("client", one), len(setup.fleet))
+        self._streams = EntityStreams(setup.rng, "client", len(setup.fleet))
         self._groups = list(self._make_groups(evaluator, looks))
         self._values: list[Array] = []  # of what all nodes have sent last, a payload each
         self._message: Message

@@ -1,5 +1,6 @@
 """Streams that are made together are those that are made one by one."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,8 @@ import fedsim
 from fedsim import streams
 from fedsim.errors import WorkDurationError
 from fedsim.physics.slowdowns import Slowdown
+from fedsim.ports import Array, Work
+from fedsim.sim.arrays.client import ArrayClient
 from fedsim.streams import EntityStreams, Streams, drawing, stream
 
 SEEDS = st.one_of(
@@ -74,6 +77,16 @@ class Backwards(Slowdown):
         return -1.0 if rng.random() < 0.004 else 1.0 + rng.random()
 
 
+def watched(drawn: list[int], draw: Callable[..., Array]) -> Callable[..., Array]:
+    """Note of how many clients times are drawn together."""
+
+    def noting(client: ArrayClient, work: Work, streams: list[np.random.Generator]) -> Array:
+        drawn.append(len(streams))
+        return draw(client, work, streams)
+
+    return noting
+
+
 def test_a_duration_that_cannot_be_is_refused_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = {
         "problem": {
@@ -83,14 +96,21 @@ def test_a_duration_that_cannot_be_is_refused_alike(monkeypatch: pytest.MonkeyPa
         },
         "algorithm": {"kind": "fedavg", "step_size": 1e-4, "local_steps": 3},
         "fleet": [
-            {"count": 20, "device": {"kind": "phone-mid", "slowdown": {"kind": "backwards"}}}
+            {
+                "count": 20,
+                "device": {"kind": "phone-mid", "slowdown": {"kind": "backwards"}},
+                "radio": "lte",
+            }
         ],
         "stop": {"rounds": 50},
     }
-    messages = []
+    drawn, messages = list[int](), list[str]()
+    monkeypatch.setattr(ArrayClient, "drawn_seconds", watched(drawn, ArrayClient.drawn_seconds))
     for rounds in ("arrays", "events"):
         monkeypatch.setenv("FEDSIM_ROUNDS", rounds)
         with pytest.raises(WorkDurationError, match="the factors of its slowdown back") as refusal:
             fedsim.run(scenario, blocks=[Backwards])
         messages.append(str(refusal.value))
     assert messages[0] == messages[1]
+    assert drawn
+    assert set(drawn) == {20}

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from fedsim.computing import Evaluator
+from fedsim.errors import WorkDurationError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import (
     SILENCE,
@@ -34,14 +35,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.light_task import Driver, LightTask, settle
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.participant import (
-    Belongings,
-    Endpoint,
-    Follows,
-    TakeBack,
-    Waits,
-    duration_error,
-)
+from fedsim.sim.participant import Belongings, Endpoint, Follows, TakeBack, Waits
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply, harvested, state_of_charge
 from fedsim.worlds.client_work import check_result, submit_work
@@ -175,7 +169,11 @@ class Participant(Clocked):
         if device.slowdown.drawn:
             seconds *= device.slowdown.draw(self._slowdowns)
         if not 0.0 <= seconds < inf:
-            raise duration_error(work, seconds, device, self.id)
+            raise WorkDurationError(
+                f"{work.operations:g} operations on {work.samples:g} samples would take"
+                f" {seconds:g} s on the device {device.kind} of client {self.id}; its `seconds`"
+                f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"
+            )
         return seconds
 
 

@@ -6,9 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedsim.computing import Evaluator
-from fedsim.errors import WorkDurationError
-from fedsim.physics.devices import DeviceLaw
-from fedsim.ports import ClientId, Message, Oracle, Work
+from fedsim.ports import ClientId, Message, Oracle
 from fedsim.wire.packers import Packing
 
 TakeBack = Callable[[Any, Any], None]
@@ -79,14 +77,3 @@ class Belongings(Protocol):
     def looks(self) -> set[str]:
         """The set to which the names of what the method reads are added."""
         ...
-
-
-def duration_error(
-    work: Work, seconds: float, device: DeviceLaw, client: ClientId
-) -> WorkDurationError:
-    """Return the error that work on a device of a client would take that long."""
-    return WorkDurationError(
-        f"{work.operations:g} operations on {work.samples:g} samples would take"
-        f" {seconds:g} s on the device {device.kind} of client {client}; its `seconds`"
-        f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"
-    )

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.errors import WorkDurationError
 from fedsim.physics.devices import DeviceLaw
-from fedsim.ports import Array, ClientId, Work
+from fedsim.ports import Array, Work
 from fedsim.protocol.transport import ClientProtocol
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.client import Participant
-from fedsim.sim.participant import Belongings, duration_error
+from fedsim.sim.participant import Belongings
 from fedsim.worlds.clock import Clock
 
 Piece = tuple[float, float, float, bool, int]
@@ -115,27 +116,31 @@ class ArrayClient(Participant):
         return bool(self._device.slowdown.drawn)
 
     def seconds(self, work: Work) -> float:
-        """Return how long a piece of work takes, s; see `Participant`."""
-        return work.operations / self._speed if self._speed else self._duration(work)
+        """Return how long a piece of work takes, s; see `Participant`.
 
-    def drawn_seconds(
-        self, work: Work, clients: Sequence[ClientId], streams: Sequence[np.random.Generator]
-    ) -> Array:
+        Raises:
+            ReactionError: that is refused; events tell which client's is the first.
+        """
+        if self._speed:
+            return work.operations / self._speed
+        try:
+            return self._duration(work)
+        except WorkDurationError as error:
+            raise ReactionError(str(error)) from error
+
+    def drawn_seconds(self, work: Work, streams: Sequence[np.random.Generator]) -> Array:
         """Return how long work takes clients with this one's device, s, shape (pieces, n).
 
         Args:
             work: theirs, of several pieces.
-            clients: their numbers.
             streams: of their slowdowns.
 
         Raises:
-            WorkDurationError: it never ends, or ends before it begins.
+            ReactionError: that of one is refused; events tell which one is the first.
         """
         device, pieces = self._device, range(work.pieces)
         nominal, draw = device.seconds(work.operations, work.samples), device.slowdown.draw
         seconds = np.array([[nominal * draw(rng) for _ in pieces] for rng in streams]).T
-        wrong = np.argwhere(~((seconds >= 0.0) & (seconds < inf)).T)
-        if len(wrong):
-            place, piece = wrong[0]
-            raise duration_error(work, float(seconds[piece, place]), device, clients[place])
+        if not ((seconds >= 0.0) & (seconds < inf)).all():
+            raise ReactionError("work never ends, or ends before it begins")
         return seconds

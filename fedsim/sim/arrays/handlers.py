@@ -221,7 +221,7 @@ class Handlers:
             one = self._clients[own[0]]
             if one.draws_times:
                 streams = self._slowdowns.of_many(own)
-                seconds[:, places] = one.drawn_seconds(work, own, streams)
+                seconds[:, places] = one.drawn_seconds(work, streams)
             else:
                 seconds[:, places] = one.seconds(work)
         same = (work.operations, work.samples, at_once)

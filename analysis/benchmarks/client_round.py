@@ -7,9 +7,11 @@ travels up, and all five rows are in the event log. The unit is one bare SimPy t
 
     python analysis/benchmarks/client_round.py
     python analysis/benchmarks/client_round.py --active 100000 --rounds 5
+    python analysis/benchmarks/client_round.py --active 100000 --rounds 5 --tails
 
 The second form measures the same of federated averaging, as in `scale.py`, all clients of a fleet
-active: rounds but the first and the last, by all threads and by the run's own.
+active: rounds but the first and the last, by all threads and by the run's own. The radio is like
+that of the first form. The third form has that of `scale.py`, whose tails have two rows more.
 """
 
 import argparse
@@ -148,7 +150,19 @@ def seconds(job: Callable[[], None]) -> float:
     return time.process_time() - start
 
 
-def active(clients: int, rounds: int, data: Path) -> tuple[float, float]:
+RADIO = {
+    "kind": "custom",
+    "up": "1 Mbit/s",
+    "down": "2 Mbit/s",
+    "latency": "10 ms",
+    "energy_up": "1e-7 J/bit",
+    "energy_down": "1e-7 J/bit",
+    "base": "1 W",
+}
+"""A finite rate, a latency, and no tail."""
+
+
+def active(clients: int, rounds: int, data: Path, *, tails: bool) -> tuple[float, float]:
     """Return the cost of a client-round of active clients, s: of all threads, of the run's own."""
     import scale  # noqa: PLC0415
 
@@ -156,9 +170,12 @@ def active(clients: int, rounds: int, data: Path) -> tuple[float, float]:
 
     # Readings of all threads are around those of the run's own, which are part of them.
     moments = list[tuple[float, float, float]]()
+    scenario = scale.scenario("active", clients, data, rounds, "full")
+    if not tails:
+        scenario["fleet"][0]["radio"] = RADIO
     with tempfile.TemporaryDirectory() as folder:
         fedsim.run(
-            scale.scenario("active", clients, data, rounds, "full"),
+            scenario,
             out=folder,
             watch=lambda _: moments.append(
                 (time.process_time(), time.thread_time(), time.process_time())
@@ -169,7 +186,7 @@ def active(clients: int, rounds: int, data: Path) -> tuple[float, float]:
     return (end[2] - begin[0]) / count, (end[1] - begin[1]) / count
 
 
-def fleet(clients: int, rounds: int, repeats: int) -> None:
+def fleet(clients: int, rounds: int, repeats: int, *, tails: bool) -> None:
     """Print what a client-round of active clients costs, in bare timeouts."""
     import scale  # noqa: PLC0415
 
@@ -179,12 +196,13 @@ def fleet(clients: int, rounds: int, repeats: int) -> None:
         scale.write_data(data, scale.ROWS["active"] * clients)
         for _ in range(repeats):
             unit = seconds(partial(bare_timeouts, 400_000)) / 400_000
-            ratios.append([cost / unit for cost in active(clients, rounds, data)])
+            ratios.append([cost / unit for cost in active(clients, rounds, data, tails=tails)])
     every, own = (
         f"{statistics.median(each):.1f} ({min(each):.1f} to {max(each):.1f})"
         for each in zip(*ratios, strict=True)
     )
-    print(f"{clients:,} active: {every} bare timeouts, {own} without the log's thread")
+    size = "seven rows" if tails else "five rows"
+    print(f"{clients:,} active, {size}: {every} bare timeouts, {own} without the log's thread")
 
 
 def main() -> None:
@@ -192,10 +210,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--active", type=int, help="so many clients, in federated averaging")
     parser.add_argument("--rounds", type=int, default=5, help="of these, three or more")
+    parser.add_argument("--tails", action="store_true", help="with a radio that has tails")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     given = parser.parse_args()
     if given.active:
-        fleet(given.active, given.rounds, given.repeats)
+        fleet(given.active, given.rounds, given.repeats, tails=given.tails)
         return
     count = CLIENTS * ROUNDS
     cases = {"open server link": None, "shared server link": SHARED}

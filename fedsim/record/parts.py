@@ -54,6 +54,9 @@ _UNPACKING = pa.ipc.IpcReadOptions(use_threads=False)
 _REPEATED = ("operations", "samples")
 """Float columns with few distinct values."""
 
+_LONG = 65536
+"""So many values of a column are encoded at once."""
+
 
 def _repeats(field: pa.Field) -> bool:
     """Return whether a column is dictionary-encoded."""
@@ -67,6 +70,8 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
     names = [field.name for field in schema if _repeats(field)]
     return {
         "compression": "zstd",
+        "compression_level": 2,  # no larger than 1 gives, and sooner
+        "write_batch_size": _LONG,
         "use_dictionary": names,
         "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
         "write_statistics": False,

@@ -181,6 +181,9 @@ class _Piece:
         if not len(self._whose):
             column[:] = self._records[name]
             return
+        if len(self._whose) == len(self._records):  # messages alone, as where many are sent at once
+            self._fill_pairs(column.reshape(-1, 2), name)
+            return
         # "clip" writes to `out` as it goes; other modes make a copy first.
         np.take(np.array(self._records[name]), self._from, out=column, mode="clip")
         receivers = self._receivers
@@ -188,6 +191,16 @@ class _Piece:
             column[receivers - 1], column[receivers] = Event.SEND, Event.RECEIVE
         elif name in _OF_RECEIVERS:
             column[receivers] = self._records[_OF_RECEIVERS[name]][self._whose]
+
+    def _fill_pairs(self, pairs: NDArray[Any], name: str) -> None:
+        """Enter a column of messages alone, shape (n, 2): of senders, and of receivers."""
+        if name == "event":
+            pairs[:] = Event.SEND, Event.RECEIVE
+        elif name in _OF_RECEIVERS:
+            pairs[:, 0] = self._records[name]
+            pairs[:, 1] = self._records[_OF_RECEIVERS[name]]
+        else:
+            pairs[:] = self._records[name][:, None]
 
 
 def _in_cache(records: Sequence[NDArray[np.void]]) -> Iterator[NDArray[np.void]]:
@@ -266,24 +279,32 @@ _OF_RECEIVERS = {"node": "peer", "peer": "node", "joules": "peer_joules"}
 
 _CATEGORY = pa.dictionary(pa.int32(), pa.string())
 
+_NULLABLE = frozenset(("peer", "message", "detail"))
+"""The columns that may be null. Parquet notes of each value of these whether it is there."""
+
+
+def _column(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=name in _NULLABLE)
+
+
 ARROW_SCHEMA = pa.schema(
     [
-        ("seq", pa.int64()),
-        ("t", pa.float64()),
-        ("duration", pa.float64()),
-        ("event", _CATEGORY),
-        ("node", _CATEGORY),
-        ("peer", _CATEGORY),
-        ("round", pa.int32()),
-        ("message", _CATEGORY),
-        ("payload_bits", pa.int64()),
-        ("header_bits", pa.int64()),
-        ("transport_bits", pa.int64()),
-        ("joules", pa.float64()),
-        ("state_of_charge", pa.float64()),
-        ("operations", pa.float64()),
-        ("samples", pa.float64()),
-        ("detail", _CATEGORY),
+        _column("seq", pa.int64()),
+        _column("t", pa.float64()),
+        _column("duration", pa.float64()),
+        _column("event", _CATEGORY),
+        _column("node", _CATEGORY),
+        _column("peer", _CATEGORY),
+        _column("round", pa.int32()),
+        _column("message", _CATEGORY),
+        _column("payload_bits", pa.int64()),
+        _column("header_bits", pa.int64()),
+        _column("transport_bits", pa.int64()),
+        _column("joules", pa.float64()),
+        _column("state_of_charge", pa.float64()),
+        _column("operations", pa.float64()),
+        _column("samples", pa.float64()),
+        _column("detail", _CATEGORY),
     ],
     metadata={"fedsim.schema_version": str(SCHEMA_VERSION)},
 )
@@ -293,7 +314,7 @@ GRAMS = "grams"
 """A column beside the joules of logs and tables, where the electricity of some client is known."""
 
 _PLACE = ARROW_SCHEMA.get_field_index("joules") + 1
-SCHEMA_WITH_GRAMS = ARROW_SCHEMA.insert(_PLACE, pa.field(GRAMS, pa.float64()))
+SCHEMA_WITH_GRAMS = ARROW_SCHEMA.insert(_PLACE, _column(GRAMS, pa.float64()))
 """The table of such a run."""
 
 EVENT_NAMES = [event.name.lower() for event in Event]

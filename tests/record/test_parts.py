@@ -14,6 +14,8 @@ from fedsim.record.parts import PartWriter, _beginning, _link, _part, read_table
 
 WRITER = {
     "compression": "zstd",
+    "compression_level": 2,
+    "write_batch_size": 65536,
     "use_dictionary": ["node"],
     "column_encoding": {"seq": "DELTA_BINARY_PACKED"},
     "write_statistics": False,

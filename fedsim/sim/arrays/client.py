@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import WorkDurationError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import Array, Work
 from fedsim.protocol.transport import ClientProtocol
@@ -116,17 +115,8 @@ class ArrayClient(Participant):
         return bool(self._device.slowdown.drawn)
 
     def seconds(self, work: Work) -> float:
-        """Return how long a piece of work takes, s; see `Participant`.
-
-        Raises:
-            ReactionError: that is refused; events tell which client's is the first.
-        """
-        if self._speed:
-            return work.operations / self._speed
-        try:
-            return self._duration(work)
-        except WorkDurationError as error:
-            raise ReactionError(str(error)) from error
+        """Return how long a piece of work takes, s; see `Participant`."""
+        return work.operations / self._speed if self._speed else self._duration(work)
 
     def drawn_seconds(self, work: Work, streams: Sequence[np.random.Generator]) -> Array:
         """Return how long work takes clients with this one's device, s, shape (pieces, n).

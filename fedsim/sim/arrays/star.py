@@ -42,7 +42,7 @@ from fedsim.sim.star import Star
 from fedsim.streams import EntityStreams
 from fedsim.wire.replies import ReplyColumns
 
-_MANY = 100_000
+_MANY = 500_000
 """Of an exchange of so many clients, freed memory is returned before its events get an order."""
 
 

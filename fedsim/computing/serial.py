@@ -55,10 +55,8 @@ class SerialEvaluator:
         """Return the places of clients whose work costs the same; none if that is not known."""
         return self.losses.alike(clients)
 
-    def results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
-        """Return the results of the same work of several clients, one a row, shape (k, d).
-
-        Each is bit-identical to what `result` returns for this client alone.
+    def submit_rows(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
+        """Register the same work of several clients; return a ticket for `rows`.
 
         Args:
             work: of the first client. Its model may be one for all, shape (d,), or have a row for
@@ -66,13 +64,19 @@ class SerialEvaluator:
             clients: their numbers, ascending; they have equally many samples.
 
         Returns:
-            None for work that is evaluated one by one, or whose results are not all finite.
+            None for work that is evaluated one by one; nothing has been drawn then.
         """
-        found = self._results(work, clients)
-        return found if found is not None and np.isfinite(found).all() else None
+        return self._results(work, clients)
+
+    def rows(self, ticket: Array) -> Array | None:
+        """Return the results of such work, one a row, shape (k, d); None if not all are finite.
+
+        Each is bit-identical to what `result` returns for this client alone.
+        """
+        return ticket if np.isfinite(ticket).all() else None
 
     def _results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
-        """Return what `results` does, finite or not."""
+        """Return the results of several clients; None for work that is evaluated one by one."""
         stacks = None if work.client is None or work.bases else self.losses.stacks_of(work.client)
         if stacks is None:
             return None
@@ -139,8 +143,12 @@ class GroupEvaluator(Protocol):
         """See `SerialEvaluator.alike`."""
         ...
 
-    def results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
-        """See `SerialEvaluator.results`."""
+    def submit_rows(self, work: Work, clients: NDArray[np.int64]) -> Any | None:  # noqa: ANN401
+        """See `SerialEvaluator.submit_rows`."""
+        ...
+
+    def rows(self, ticket: Any) -> Array | None:  # noqa: ANN401
+        """See `SerialEvaluator.rows`; called once for each ticket, which holds the results."""
         ...
 
 

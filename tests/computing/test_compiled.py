@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fedsim.computing import SerialEvaluator
@@ -95,6 +96,14 @@ def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Wor
 
 def training_of(steps: int, pull: float | None) -> Training:
     return Training(Adam(), (0.05,) * steps, 2.0, pull, kept=pull is not None)
+
+
+def rows(
+    evaluator: CompiledEvaluator, work: Work, clients: NDArray[np.int64]
+) -> NDArray[np.floating] | None:
+    """Return the results of the same work of several clients."""
+    ticket = evaluator.submit_rows(work, clients)
+    return None if ticket is None else evaluator.rows(ticket)
 
 
 def results(evaluator: SerialEvaluator | CompiledEvaluator, works: Sequence[Work]) -> list[Array]:
@@ -432,7 +441,7 @@ def test_a_group_computes_what_its_clients_do_each_by_itself(
             optimizer_steps: (models, (None,) * 2, training_of(2, None)),
         }
         for kernel, arguments in group.items():
-            found = evaluator.results(Work(kernel, whose[0], arguments, 1.0), clients)
+            found = rows(evaluator, Work(kernel, whose[0], arguments, 1.0), clients)
             assert found is not None
             for row, client in enumerate(whose):
                 w = models[row] if each else models
@@ -450,7 +459,7 @@ def test_a_group_that_others_have_not_finished_yet_is_waited_for() -> None:
     work = Work(gradient, 3, (np.ones(6),), 1.0)
     (expected,) = results(evaluator, [work])
     for _ in range(200):
-        found = evaluator.results(work, clients)
+        found = rows(evaluator, work, clients)
         assert found is not None
         assert (found == expected).all()
 
@@ -458,14 +467,14 @@ def test_a_group_that_others_have_not_finished_yet_is_waited_for() -> None:
 def test_a_group_is_refused_what_it_cannot_compute_before_anything_is_drawn() -> None:
     losses, clients = losses_of(Squared()), np.array([2])
     evaluator, w = CompiledEvaluator(losses, 2), np.ones(6)
-    assert evaluator.results(Work(value, 2, (w,), 1.0), clients) is None
-    assert evaluator.results(Work(minibatch_gradient, 2, (w, np.arange(3)), 1.0), clients) is None
-    assert evaluator.results(Work(gradient, 2, (w * np.inf,), 1.0), clients) is None
+    assert rows(evaluator, Work(value, 2, (w,), 1.0), clients) is None
+    assert rows(evaluator, Work(minibatch_gradient, 2, (w, np.arange(3)), 1.0), clients) is None
+    assert rows(evaluator, Work(gradient, 2, (w * np.inf,), 1.0), clients) is None
     with pytest.raises(ValueError, match=r"got models of shape \(2, 6\); expected \(1, 6\)"):
-        evaluator.results(Work(gradient, 2, (np.ones((2, 6)),), 1.0), clients)
+        rows(evaluator, Work(gradient, 2, (np.ones((2, 6)),), 1.0), clients)
     streams = EntityStreams(Streams(7), "client", 4)
     many = LaterDraws(StreamGroup(streams, clients), 10_001, 3, 1, draw_minibatches)
-    assert evaluator.results(Work(sgd_steps, 2, (w, 0.1, many, None), 1.0), clients) is None
+    assert rows(evaluator, Work(sgd_steps, 2, (w, 0.1, many, None), 1.0), clients) is None
     assert not streams.drawn
     with pytest.raises(TypeError, match="minibatches of many clients"):
         many[0]

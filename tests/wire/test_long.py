@@ -112,7 +112,9 @@ def test_a_kernel_rounds_as_a_message_does(
                 evaluator.finite(*each) for each in zip(tickets, (exact, rounded), strict=True)
             ]
             assert finite == [np.isfinite(exact).all()] * 2
-            group = evaluator.results(work._replace(single=True), np.array([work.client]))
+            sheet = evaluator.submit_rows(work._replace(single=True), np.array([work.client]))
+            assert sheet is not None
+            group = evaluator.rows(sheet)
             assert (group is not None) == finite[0]
             if group is not None:
                 assert group.tobytes() == rounded.tobytes()

@@ -3,7 +3,7 @@
 from fedsim.computing.compiled.compiler import COMPILER
 from fedsim.computing.compiled.drawing import draw_minibatches
 from fedsim.computing.compiled.pages import DONE, PIECES, Page
-from fedsim.computing.compiled.program import CompiledProgram
+from fedsim.computing.compiled.program import CompiledProgram, Sheet
 from fedsim.computing.compiled.sums import add_rows
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "PIECES",
     "CompiledProgram",
     "Page",
+    "Sheet",
     "add_rows",
     "draw_minibatches",
 ]

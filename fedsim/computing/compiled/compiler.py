@@ -82,11 +82,11 @@ def either(dense: Function, sparse: Function) -> Function:
     return cast("Function", named)
 
 
-def operand_of(*, copying: bool) -> Callable[..., Any]:
+def operand() -> Callable[..., Any]:
     """Return a compiled function of a vector and a buffer of its length: the one to multiply with.
 
     That is the vector itself if both are of one type, and otherwise the buffer, to which the vector
-    is copied if so asked. The choice is made at compile time.
+    is copied. The choice is made at compile time.
     """
 
     def named(*_: Any) -> Any:  # noqa: ANN401 - arrays
@@ -95,18 +95,13 @@ def operand_of(*, copying: bool) -> Callable[..., Any]:
     def same(V: Any, single: Any) -> Any:  # noqa: ANN401, ARG001
         return V
 
-    def other(V: Any, single: Any) -> Any:  # noqa: ANN401, ARG001
-        return single
-
     def copied(V: Any, single: Any) -> Any:  # noqa: ANN401
         for k in range(len(V)):
             single[k] = V[k]
         return single
 
     def choose(V: Any, single: Any) -> Any:  # noqa: ANN401 - types of Numba
-        if V.dtype == single.dtype:
-            return same
-        return copied if copying else other
+        return same if V.dtype == single.dtype else copied
 
     overload(named, strict=False, jit_options={"forceinline": True, **_OPTIONS})(choose)
     return named

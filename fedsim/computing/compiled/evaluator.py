@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cached_property
 from threading import Condition, Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from fedsim.computing.compiled import (
     PIECES,
     CompiledProgram,
     Page,
+    Sheet,
     add_rows,
     draw_minibatches,
 )
@@ -135,8 +136,8 @@ class CompiledEvaluator:
                 with self._ended:
                     self._ended.wait_for(lambda: page.mark(place) >= DONE)
 
-    def results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
-        """See `SerialEvaluator.results`: one block, whose rows are shared out among all threads."""
+    def submit_rows(self, work: Work, clients: NDArray[np.int64]) -> Sheet | None:
+        """See `SerialEvaluator.submit_rows`: one block, whose rows all threads share."""
         if not self._program.takes(work):
             return None
         if self._loading:
@@ -146,12 +147,18 @@ class CompiledEvaluator:
         sheet = self._program.write(work, clients, out)
         if sheet is None:
             return None
-        page = sheet.page
         with self._lock:
-            self._pages.append(page)
-        for _ in range(min(self._threads - 1, len(clients) - 1)):
+            self._pages.append(sheet.page)
+        for _ in range(self._threads - 1):
             self._call()
+        return sheet
+
+    def rows(self, ticket: Sheet) -> Array | None:
+        """See `SerialEvaluator.rows`: evaluates what is left, or what is pending until it is."""
+        page, out = ticket.page, cast("Array", ticket.out)
         self._program.evaluate(page, self._room)
+        while not page.over and self._join_in(1):
+            pass
         with self._ended:
             self._ended.wait_for(lambda: page.over)
         return out if page.right else None

@@ -241,6 +241,7 @@ class Page:
         self._rows: list[Piece] = []
         self._numbers: list[tuple[float, float]] = []
         self._kept: list[tuple[NDArray[np.floating], object] | None] = []
+        self._every: object = None  # what the pieces of a page that was filled have in common
 
     @property
     def full(self) -> bool:
@@ -281,16 +282,16 @@ class Page:
             self.published = self.count
             _publish(self.marks, self.count)
 
-    def fill(self, pieces: PieceColumns, eta: float, pull: float) -> None:
+    def fill(self, pieces: PieceColumns, eta: float, pull: float, kept: object) -> None:
         """Write and publish the pieces of an empty page, all at once.
-
-        The caller keeps alive what it has addresses of.
 
         Args:
             pieces: as many as its capacity.
             eta: see `add`.
             pull: see `add`.
+            kept: what they have addresses in, which lives as long as the page.
         """
+        self._every = kept
         for column, figures in enumerate(pieces):
             self.table[:, column] = figures
         self.numbers[:, ETA:] = eta, pull

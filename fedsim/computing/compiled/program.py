@@ -107,12 +107,10 @@ class Sheet(NamedTuple):
     Attributes:
         page: where it is written.
         out: receives the results, one a row.
-        kept: whatever else the page has addresses in.
     """
 
     page: Page
     out: NDArray[np.floating]
-    kept: object
 
 
 class CompiledProgram:
@@ -285,8 +283,9 @@ class CompiledProgram:
         place = out.ctypes.data + out.itemsize * self._form.size * np.arange(len(clients))
         rule = None if training is None else settings_of(training)
         columns = clients, where, there, own.steps, 0, batch, place, bits, own.less
-        page.fill((*columns, _address(rule), 0, 0, 0, single), own.eta, own.pull)
-        return Sheet(page, out, (model, before, drawn, rule))
+        pieces = *columns, _address(rule), 0, 0, 0, single
+        page.fill(pieces, own.eta, own.pull, (out, model, before, drawn, rule))
+        return Sheet(page, out)
 
     def _read_all(self, w: Array, count: int) -> tuple[Array, Whole]:
         """Return the models of clients, and the address of each, shape (count,), or the one."""

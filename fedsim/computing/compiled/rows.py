@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.compiled.compiler import multiply_add, operand_of, part
+from fedsim.computing.compiled.compiler import multiply_add, operand, part
 from fedsim.computing.compiled.settings import Settings
 from fedsim.ports import Array
 
@@ -108,11 +108,8 @@ class MomentBuffers(NamedTuple):
     S: Array
 
 
-as_single = cast("Callable[[Array, Array], Array]", operand_of(copying=True))
+as_single = cast("Callable[[Array, Array], Array]", operand())
 """Returns V, if `single` is of its type; else `single`, which becomes a copy of it."""
-
-single_of = cast("Callable[[Array, Array], Array]", operand_of(copying=False))
-"""Returns V, if `single` is of its type; else `single` as it is."""
 
 
 @part

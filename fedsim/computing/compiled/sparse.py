@@ -16,9 +16,7 @@ from fedsim.computing.compiled.rows import (
     LossSpecification,
     StepRule,
     Whole,
-    as_single,
     copy,
-    single_of,
     step_of,
     unload_flat,
 )
@@ -55,7 +53,7 @@ def _forward(x: Array, places: NDArray[np.integer], W: Array, a: Array) -> None:
     a[:] = 0
     for p in range(len(x)):
         for c in range(len(a)):
-            a[c] += x[p] * W[places[p], c]
+            a[c] += x[p] * x.dtype.type(W[places[p], c])
 
 
 @in_order
@@ -63,7 +61,8 @@ def _product(x: Array, places: NDArray[np.integer], W: Array) -> float:
     """Return the product of a row with W, shape (d, 1)."""
     total = x.dtype.type(0)
     for p in range(len(x)):
-        total += x[p] * W[np.uintp(places[p]), 0]  # never negative, which Numba would test
+        # The column is never negative, which Numba would test; W may be more precise than the row.
+        total += x[p] * x.dtype.type(W[np.uintp(places[p]), 0])
     return total
 
 
@@ -133,7 +132,8 @@ def sum_up(
 # that depends on each of them alone. So a step updates what its rows have, and what others would
 # have become meanwhile is computed, by the very same operations, when a row has them, or after the
 # last step. A step then costs what is stored of its rows, however long the model. The gradient is 0
-# between steps.
+# between steps. Rows in single precision are multiplied with numbers of the model that are rounded
+# one by one: a rounded copy of all of it would take the place of others in the cache.
 
 
 @part
@@ -147,9 +147,8 @@ def begin(
 
     That is empty where features change by their rows' gradients alone.
     """
-    start, V, single, G = parts[0], parts[1], parts[2], parts[3]
+    start, V, G = parts[0], parts[1], parts[3]
     G[:] = 0
-    as_single(V, single)
     if rule.pull != 0 or rule.own.given:
         copy(V, start)
     others = rule.pull != 0 or rule.l1 != 0 or rule.l2 != 0
@@ -168,7 +167,7 @@ def step(
     s: int,
 ) -> None:
     """Take step `s` with the drawn rows, or all of them if none is drawn."""
-    start, V, single, G, A, o, moments = parts
+    start, V, _, G, A, o, moments = parts
     _, places, ends = rows
     d, m, n = form.d, form.m, len(ends) - 1
     if len(taken) and s:
@@ -176,27 +175,23 @@ def step(
             row = _row(drawn, i, n)
             for p in range(ends[row], ends[row + 1]):
                 _go_on(places[p], s, m, parts, rule, taken)
-    W = single_of(V, single)
-    _add_up(rows, t, drawn, form.kind, W.reshape(d, m), G.reshape(d, m), A[0], o)
+    _add_up(rows, t, drawn, form.kind, V.reshape(d, m), G.reshape(d, m), A[0], o)
     if rule.own.given:  # all coordinates move, by what they had from earlier rows
         advance(V, start, G, moments, rule, s)
         G[:] = 0
-        as_single(V, single)
         return
     for i in range(len(drawn) or n):
         row = _row(drawn, i, n)
         own = places[ends[row] : ends[row + 1]]
         if len(taken) == 0:
-            _move_own(own, V, W, G, m, rule)
+            _move_own(own, V, G, m, rule)
         else:
             for q in range(len(own)):
                 _go_on(own[q], s + 1, m, parts, rule, taken)
 
 
 @part
-def _move_own(
-    places: NDArray[np.integer], V: Array, W: Array, G: Array, m: int, rule: StepRule
-) -> None:
+def _move_own(places: NDArray[np.integer], V: Array, G: Array, m: int, rule: StepRule) -> None:
     """Let the features of a row take a step, none of which changes without its gradient.
 
     Rows may share a feature: its gradient is 0 at its second turn.
@@ -204,16 +199,12 @@ def _move_own(
     if m == 1:
         for p in range(len(places)):
             k = np.uintp(places[p])
-            v = step_of(V[k], V[k], G[k], rule)
-            V[k] = v
-            W[k] = v
+            V[k] = step_of(V[k], V[k], G[k], rule)
             G[k] = 0
         return
     for p in range(len(places)):
         for c in range(m * places[p], m * (places[p] + 1)):
-            v = step_of(V[c], V[c], G[c], rule)
-            V[c] = v
-            W[c] = v
+            V[c] = step_of(V[c], V[c], G[c], rule)
             G[c] = 0
 
 
@@ -227,17 +218,15 @@ def _go_on(
     taken: NDArray[np.int32],
 ) -> None:
     """Let a feature take all steps up to the s-th, the first of them with its gradient in G."""
-    start, V, single, G = parts[0], parts[1], parts[2], parts[3]
+    start, V, G = parts[0], parts[1], parts[3]
     if taken[feature] == s:
         return
-    W = single_of(V, single)
     for k in range(m * feature, m * (feature + 1)):
         v = V[k]
         for _ in range(taken[feature], s):
             v = step_of(v, start[k] if rule.pull != 0 else v, G[k], rule)
             G[k] = 0
         V[k] = v
-        W[k] = v
     taken[feature] = s
 
 

@@ -165,13 +165,26 @@ class ClientGroup:
         return packing.pack(vector, field=field)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
-        """Compute the same work for each client; return the results, shape (n, d)."""
+        """Compute the same work for each client; return the results, shape (n, d).
+
+        Other groups begin theirs, and what it takes is written, while it is computed.
+
+        Raises:
+            NotAlikeError: it is not computed for many at once.
+            ReactionError: a result is not finite; events tell whose is the first.
+        """
         evaluator = self._evaluator
         known = self.protocol.packing.narrow(work)
-        results = None if begun is not None else evaluator.results(known, self.clients)
-        if results is None or not work.operations < inf:
+        alone = begun is not None or not work.operations < inf
+        ticket = None if alone else evaluator.submit_rows(known, self.clients)
+        if ticket is None:
             raise NotAlikeError("work")
-        await _hand_over((work, evaluator.together))
+        try:
+            await _hand_over((work, evaluator.together))
+        finally:  # whoever computes it must not outlive what it is computed from
+            results = evaluator.rows(ticket)
+        if results is None:
+            raise ReactionError("results are not finite, or rows were drawn that do not exist")
         return results
 
 

@@ -37,12 +37,13 @@ def test_a_client_round_passes_the_audit(server: Topology | None) -> None:
     assert module("client_round").client_rounds(server, 3) is None
 
 
+@pytest.mark.parametrize("tails", [True, False])
 def test_a_client_round_of_a_fleet_costs_something(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    *, tails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
     module("scale").write_data(tmp_path / "data.npz", 200)
-    every, own = module("client_round").active(20, 4, tmp_path / "data.npz")
+    every, own = module("client_round").active(20, 4, tmp_path / "data.npz", tails=tails)
     assert 0 < own <= every
 
 

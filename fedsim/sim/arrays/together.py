@@ -181,7 +181,7 @@ class ClientGroup:
             raise NotAlikeError("work")
         try:
             await _hand_over((work, evaluator.together))
-        finally:  # whoever computes it must not outlive what it is computed from
+        finally:  # no thread still computes it once the handler has ended
             results = evaluator.rows(ticket)
         if results is None:
             raise ReactionError("results are not finite, or rows were drawn that do not exist")

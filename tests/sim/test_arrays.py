@@ -22,6 +22,7 @@ from fedsim.sim.arrays.order import EventOrder
 from fedsim.sim.arrays.rows import SPENT, RowBlocks
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.world import World
+from fedsim.streams import Streams
 from tests.worlds.playing import _different
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
@@ -326,3 +327,29 @@ def test_rounds_of_few_clients_are_played_event_by_event(
     assert [why in note.text for note in fedsim.check(block).events] == ([True] if why else [])
     monkeypatch.setenv(VARIABLE, "arrays")
     assert not fedsim.check(block).events
+
+
+def test_times_drawn_for_many_clients_together_are_those_drawn_one_by_one(tmp_path: Path) -> None:
+    slowdowns = [
+        {"kind": "lognormal", "sigma": 0.5},
+        {"kind": "shifted-exponential", "shift": 0.4, "rate": 2.0},
+        {"kind": "none"},
+    ]
+    fleet = [
+        LTE | {"count": 70 + place, "device": {"kind": "cortex-m7", "slowdown": slowdown}}
+        for place, slowdown in enumerate(slowdowns)
+    ]
+    method = {"kind": "fedavg", "step_size": 1e-4, "local_steps": 3}
+    some = {"kind": "uniform", "count": 80}
+    made = list[int]()
+
+    def watched(streams: Streams, purpose: str, numbers: list[int]) -> list[np.random.Generator]:
+        made.append(len(numbers))
+        return of_entities(streams, purpose, numbers)
+
+    of_entities = Streams.of_entities
+    with patch.object(Streams, "of_entities", watched):
+        runs = both(tmp_path, scenario(fleet=fleet, algorithm=method, participation=some))
+    assert max(made) >= 16  # from so many on they are seeded together
+    assert sum(made) <= 141  # each has one stream, and clients of one kind draw nothing
+    assert not _different(*runs)

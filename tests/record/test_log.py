@@ -250,3 +250,11 @@ def test_parts_are_read_in_the_order_in_which_they_were_written(tmp_path: Path) 
     assert read(tmp_path)["t"].tolist() == times  # the run goes on
     log.close()
     assert read(tmp_path)["t"].tolist() == times
+
+
+def test_columns_that_are_always_filled_say_so_in_the_file(tmp_path: Path) -> None:
+    writer = log_in(tmp_path)
+    writer.append(1.0, 0.5, Event.COMPUTE, 2, operations=3.0)
+    writer.close()
+    schema = pq.read_schema(tmp_path / "events.parquet")
+    assert {field.name for field in schema if field.nullable} == {"peer", "message", "detail"}

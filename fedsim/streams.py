@@ -85,18 +85,24 @@ class _KnownSeed(ISpawnableSeedSequence):
     __slots__ = ("_key", "_seed", "_words")
 
     def __init__(self, words: NDArray[np.uint64], key: bytes, seed: int) -> None:
-        self._words: NDArray[np.uint64] | None = words
+        self._words: NDArray[np.uint64] | None = words  # until a generator has them
         self._key = key
-        self._seed = seed
+        self._seed: int | np.random.SeedSequence = seed  # of all, until this one is asked again
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:  # noqa: ANN401
         words, self._words = self._words, None
         if words is not None and n_words == len(words) and dtype == words.dtype:
             return words
-        return _seed_sequence(self._seed, self._key).generate_state(n_words, dtype)
+        return self._numpys().generate_state(n_words, dtype)
 
     def spawn(self, n_children: int) -> list[Any]:
-        return _seed_sequence(self._seed, self._key).spawn(n_children)
+        return self._numpys().spawn(n_children)
+
+    def _numpys(self) -> np.random.SeedSequence:
+        """Return NumPy's own, which counts its children."""
+        if not isinstance(self._seed, np.random.SeedSequence):
+            self._seed = _seed_sequence(self._seed, self._key)
+        return self._seed
 
 
 _POOL, _SHIFT = 4, np.uint32(16)
@@ -125,8 +131,8 @@ def _mix(x: NDArray[np.uint32], y: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def _mix_seeds(seed: int, keys: NDArray[np.uint32]) -> NDArray[np.uint64]:
     """Return the first four words of the seed sequences of many spawn keys, shape (n, 4).
 
-    As `numpy.random.SeedSequence`, whose words are guaranteed not to change; the algorithm is that
-    of M. E. O'Neill, "Developing a seed_seq alternative", 2015.
+    They are those of `numpy.random.SeedSequence`, whose algorithm is that of M. E. O'Neill,
+    "Developing a seed_seq alternative", 2015.
 
     Args:
         seed: of all sequences.

@@ -1,6 +1,7 @@
 """Streams that are made together are those that are made one by one."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Literal
 
 import numpy as np
@@ -41,7 +42,10 @@ def test_they_spawn_and_seed_others_as_those_do() -> None:
     assert type(own) is not type(other)
     for words, dtype in ((4, np.uint64), (4, np.uint32), (7, np.uint64)):
         assert (own.generate_state(words, dtype) == other.generate_state(words, dtype)).all()
-    assert [draws(rng) for rng in together.spawn(2)] == [draws(rng) for rng in alone.spawn(2)]
+    for _ in range(2):  # the second time, further ones
+        assert [draws(rng) for rng in together.spawn(2)] == [draws(rng) for rng in alone.spawn(2)]
+    copied = deepcopy(together)
+    assert draws(copied) == draws(together) == draws(alone)
 
 
 def test_words_that_are_not_numpys_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,9 +181,6 @@ class _Piece:
         if not len(self._whose):
             column[:] = self._records[name]
             return
-        if len(self._whose) == len(self._records):  # messages alone, as where many are sent at once
-            self._fill_pairs(column.reshape(-1, 2), name)
-            return
         # "clip" writes to `out` as it goes; other modes make a copy first.
         np.take(np.array(self._records[name]), self._from, out=column, mode="clip")
         receivers = self._receivers
@@ -191,16 +188,6 @@ class _Piece:
             column[receivers - 1], column[receivers] = Event.SEND, Event.RECEIVE
         elif name in _OF_RECEIVERS:
             column[receivers] = self._records[_OF_RECEIVERS[name]][self._whose]
-
-    def _fill_pairs(self, pairs: NDArray[Any], name: str) -> None:
-        """Enter a column of messages alone, shape (n, 2): of senders, and of receivers."""
-        if name == "event":
-            pairs[:] = Event.SEND, Event.RECEIVE
-        elif name in _OF_RECEIVERS:
-            pairs[:, 0] = self._records[name]
-            pairs[:, 1] = self._records[_OF_RECEIVERS[name]]
-        else:
-            pairs[:] = self._records[name][:, None]
 
 
 def _in_cache(records: Sequence[NDArray[np.void]]) -> Iterator[NDArray[np.void]]:

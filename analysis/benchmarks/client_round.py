@@ -42,6 +42,17 @@ from fedsim.streams import Streams, stream
 from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat
 
 DEVICE = Device.in_si(kind="custom", speed=1e9, active=2.0, idle=1.0)
+RADIO = {
+    "kind": "custom",
+    "up": "1 Mbit/s",
+    "down": "2 Mbit/s",
+    "latency": "10 ms",
+    "energy_up": "1e-7 J/bit",
+    "energy_down": "1e-7 J/bit",
+    "base": "1 W",
+}
+"""Of active clients: a finite rate, a latency, and no tail."""
+
 CLIENTS, ROUNDS, REPEATS = 100, 1000, 7
 NOTHING: Array = np.zeros(1)
 SHARED = star(CLIENTS, downlink=5e7, uplink=5e7, latency=0.001)
@@ -148,18 +159,6 @@ def seconds(job: Callable[[], None]) -> float:
     start = time.process_time()
     job()
     return time.process_time() - start
-
-
-RADIO = {
-    "kind": "custom",
-    "up": "1 Mbit/s",
-    "down": "2 Mbit/s",
-    "latency": "10 ms",
-    "energy_up": "1e-7 J/bit",
-    "energy_down": "1e-7 J/bit",
-    "base": "1 W",
-}
-"""A finite rate, a latency, and no tail."""
 
 
 def active(clients: int, rounds: int, data: Path, *, tails: bool) -> tuple[float, float]:

@@ -36,7 +36,7 @@ from fedsim.scenario.compatibility import held_alike
 from fedsim.sim.config import ClientConfig, Hop, Method, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
 from fedsim.sim.tiers import RoundsOracle
-from fedsim.streams import Streams
+from fedsim.streams import Streams, stream
 from fedsim.wire import HEADER_BITS
 
 # Executable runs: a job, or a replay of a recorded one.
@@ -357,7 +357,7 @@ class Job:
     def _initial(self) -> Array:
         """The initial model, shape (d,)."""
         start = self.scenario.problem.start
-        return start.draw(self.problem, Streams(self.seed)("initial model"))
+        return start.draw(self.problem, stream(self.seed, "initial model"))
 
     @cached_property
     def _personal(self) -> PersonalMethod | None:

@@ -66,17 +66,6 @@ class SerialEvaluator:
         Returns:
             None for work that is evaluated one by one; nothing has been drawn then.
         """
-        return self._results(work, clients)
-
-    def rows(self, ticket: Array) -> Array | None:
-        """Return the results of such work, one a row, shape (k, d); None if not all are finite.
-
-        Each is bit-identical to what `result` returns for this client alone.
-        """
-        return ticket if np.isfinite(ticket).all() else None
-
-    def _results(self, work: Work, clients: NDArray[np.int64]) -> Array | None:
-        """Return the results of several clients; None for work that is evaluated one by one."""
         stacks = None if work.client is None or work.bases else self.losses.stacks_of(work.client)
         if stacks is None:
             return None
@@ -88,9 +77,16 @@ class SerialEvaluator:
                 return stacks.steps(clients, w, eta, len(drawn), pull)
         if work.kernel is kernels.sgd_change:
             w = work.arguments[0]
-            ends = self._results(work._replace(kernel=kernels.sgd_steps), clients)
+            ends = self.submit_rows(work._replace(kernel=kernels.sgd_steps), clients)
             return None if ends is None else ends - w
         return None
+
+    def rows(self, ticket: Array) -> Array | None:
+        """Return the results of such work, one a row, shape (k, d); None if not all are finite.
+
+        Each is bit-identical to what `result` returns for this client alone.
+        """
+        return ticket if np.isfinite(ticket).all() else None
 
     def withdraw(self, ticket: Work) -> None:
         """See `Evaluator.withdraw`: there is nothing to cancel."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ALWAYS = {
-    "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail", "state_of_charge"},
+    "events": frozenset(f.name for f in ARROW_SCHEMA if not f.nullable) - {"state_of_charge"},
     "rounds": columns.always_filled("rounds"),
     "clients": columns.always_filled("clients"),
     "models": frozenset({"round", "model"}),

@@ -82,16 +82,16 @@ def either(dense: Function, sparse: Function) -> Function:
     return cast("Function", named)
 
 
-def operand() -> Callable[..., Any]:
-    """Return a compiled function of a vector and a buffer of its length: the one to multiply with.
+def as_single(V: Any, single: Any) -> Any:  # noqa: ANN401 - arrays
+    """Return V, if `single` is of its type; else `single`, which becomes a copy of it.
 
-    That is the vector itself if both are of one type, and otherwise the buffer, to which the vector
-    is copied. The choice is made at compile time.
+    The choice is made at compile time.
     """
+    raise NotImplementedError("only compiled code can call this function")
 
-    def named(*_: Any) -> Any:  # noqa: ANN401 - arrays
-        raise NotImplementedError("only compiled code can call this function")
 
+@overload(as_single, strict=False, jit_options={"forceinline": True, **_OPTIONS})  # type: ignore[untyped-decorator]
+def _choose_operand(V: Any, single: Any) -> Any:  # noqa: ANN401 - types of Numba
     def same(V: Any, single: Any) -> Any:  # noqa: ANN401, ARG001
         return V
 
@@ -100,11 +100,7 @@ def operand() -> Callable[..., Any]:
             single[k] = V[k]
         return single
 
-    def choose(V: Any, single: Any) -> Any:  # noqa: ANN401 - types of Numba
-        return same if V.dtype == single.dtype else copied
-
-    overload(named, strict=False, jit_options={"forceinline": True, **_OPTIONS})(choose)
-    return named
+    return same if V.dtype == single.dtype else copied
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it

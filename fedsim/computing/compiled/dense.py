@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.compiled.compiler import matrix_at, part
+from fedsim.computing.compiled.compiler import as_single, matrix_at, part
 from fedsim.computing.compiled.loss_functions import slopes, value
 from fedsim.computing.compiled.optimizers import advance
 from fedsim.computing.compiled.rows import (
@@ -16,7 +16,6 @@ from fedsim.computing.compiled.rows import (
     LossSpecification,
     StepRule,
     Whole,
-    as_single,
     backward,
     copy,
     forward,

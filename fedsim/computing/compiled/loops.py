@@ -11,6 +11,7 @@ import numpy as np
 
 from fedsim.computing.compiled import dense, sparse
 from fedsim.computing.compiled.compiler import (
+    as_single,
     either,
     kernel,
     matrix_at,
@@ -49,7 +50,6 @@ from fedsim.computing.compiled.rows import (
     LossSpecification,
     MomentBuffers,
     StepRule,
-    as_single,
     copy,
     differentiate,
     rescale,

@@ -241,7 +241,6 @@ class Page:
         self._rows: list[Piece] = []
         self._numbers: list[tuple[float, float]] = []
         self._kept: list[tuple[NDArray[np.floating], object] | None] = []
-        self._every: object = None  # what the pieces of a page that was filled have in common
 
     @property
     def full(self) -> bool:
@@ -282,16 +281,24 @@ class Page:
             self.published = self.count
             _publish(self.marks, self.count)
 
-    def fill(self, pieces: PieceColumns, eta: float, pull: float, kept: object) -> None:
+    def fill(
+        self,
+        pieces: PieceColumns,
+        eta: float,
+        pull: float,
+        out: NDArray[np.floating],
+        kept: object,
+    ) -> None:
         """Write and publish the pieces of an empty page, all at once.
 
         Args:
             pieces: as many as its capacity.
             eta: see `add`.
             pull: see `add`.
-            kept: what they have addresses in, which lives as long as the page.
+            out: receives the results, shape (pieces, size).
+            kept: whatever else they have addresses in.
         """
-        self._every = kept
+        self._kept.append((out, kept))
         for column, figures in enumerate(pieces):
             self.table[:, column] = figures
         self.numbers[:, ETA:] = eta, pull

@@ -284,7 +284,7 @@ class CompiledProgram:
         rule = None if training is None else settings_of(training)
         columns = clients, where, there, own.steps, 0, batch, place, bits, own.less
         pieces = *columns, _address(rule), 0, 0, 0, single
-        page.fill(pieces, own.eta, own.pull, (out, model, before, drawn, rule))
+        page.fill(pieces, own.eta, own.pull, out, (model, before, drawn, rule))
         return Sheet(page, out)
 
     def _read_all(self, w: Array, count: int) -> tuple[Array, Whole]:

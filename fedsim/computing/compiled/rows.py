@@ -4,13 +4,12 @@ Arrays of clients are passed as addresses, so that one call can have those of an
 without copies. The caller that builds these tuples keeps the arrays alive.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.compiled.compiler import multiply_add, operand, part
+from fedsim.computing.compiled.compiler import multiply_add, part
 from fedsim.computing.compiled.settings import Settings
 from fedsim.ports import Array
 
@@ -106,10 +105,6 @@ class MomentBuffers(NamedTuple):
     H: Array
     M: Array
     S: Array
-
-
-as_single = cast("Callable[[Array, Array], Array]", operand())
-"""Returns V, if `single` is of its type; else `single`, which becomes a copy of it."""
 
 
 @part

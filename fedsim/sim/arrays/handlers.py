@@ -217,10 +217,10 @@ class Handlers:
         """Return the pieces of the same work of some clients."""
         seconds = np.empty((work.pieces, len(ids)))
         for places in self._table.alike(ids):
-            own = ids[places].tolist()
-            one = self._clients[own[0]]
+            own = ids[places]
+            one = self._clients[int(own[0])]
             if one.draws_times:
-                streams = self._slowdowns.of_many(own)
+                streams = self._slowdowns.of_many(own.tolist())
                 seconds[:, places] = one.drawn_seconds(work, streams)
             else:
                 seconds[:, places] = one.seconds(work)

@@ -1,6 +1,5 @@
 """Style, types and layers: the project's own rules, checked by the tools that know them."""
 
-import ast
 import shutil
 import subprocess
 import sys
@@ -33,26 +32,3 @@ def test_the_tools_have_nothing_to_say(name: str) -> None:
             [program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
         )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-SOURCES = {
-    path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "fedsim").rglob("*.py"))
-}
-
-
-def test_files_stay_short_enough_to_read() -> None:
-    """One idea a file: at most 450 lines."""
-    lengths = {str(path): len(text.splitlines()) for path, text in SOURCES.items()}
-    assert {path: length for path, length in lengths.items() if length > 450} == {}
-
-
-def test_functions_stay_short_enough_to_read() -> None:
-    """At most 55 lines, the docstring among them."""
-    long = [
-        f"{path}:{node.lineno} {node.name}"
-        for path, text in SOURCES.items()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno >= 55
-    ]
-    assert long == []

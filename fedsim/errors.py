@@ -108,6 +108,10 @@ class BlockError(FedsimError):
     """A class cannot be used as a block, or a file of such classes cannot be read."""
 
 
+_BEFORE = range(6)
+_CHANGED = ", which counts rounds and objectives otherwise, so that the figures cannot be compared"
+
+
 class VersionError(DataError):
     """A run has another version of the log's schema than this fedsim reads.
 
@@ -123,7 +127,8 @@ class VersionError(DataError):
 
     def describe_version(self) -> str:
         """Return both versions, as a clause."""
-        return f"has schema version {self.seen}, and this fedsim reads version {self.read}"
+        text = f"has schema version {self.seen}, and this fedsim reads version {self.read}"
+        return f"{text}{_CHANGED}" if self.seen in _BEFORE else text
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.folder, self.seen, self.read, self.helps)

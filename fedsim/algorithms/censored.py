@@ -9,8 +9,8 @@ transmitted, and iterates
 
     theta^{k+1} = theta^k - alpha G^k + beta (theta^k - theta^{k-1}).
 
-Round k of these methods stands for theta^k, the model at which its gradients were evaluated. The
-papers count in this way, so f(theta^k) - f* is plotted against the messages of k rounds.
+Round k ends with theta^{k+1}. The papers plot f(theta^k) - f* against the messages of k rounds, which
+is `counting: iterates` of a scenario.
 
 A worker censors its innovation if it is small compared to the last step of the model. If a worker
 does not receive every model (client sampling, an asynchronous server, a lost broadcast), it uses
@@ -313,9 +313,9 @@ class GradientDescent(Algorithm[WorkerMemory]):
         aggregate = np.zeros_like(theta)  # G^k
         while True:
             aggregate = aggregate + total(await server.exchange(Iterate(server.pack(theta))))
-            server.commit(theta)
             step = theta - self.alpha * aggregate + self.beta * (theta - previous)
             theta, previous = step, theta
+            server.commit(theta)
 
     async def handle(self, client: Client[WorkerMemory], message: Iterate) -> Innovation | Silence:
         """Run a worker of CHB (Algorithm 1): transmit the innovation unless it is censored."""

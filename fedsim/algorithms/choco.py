@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.gossip import Descends
 from fedsim.algorithms.local_steps import local_steps
-from fedsim.algorithms.peer_mixing import Copies, Spread, SymmetricMixing, drawn_vector, fires
+from fedsim.algorithms.peer_mixing import Copies, DrawnStart, SymmetricMixing, fires
 from fedsim.ports import Array, ClientId, Meaning, Message, Node, Payload
 
 
@@ -47,7 +47,7 @@ class CompressedGossip(SymmetricMixing):
         return x + self.gamma * copies.pull()
 
 
-class ChocoGossip(CompressedGossip):
+class ChocoGossip(DrawnStart, CompressedGossip):
     """CHOCO-Gossip: the mean of vectors that are drawn, by compressed differences."""
 
     kind: Literal["choco-gossip"] = "choco-gossip"
@@ -56,11 +56,9 @@ class ChocoGossip(CompressedGossip):
         " Compressed Communication, ICML 2019, algorithm 1"
     )
 
-    spread: float = Spread
-
     async def live(self, node: Node) -> None:
         """Run a node."""
-        x, copies = drawn_vector(node, self.spread), Copies(node)
+        x, copies = self.start(node.initial, node.rng), Copies(node)
         while True:
             x = await self.mixed_copies(node, copies, x, sends=True)
             node.commit(x)

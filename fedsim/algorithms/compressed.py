@@ -22,8 +22,6 @@ At the optimum h_i is the gradient of f_i, so the compressed differences vanish,
 noise floor that compressed gradients have if clients differ. If a cohort S of the M clients
 replies, M/|S| sum_S p_i d_i replaces the sum in g, without bias for a uniform draw; h changes by
 what was sent. A late reply changes h, but not the step.
-
-Round k stands for w^k, the model at which its gradients were evaluated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -92,12 +90,12 @@ class CompressedDescent(Algorithm):
         w, step = server.initial, np.zeros_like(server.initial)
         while True:
             replies = await server.exchange(Model(server.pack(w)))
-            server.commit(w)
             if replies:
                 received: list[Array] = [reply.message.g.values for reply in replies]
                 total = sum(received[1:], start=received[0]) * (clients / len(received))
                 step = self.momentum * step - alpha * total
                 w = w + step
+            server.commit(w)
 
     async def handle(self, client: Client, message: Model) -> Gradient:
         """Run a client: send the gradient at the received model."""
@@ -190,13 +188,13 @@ class Diana(Algorithm[Shift]):
             replies = await server.exchange(Model(server.pack(w)))
             fresh = of_this_round(server, replies)
             late = [reply for reply in replies if reply.round < server.round]
-            server.commit(w)
             h = h + self._alpha * shares(server, late, "d")
             if fresh:
                 change = shares(server, fresh, "d")
                 v = self.momentum * v + h + change * (len(server.clients) / len(fresh))
                 w = w - float(self.step_size) * v
                 h = h + self._alpha * change
+            server.commit(w)
 
     async def handle(self, client: Client[Shift], message: Model) -> Difference:
         """Run a client of DIANA."""

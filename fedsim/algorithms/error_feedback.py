@@ -19,7 +19,6 @@ change back (`undelivered`).
 
 For the sum of the f_i in place of their mean, use `gd` with a compressor
 (`fedsim.algorithms.censored`). An unbiased compressor is scaled by 1/(1 + omega) to be contractive.
-Round k stands for w^k, the model at which its gradients were evaluated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -109,10 +108,10 @@ class EF21(Algorithm[ErrorFeedbackState]):
         w, g = server.initial, np.zeros_like(server.initial)
         while True:
             replies = await server.exchange(Model(server.pack(w)))
-            server.commit(w)
             if replies:
                 g = g + shares(server, replies, "d")
                 w = w - float(self.step_size) * g
+            server.commit(w)
 
     async def handle(
         self, client: Client[ErrorFeedbackState], message: Model

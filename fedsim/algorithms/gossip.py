@@ -16,7 +16,7 @@ from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import StepSize
 from fedsim.algorithms.local_steps import Model, local_steps
-from fedsim.algorithms.peer_mixing import PeerAlgorithm, Spread, drawn_vector, mix
+from fedsim.algorithms.peer_mixing import DrawnStart, PeerAlgorithm, mix
 from fedsim.ports import Array, Meaning, Message, Node, PairNode
 
 
@@ -53,7 +53,7 @@ class Descends(PeerAlgorithm):
         return await node.compute(node.oracle.minibatch(x, self.batch, node.rng))
 
 
-class Gossip(SendsPeerModels):
+class Gossip(DrawnStart, SendsPeerModels):
     """Averaging alone: every node mixes its vector with its neighbours', which are drawn.
 
     The distance of the nodes to their mean, `consensus`, falls by the second eigenvalue of the
@@ -68,11 +68,9 @@ class Gossip(SendsPeerModels):
     graph_may_change: ClassVar[bool] = True
     lives_rows: ClassVar[bool] = True
 
-    spread: float = Spread
-
     async def live(self, node: Node) -> None:
         """Run a node."""
-        x = drawn_vector(node, self.spread)
+        x = self.start(node.initial, node.rng)
         while True:
             x = await self.mix_models(node, x)
             node.commit(x)

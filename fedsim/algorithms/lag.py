@@ -110,5 +110,5 @@ class LagServer(LagWorker):
             # not count.
             asked_at[senders(of_round(replies, own.round))] = theta
             aggregate = aggregate + total(replies)
-            server.commit(theta)
             theta = theta - self.alpha * aggregate
+            server.commit(theta)

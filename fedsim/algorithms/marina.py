@@ -28,8 +28,6 @@ noise.
 g belongs to one round and the next: a late reply to neither, and is not counted; in a full round
 with missing replies g is the mean over those received. A round without replies leaves w' and g
 unchanged. The factor M/|S| is right where clients are drawn uniformly.
-
-Round k stands for w^k, the model at which its gradients were evaluated.
 """
 
 from abc import abstractmethod
@@ -176,10 +174,10 @@ class Marina(FullRounds[MarinaState]):
         asks: type[Model | FullRound] = FullRound
         while True:
             replies = await server.exchange(asks(server.pack(w)))
-            server.commit(w)
             if replies:
                 g = g + shares(server, replies, "d")
                 w = w - float(self.step_size) * g
+            server.commit(w)
             asks = FullRound if self.in_full(server) else Model
 
     async def handle(
@@ -265,10 +263,10 @@ class PPMarina(FullRounds):
         g, full, begun = np.zeros_like(w), True, False
         while True:
             replies = of_this_round(server, await self._collect(server, w, before, full))
-            server.commit(w)
             if replies:
                 g, before = self._estimate(server, g, replies, full), w
                 w, begun = w - float(self.step_size) * g, True
+            server.commit(w)
             full = self.in_full(server) or not begun
 
     async def _collect(

@@ -10,8 +10,7 @@ independently for each client:
     w_i^{t+1} = w_i^t + Q_i(x^{t+1} - x^t) otherwise.
 
 So the server sends each client a different message, or, by a coin, the same model to all. The first
-message carries the model in full, and so does the one after an abandoned round. Round t stands for
-x^t.
+message carries the model in full, and so does the one after an abandoned round.
 """
 
 from collections.abc import Iterator, Mapping
@@ -107,9 +106,9 @@ class MarinaP(FullRounds[Own]):
                 steps = {i: Step(server.pack(step, to=i)) for i in server.clients}
                 # After an abandoned round some clients have made the step, others have not.
                 replies = await server.exchange(steps, again=whole)
-            server.commit(x)
             step = -float(self.step_size) * shares(server, replies, "g")
             x = x + step
+            server.commit(x)
             in_full = self.in_full(server)
 
     async def handle(self, client: Client[Own], message: Model | Step) -> Gradient:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from fedsim.algorithms.gossip import Descends
-from fedsim.algorithms.peer_mixing import PeerAlgorithm, Spread, drawn_vector
+from fedsim.algorithms.peer_mixing import DrawnStart, PeerAlgorithm
 from fedsim.blocks.quantities import Duration
 from fedsim.blocks.spec import as_written
 from fedsim.physics.overlay import Need
@@ -76,7 +76,7 @@ class AveragesPairs(PairwiseAlgorithm):
         return None if reply is None else (node.model + reply.message.x.values) / 2
 
 
-class PairwiseGossip(AveragesPairs):
+class PairwiseGossip(DrawnStart, AveragesPairs):
     """Random pairwise gossip: a node wakes at random, and averages with a random neighbour.
 
     The clock of a node ticks as a Poisson process. Where exchanges take no time, the expected
@@ -91,11 +91,10 @@ class PairwiseGossip(AveragesPairs):
     )
 
     every: Duration = as_written("1 s", "mean time between two ticks of a node's clock")
-    spread: float = Spread
 
     async def live(self, node: PairNode) -> None:  # type: ignore[override]  # see above
         """Run a node."""
-        node.model = drawn_vector(node, self.spread)
+        node.model = self.start(node.initial, node.rng)
         while node.neighbours:
             await node.sleep(float(node.rng.exponential(self.every)))
             if node.neighbours and (mean := await self.average(node)) is not None:

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from fedsim.algorithms.base import Algorithm
 from fedsim.physics.overlay import Need
-from fedsim.ports import Array, Client, ClientId, Node, PairNode, Payload, Server
+from fedsim.ports import Array, Client, ClientId, Node, Payload, Server
 
 # Base class of algorithms among peers: every node runs the same coroutine.
 
@@ -42,6 +42,18 @@ class PeerAlgorithm(Algorithm):
     weighs: ClassVar[bool] = True
     """Whether it reads the weights of the mixing matrix; else `network.mixing` is refused."""
 
+    def start(self, initial: Array, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Return the vector that a node begins with; most methods take the initial model.
+
+        Round 0 has the mean and the distance of these vectors, so a method whose `live` draws one
+        draws it here.
+
+        Args:
+            initial: the initial model, shape (d,), or a row for each of many nodes, (n, d).
+            rng: the node's random stream, from its beginning.
+        """
+        return initial
+
     @abstractmethod
     async def live(self, node: Node) -> None:
         """Run a node: exchanges with its neighbours and commits, until a stop rule applies."""
@@ -57,16 +69,18 @@ class PeerAlgorithm(Algorithm):
 
 # What they share.
 
-Spread = Field(
-    default=1.0,
-    ge=0,
-    description="standard deviation of the drawn vectors of nodes around the initial model",
-)
+class DrawnStart(PeerAlgorithm):
+    """A method that averages vectors, which nodes draw around the initial model."""
 
+    spread: float = Field(
+        default=1.0,
+        ge=0,
+        description="standard deviation of the drawn vectors of nodes around the initial model",
+    )
 
-def drawn_vector(node: Node | PairNode, spread: float) -> Array:
-    """Return a node's vector of which peers compute the mean: drawn around the initial model."""
-    return node.initial + spread * node.rng.standard_normal(node.initial.shape)
+    def start(self, initial: Array, rng: np.random.Generator) -> Array:
+        """Return a node's vector, of which peers compute the mean."""
+        return initial + self.spread * rng.standard_normal(initial.shape)
 
 
 def mix(node: Node, x: Array, received: Sequence[tuple[ClientId, Array]]) -> Array:

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.algorithms.gossip import Descends
-from fedsim.algorithms.peer_mixing import PeerAlgorithm, Spread, drawn_vector
+from fedsim.algorithms.peer_mixing import DrawnStart, PeerAlgorithm
 from fedsim.physics.overlay import Need
 from fedsim.ports import Array, Meaning, Message, Node, Payload
 
@@ -51,7 +51,7 @@ class PushesMass(PeerAlgorithm):
         return total, weight
 
 
-class PushSum(PushesMass):
+class PushSum(DrawnStart, PushesMass):
     """Push-sum: the mean of vectors that are drawn, each a sum divided by its mass."""
 
     kind: Literal["push-sum"] = "push-sum"
@@ -60,11 +60,9 @@ class PushSum(PushesMass):
         " protocol push-sum"
     )
 
-    spread: float = Spread
-
     async def live(self, node: Node) -> None:
         """Run a node."""
-        x, mass = drawn_vector(node, self.spread), 1.0
+        x, mass = self.start(node.initial, node.rng), 1.0
         while True:
             x, mass = await self.push(node, x, mass)
             node.commit(x / mass, mass=mass)

@@ -13,9 +13,7 @@ so that a client that was not sampled, was offline or whose reply was lost conti
 one; so do the first round and the one after an abandoned round. The server continues
 from the model as it has sent it. A bit has no third value, so the sign of 0 and a tie are thrown by
 a coin. What answers an earlier round is not counted. A vote is a vote: clients are not weighted,
-and the objective reported is the mean.
-
-Round k stands for w^k, the model at which its gradients were evaluated.
+and the objective reported is the problem's.
 """
 
 from collections.abc import Mapping
@@ -116,12 +114,12 @@ class SignSGD(Algorithm[Voter]):
             # not: the model is sent, since a repeated vote would be applied twice by some.
             replies = of_this_round(server, await server.exchange(message, again=model))
             w = model.w
-            server.commit(w)
             in_step = len(replies) == len(server.clients)
             if replies:
                 votes = sum((reply.message.signs.values for reply in replies), start=0.0)
                 vote = signs(np.asarray(votes), server.rng)
                 w = self.step(w, vote)
+            server.commit(w)
 
     async def handle(self, client: Client[Voter], message: Model | Vote) -> Ballot:
         """Run a client of signSGD."""

@@ -11,10 +11,11 @@ eps (the paper: p_j = 1/n). In round t
 
 The numbers are real messages, so a round has two exchanges, and takes the latency of both.
 
-Round t stands for w_t, the model at which its constraint was evaluated, so that the columns
-`seen_constraint` and `switch` belong to that model; or for the mean of the models so far with the
-weights 1 - s_t, which for hard switching is the mean over the near-feasible rounds. The theorem is
-about that mean. Until the first near-feasible round, w_t is used in its place.
+Round t ends with w_{t+1}. The columns `seen_constraint` and `switch` are g(w_t) and s, of the model
+that clients received in this round. With `output: average` the model of a round is the mean of the
+models w_0, ..., w_t whose constraint is known by then, with the weights 1 - s, which for hard
+switching is the mean over the near-feasible rounds. The theorem is about that mean. Until the first
+near-feasible round, the last iterate is used in its place.
 
 The paper does not cover a compressed downlink or partial participation. If only some clients reply,
 their weights are scaled to add up to one; replies to an earlier round are not counted. This module
@@ -35,7 +36,7 @@ alone. The estimate is one round old, or as old as the reply of the slowest clie
 is met later, and exceeded by more. The paper's theorem is about the current g; it does not cover
 this variant.
 
-Round t stands for w_t, with the estimate of g after the replies of the round.
+`seen_constraint` is the estimate of g after the replies of the round.
 """
 
 from collections.abc import Iterator, Sequence
@@ -302,9 +303,9 @@ class FedSGM(Algorithm[SwitchingState]):
                 asked = [answer.client for answer in answers]
                 replies = await server.exchange(MeanConstraint(said), to=asked)
                 moved = _fresh(server, replies, Progress)
-            model = average.or_else(w) if self.output == "average" else w
             if moved:
                 w = w - self.eta * mean(server, moved, "delta")
+            model = average.or_else(w) if self.output == "average" else w
             server.commit(model, seen_constraint=g, switch=s)
 
     async def handle(
@@ -381,10 +382,10 @@ class StaleFedSGM(FedSGM):
             s = self.switch(g) if known else nan
             if replies:
                 average.add(w, 1 - s)
-            model = average.or_else(w) if self.output == "average" else w
             moved = [reply for reply in replies if isinstance(reply.message, ConstrainedProgress)]
             if moved:
                 w = w - self.eta * mean(server, moved, "delta")
+            model = average.or_else(w) if self.output == "average" else w
             server.commit(model, seen_constraint=g, switch=s)
 
     async def handle(  # type: ignore[override]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from math import isfinite, nan
+from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -17,7 +17,7 @@ from fedsim.building.hops import BuiltTier, build_hops
 from fedsim.building.packing import packer
 from fedsim.building.personal import PersonalMethod
 from fedsim.columns import one_if_equal
-from fedsim.errors import DataError, RunError
+from fedsim.errors import DataError
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import SERVER, Array, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
@@ -146,6 +146,7 @@ def assemble(
         participation=policy,
         stop=scenario.stop,
         observe=Observe(every=every),
+        counting=scenario.counting,
         higher=_higher(scenario),
     )
 
@@ -269,17 +270,7 @@ class Job:
             "dimension": self.problem.dimension,
             "problem": self.problem.fingerprint,
             "reference": None if self.reference is None else self._reference,
-            "start": self._start,
         }
-
-    @cached_property
-    def _start(self) -> float | None:
-        """The objective at the model that the run begins with, if it is a number."""
-        try:
-            value = self.evaluation.value(self.setup.initial, self.algorithm.objective)
-        except RunError:  # of a client's own program, which the run will say
-            return None
-        return value if isfinite(value) else None
 
     @property
     def _reference(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from fedsim.ports import ClientId, node_name
 from fedsim.progress import activity
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.server import ServerProtocol
+from fedsim.protocol.stopping import RunStopped
 from fedsim.protocol.transport import ByteTransport
 from fedsim.record.ledger import Meters
 from fedsim.record.recorder import RunRecorder
@@ -35,7 +36,7 @@ from fedsim.record.summary import Ending
 from fedsim.sim.config import Method, WorldConfig
 from fedsim.sim.known import known_fleet
 from fedsim.wire.packers import Packing
-from fedsim.worlds.main_task import MainTask
+from fedsim.worlds.main_task import MainTask, ending_of
 from fedsim.worlds.observed import ObservedRun
 from fedsim.worlds.observer import Observer, OnRound, ignore_round
 from fedsim.worlds.server import RoundServer
@@ -245,6 +246,8 @@ class LiveWorld(ObservedRun):
         try:
             await self._wait_for_clients(door, own=bool(own))
             return await self._serve()
+        except RunStopped as stopped:  # the model that the run starts with is at its goal
+            return ending_of(stopped)
         finally:
             self._clock.stop()
             self._network.close(another=settings.another)
@@ -282,6 +285,7 @@ class LiveWorld(ObservedRun):
         Raises:
             ClientsMissingError: some are not in time.
             Failed: a client of this process cannot be built.
+            RunStopped: a stop rule applies to the model that the run starts with.
         """
         span = self._settings.timing.joining
         try:
@@ -300,6 +304,7 @@ class LiveWorld(ObservedRun):
         if not self._network.metered:
             self.traffic.joules = nan
             self._book.log.metered = False
+        self._observer.begin()
         self._clock.begin()
         for rule in self._setup.stop.rules:
             if (time := rule.ends_at) < inf:

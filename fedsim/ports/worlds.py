@@ -113,10 +113,15 @@ class Server(Protocol):
     def commit(self, model: Array, **measures: float) -> None:
         """Close the round: the observer evaluates `model`, and the stop rules are applied.
 
+        The figures of a round are those of the model that the server would hand over when the round
+        closes: its last iterate, after the update by this round's replies, or the average where the
+        method reports one. The costs of a round are what was spent until then. The model that the
+        run starts with is round 0, which the observer evaluates itself.
+
         If a stop rule applies, the call does not return, and the run ends.
 
         Args:
-            model: the model that this round stands for, shape (d,).
+            model: the model after this round's update, shape (d,).
             measures: further figures of the round, as columns of the round table.
         """
         ...

@@ -25,10 +25,10 @@ from fedsim.blocks.spec import Spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundEnd:
-    """What a stop rule sees at the end of a round, abandoned rounds included.
+    """What a stop rule sees at the start and at the end of a round, abandoned rounds included.
 
     Attributes:
-        round: its number, from 1.
+        round: its number; 0 for the model that the run starts with.
         t: simulated time, s.
         bits: sent so far, in both directions together.
         joules: drawn so far by all clients.

@@ -6,7 +6,7 @@ kind: `stop: {rounds: 5000, gap: 1e-5, patience: {rounds: 20}}`.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     ConfigDict,
@@ -238,7 +238,10 @@ def _rule(model: type[StopRule], value: object) -> StopRule:
     return value if isinstance(value, StopRule) else model.in_si(**{model.value_key(): value})
 
 
-# The observer's evaluation schedule, as a scenario block.
+# The observer's evaluation schedule, as a scenario block, and what it counts.
+
+Counting = Literal["rounds", "iterates"]
+"""The model that a round is looked at with: the one held when it closes, or the one before."""
 
 
 class Observe(Spec):

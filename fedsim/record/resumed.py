@@ -78,14 +78,14 @@ class _ResumedRounds(RoundTable):
     """A table whose first rounds are written already."""
 
     def __init__(self, rounds: RoundTable) -> None:
-        self._all = rounds
+        self._all, self._written = rounds, rounds.rounds
         self.rounds = 0
 
-    def add(self, *values: Any, **named: Any) -> None:
+    def add(self, number: int, *values: Any, **named: Any) -> None:
         """Add a round, or pass over one that is there."""
-        self.rounds += 1
-        if self.rounds > self._all.rounds:
-            self._all.add(*values, **named)
+        self.rounds = number
+        if number > self._written:
+            self._all.add(number, *values, **named)
 
     def amend(self, **named: Any) -> None:
         """Complete the last round."""

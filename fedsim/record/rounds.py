@@ -1,4 +1,4 @@
-"""The round table: one row per round with its cost and its results."""
+"""The round table: one row per round with its cost and its results, after that of the start model."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -74,7 +74,10 @@ class Traffic:
 
 
 class RoundTable:
-    """The writer of `rounds.parquet`: gets a row a round, then is closed once.
+    """The writer of `rounds.parquet`: gets round 0 and then a row a round, then is closed once.
+
+    Attributes:
+        rounds: the number of the last round.
 
     Costs are per round; their cumulative sums are costs so far. The first
     chunks are small so that a slow run shows early, as in the event log.
@@ -87,10 +90,11 @@ class RoundTable:
         self._rows: list[dict[str, float | int | str | None]] = []
         self._before = Traffic().as_dict()
         self._limit = _FIRST_CHUNK
-        self._complete = False
+        self._complete = self._begun = False
 
     def add(
         self,
+        number: int,
         t: float,
         traffic: Traffic,
         *,
@@ -99,7 +103,7 @@ class RoundTable:
         measures: Mapping[str, float | None],
         complete: bool = True,
     ) -> None:
-        """Add the round that ends at the time `t` with these running totals.
+        """Add the round that ends at the time `t` with these running totals; 0 is the start.
 
         Rounds before the first complete one may lack columns: measures that nothing has evaluated
         yet, and figures of the method. They are early rows of the table.
@@ -107,11 +111,12 @@ class RoundTable:
         if len(self._rows) >= self._limit:
             self.flush()  # before the row is added: `amend` may still change the last one
         self._complete = self._complete or complete
-        self.rounds += 1
+        self.rounds = number
         results = {"objective": objective, "gap": gap, **measures}
         totals, before = traffic.as_dict(), self._before
         cost = {name: total - before.get(name, 0) for name, total in totals.items()}
         self._before = totals
+        self._begun = True
         self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
 
     def amend(self, *, objective: float, gap: float, measures: Mapping[str, float]) -> None:
@@ -135,7 +140,7 @@ class RoundTable:
         """Write the rest and join the parts into `rounds.parquet`, which may have no rows."""
         self._complete = True  # no row that follows has further columns
         self.flush()
-        if not self.rounds:
+        if not self._begun:
             self._parts.write(_NO_ROUNDS)
         self._parts.close()
 

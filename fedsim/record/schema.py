@@ -47,7 +47,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 class Event(IntEnum):

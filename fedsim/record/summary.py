@@ -113,6 +113,7 @@ class Summary(BaseModel):
         concerns: conditions of the method's theory that do not hold.
         target: the gap at which the run was to stop, if any.
         targets: that, and all other figures at which it was to stop.
+        counting: the model that a round is looked at with: "rounds", or "iterates".
         start: the objective before the first round; None if unknown.
         clients, dimension, problem: sizes, and a hash of the clients' losses.
         reference: the optimum and the method that found it; None if unknown.
@@ -135,6 +136,7 @@ class Summary(BaseModel):
     concerns: list[str]
     target: float | None
     targets: dict[str, float] = {}
+    counting: str = "rounds"
     start: float | None = None
     clients: Count
     dimension: Count

@@ -95,8 +95,8 @@ class RunHistory:
     Attributes:
         exchanges, tasks: up to the last committed round, or to the end if the algorithm ended.
         commits: the number of the server's exchanges before each commit.
-        objective: after each round; None if not evaluated.
-        measures: further figures of each round.
+        objective: of the start and after each round; None if not evaluated.
+        measures: further figures of the start and of each round.
         opening: the detail of the log's first row.
         reason: why the run ended.
         visits: the exchanges of each visit of each gateway, by its number.

@@ -137,7 +137,6 @@ class Repricing:
             **{name: known[name] for name in names},
             **target,
             **{name: known[name] for name in about},
-            "start": known.get("start"),  # older runs have none
         }
 
     @property

@@ -81,7 +81,7 @@ class ReplayedMethod:
         self._mid_round = mid_round
         self._looks = looks
         self._refuse = refuse
-        self._committed = -1
+        self._committed = 0
         self._due: dict[ClientId, int] = {}  # the tasks of the open exchanges
         self._visits = {gateway: iter(each) for gateway, each in history.visits.items()}
 
@@ -93,10 +93,10 @@ class ReplayedMethod:
         raise self._refuse("a message of it is lost for good", client.round, client.id)
 
     def evaluate(self, model: Array) -> float:  # noqa: ARG002 - recorded
-        """Return the recorded objective of the committed round."""
+        """Return the recorded objective of the last round, or of the start."""
         objective = self._history.objective[self._committed]
         if objective is None:
-            number = self._committed + 1
+            number = self._committed
             text = f"ends with round {number}, which was not evaluated in the original run"
             raise self._refuse(text, number, None)
         return objective
@@ -123,7 +123,7 @@ class ReplayedMethod:
         for number, (begin, end) in enumerate(pairwise([0, *history.commits])):
             for exchange in range(begin, end):
                 await self._exchange(server, exchange)
-            self._committed = number
+            self._committed = number + 1
             server.commit(_NOTHING)
         if history.reason != ENDED:
             text = _beyond(len(history.commits), history.reason, self._mid_round)

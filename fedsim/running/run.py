@@ -156,6 +156,11 @@ class RunnableWorld(Protocol):
         ...
 
     @property
+    def start(self) -> float | None:
+        """The objective of the model that the run starts with; None where it is no number."""
+        ...
+
+    @property
     def last_round(self) -> tuple[int, float]:
         """Number and objective of the last round that was committed."""
         ...
@@ -379,7 +384,7 @@ def _summary(
     job: ExecutableRun, world: RunnableWorld, *, status: str, reason: str
 ) -> dict[str, Any]:
     number, objective = world.last_round
-    scenario, start = job.variant.scenario, job.identity["start"]
+    scenario, start = job.variant.scenario, world.start
     if status == DONE and has_risen(scenario, start, objective):
         status = ROSE
     ending = Ending(status, reason)
@@ -387,6 +392,8 @@ def _summary(
     notes = end_notes(scenario, ending, course, job.advice) if is_whole(status) else ()
     return {
         **job.identity,
+        "counting": scenario.counting,
+        "start": start,
         "status": status,
         "reason": reason,
         "notes": list(notes),

@@ -52,7 +52,7 @@ from fedsim.problems import (
 )
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
-from fedsim.protocol.stopping import Observe, Stop
+from fedsim.protocol.stopping import Counting, Observe, Stop
 from fedsim.scenario.merging import STAR
 from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 
@@ -419,6 +419,12 @@ class ScenarioKeys(Spec):
     )
     measures: AnyMeasures = as_written((), "what the observer evaluates beside the objective")
     observe: Given[Observe, Observe | Keys] = as_written({}, "which rounds the observer looks at")
+    counting: Counting = Field(
+        default="rounds",
+        description="the model that a round is looked at with: the one that the server holds when "
+        "the round closes; or, with iterates, the one before, as papers count that plot f(w^k) "
+        "against the messages of k rounds",
+    )
     models: Given[Models, Models | Keys] = as_written(
         {}, "which models are kept beside the last one"
     )

@@ -34,7 +34,7 @@ from fedsim.protocol.reporting import Reports, reporting
 from fedsim.protocol.selection import Eligibility, Selection
 from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
-from fedsim.protocol.stopping import Observe, Stop
+from fedsim.protocol.stopping import Counting, Observe, Stop
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.sim.client import Handler
 from fedsim.sim.participant import Follows, TakeBack
@@ -72,6 +72,10 @@ def what_follows(method: object) -> Follows:
 
 class PeerMethod(Remembers, Protocol):
     """The part of an algorithm that peers need, as `fedsim.algorithms.PeerAlgorithm` has it."""
+
+    def start(self, initial: Array, rng: np.random.Generator) -> Array:
+        """Return the vector that a node begins with, shape (d,)."""
+        ...
 
     async def live(self, node: Any) -> None:  # noqa: ANN401
         """Run a node."""
@@ -209,6 +213,7 @@ class WorldConfig(Numerics):
         participation: the clients asked, and when a round closes.
         stop: when the run ends.
         observe: which rounds are looked at.
+        counting: the model that a round is looked at with.
         higher: the columns of measures of which more is better.
         round_seconds: returns the mean time of a round of each client alone, s, for an oracle.
     """
@@ -232,6 +237,7 @@ class WorldConfig(Numerics):
     participation: Participation = field(default_factory=FullParticipation)
     stop: Stop = field(default_factory=Stop)
     observe: Observe = field(default_factory=Observe)
+    counting: Counting = "rounds"
     higher: frozenset[str] = frozenset()
     round_seconds: Callable[[], Sequence[float]] = tuple
 

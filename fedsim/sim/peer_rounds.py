@@ -12,6 +12,7 @@ import numpy as np
 
 from fedsim.ports import Array, ClientId
 from fedsim.record.rounds import Traffic
+from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.worlds.observer import Observer
 
 CONSENSUS = "consensus"
@@ -78,6 +79,19 @@ class PeerRounds:
         if self._observer.nodes is not None:
             self._observer.nodes.see(models.copy())
         _close(models, (), self._observer, self._traffic)
+
+
+def begin(method: PeerMethod, setup: WorldConfig, observer: Observer) -> None:
+    """Hand the mean of the models that the nodes begin with to the observer, as round 0."""
+    initial = setup.initial
+    streams = (setup.rng("client", number) for number in range(len(setup.fleet)))
+    starts = [method.start(initial, rng) for rng in streams]
+    if all(each is initial for each in starts):
+        observer.begin(initial, {CONSENSUS: 0.0})
+        return
+    stack = np.array(starts)
+    mean = stack.mean(axis=0)
+    observer.begin(mean, {CONSENSUS: distance(stack, mean)})
 
 
 def _keep_all(models: Mapping[ClientId, Array], nodes: int, observer: Observer) -> None:

@@ -16,7 +16,7 @@ from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import ALONE, Neighbourhood, meetings
 from fedsim.sim.peer_nodes import SimNode, SimPairNode
-from fedsim.sim.peer_rounds import PairRounds, PeerRounds
+from fedsim.sim.peer_rounds import PairRounds, PeerRounds, begin
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import ENDED, ending_of
 from fedsim.worlds.observer import Observer
@@ -45,6 +45,7 @@ class Peers:
         traffic: Traffic,
         looks: set[str],
     ) -> None:
+        self._setup, self._observer = setup, observer
         self._presence = fleet.presence
         self._method = cast("PeerMethod", setup.algorithm)
         self.network = fleet.peer_network()
@@ -111,6 +112,10 @@ class Peers:
     async def run(self) -> Ending:
         """Return how it ended; the first node that fails ends it, too."""
         self._over = asyncio.get_running_loop().create_future()
+        try:
+            begin(self._method, self._setup, self._observer)
+        except RunStopped as stopped:
+            return ending_of(stopped)
         for node in self._nodes:
             if not self._presence.is_present(node.id):
                 self._lost.add(node.id)

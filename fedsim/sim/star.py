@@ -55,7 +55,9 @@ class Star:
         self.clients: LazyTable[Any] = LazyTable(self._make_client)
         self._connect()
         self._method = cast("Method", setup.algorithm)
-        self._main_task = MainTask(self._top(setup).serve, self.server, self._end_clients)
+        self._main_task = MainTask(
+            self._top(setup).serve, self.server, self._end_clients, self._observer.begin
+        )
         self.run, self.stop = self._main_task.run, self._main_task.stop
         # Read once: each time they are read of their objects makes another one.
         self._handle, self._fail = setup.handler, self._main_task.fail

@@ -25,16 +25,24 @@ class MainTask:
         serve: the server's part of the method.
         server: what it is called with.
         end_clients: see `EndClients`.
+        begin: called before the coroutine starts; it may stop the run.
 
     Attributes:
         over: whether the world has ended, so that no client replies any more.
     """
 
-    def __init__(self, serve: Serve, server: RoundServer, end_clients: EndClients) -> None:
+    def __init__(
+        self,
+        serve: Serve,
+        server: RoundServer,
+        end_clients: EndClients,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
         self.over = False
         self._method = serve
         self._server = server
         self._end_clients = end_clients
+        self._begin = begin
         self._main: asyncio.Task[object] | None = None
         self._stopped = ""
         self._failures: list[BaseException] = []
@@ -83,6 +91,7 @@ class MainTask:
 
     async def _serve(self) -> Ending:
         try:
+            self._begin()
             await self._method(self._server)
         except RunStopped as stopped:
             return ending_of(stopped)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from math import isfinite
 
 from fedsim.errors import Diverged, RunError
 from fedsim.record.summary import DONE, Ending
@@ -20,6 +21,12 @@ class ObservedRun:
     def __init__(self) -> None:
         self.status = DONE
         self._looks: set[str] = set()
+
+    @property
+    def start(self) -> float | None:
+        """The objective of the model that the run starts with; None where it is no number."""
+        value = self._observer.start
+        return value if isfinite(value) else None
 
     @property
     def last_round(self) -> tuple[int, float]:

@@ -8,7 +8,7 @@ from fedsim.errors import Diverged, DuplicateColumnError
 from fedsim.ports import SERVER, Array, constant
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
-from fedsim.protocol.stopping import Observe, RunStopped, Stop
+from fedsim.protocol.stopping import Counting, Observe, RunStopped, Stop
 from fedsim.record.models import NodeModels
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
@@ -58,6 +58,11 @@ class ObserverConfig(Protocol):
         ...
 
     @property
+    def counting(self) -> Counting:
+        """Which model a round is looked at with."""
+        ...
+
+    @property
     def stop(self) -> Stop:
         """When the run ends."""
         ...
@@ -83,11 +88,15 @@ class IdleEnergy(Protocol):
 class Observer:
     """Evaluates committed models on the scenario's schedule; costs no simulated time.
 
+    The table of rounds begins with round 0, the model that the run starts with. A round is looked
+    at with the model that its commit hands over; under `counting: iterates` with the one before.
+
     Args:
         may_stay: whether a round may end without a step, so that the last model is kept for it.
         log: takes the rows of rounds; the book's own if None.
 
     Attributes:
+        start: the objective of the model that the run starts with; NaN before `begin`.
         last_round: number and objective of the last round that was committed.
         abandoned: how many rounds were no step of the algorithm.
     """
@@ -104,6 +113,7 @@ class Observer:
         may_stay: bool = True,
         log: RowLog | None = None,
     ) -> None:
+        self.start = nan
         self.last_round = self._last_seen = 0, nan
         self.abandoned = 0
         self._setup = setup
@@ -114,18 +124,35 @@ class Observer:
         self._traffic = traffic
         self._idle_meter = idle
         self._on_round = on_round
-        self._may_stay = may_stay
+        self._iterates = setup.counting == "iterates"
+        self._keeps = may_stay or self._iterates
         self._idle_until = 0.0
-        self._committed: tuple[Array, dict[str, float]] | None = None
+        self._held: Array  # after the last round that was committed, if it is kept
+        self._given: dict[str, float] | None = None  # what the method gave beside it
         self._unlooked: Array | None = None
         self._unseen: dict[str, None] = {}
+
+    def begin(self, model: Array | None = None, measures: Mapping[str, float] | None = None) -> None:
+        """Write round 0, which costs nothing, and stop the run where a rule applies to it.
+
+        Args:
+            model: that the run starts with, shape (d,); by default the configuration's.
+            measures: further figures of it.
+        """
+        start = self._setup.initial if model is None else model
+        if self._keeps:
+            self._held = constant(start)
+        self.start, seen = self._evaluate(0, start.copy())
+        self._close(0, self.start, {**seen, **(measures or {})}, complete=False)
 
     def commit(self, model: Array, measures: dict[str, float]) -> None:
         """Evaluate the round, write it down, and stop the run where a rule applies."""
         kept = constant(model)  # the method may modify its own
-        if self._may_stay:
-            self._committed = kept, measures
-        self._write_round(model, kept, measures)
+        looked_at = self._held.copy() if self._iterates else model
+        shown = constant(looked_at) if self._iterates else kept
+        if self._keeps:
+            self._held, self._given = kept, measures
+        self._write_round(looked_at, shown, measures)
 
     @property
     def nodes(self) -> NodeModels | None:
@@ -138,46 +165,52 @@ class Observer:
     def stay(self) -> None:
         """End a round that was given up or not answered, with the last one's model and figures."""
         self.abandoned += 1
-        if self._committed is None:
-            initial = self._setup.initial
-            self._write_round(initial, constant(initial), {}, complete=False)
-        else:
-            kept, measures = self._committed
-            self._write_round(kept.copy(), kept, measures)
+        complete = self._given is not None
+        self._write_round(self._held.copy(), self._held, self._given or {}, complete=complete)
 
     def _write_round(
         self, model: Array, kept: Array, measures: dict[str, float], *, complete: bool = True
     ) -> None:
-        number, now = self._book.rounds.rounds + 1, self._calendar.now
+        number = self._book.rounds.rounds + 1
         looked = self._setup.observe.looks(number) or number >= self._setup.stop.rounds
         objective, seen = self._look(number, model) if looked else (nan, {})
         if not isfinite(model.sum()):
             raise Diverged(number, "the model is not finite")
         if looked:
             self._last_seen = number, objective
-        gap, figures = objective - self._setup.optimum, self._join(seen or self._unseen, measures)
+        figures = self._join(seen or self._unseen, measures)
         self.write_idle(Event.ROUND, number)
-        self._book.rounds.add(
-            now,
-            self._traffic,
-            objective=objective,
-            gap=gap,
-            measures=figures,
-            complete=complete and looked,
-        )
         self.last_round = number, objective
         self._unlooked = None if looked else kept
+        self._close(number, objective, figures, kept, complete=complete and looked)
+
+    def _close(
+        self,
+        number: int,
+        objective: float,
+        figures: Mapping[str, float | None],
+        kept: Array | None = None,
+        *,
+        complete: bool,
+    ) -> None:
+        """Write the row of a round, and stop the run where a rule applies."""
+        gap, now = objective - self._setup.optimum, self._calendar.now if number else 0.0
+        table, traffic = self._book.rounds, self._traffic
+        table.add(
+            number, now, traffic, objective=objective, gap=gap, measures=figures, complete=complete
+        )
         end = RoundEnd(
             round=number,
             t=now,
-            bits=self._traffic.bits_up + self._traffic.bits_down,
-            joules=self._traffic.joules,
+            bits=traffic.bits_up + traffic.bits_down,
+            joules=traffic.joules,
             objective=objective,
             gap=gap,
             figures=figures,
             higher=self._setup.higher,
         )
-        self._book.models.see(number, kept, end.figure)
+        if kept is not None:
+            self._book.models.see(number, kept, end.figure)
         self._on_round(end)
         reason = self._over(end)
         if reason:
@@ -200,10 +233,15 @@ class Observer:
         Raises:
             Diverged: the objective is not finite.
         """
-        with activity(f"looking at the model of round {number}"):
-            objective = self._setup.evaluate(model)
+        objective, figures = self._evaluate(number, model)
         if self._setup.valued and not isfinite(objective):
             raise Diverged(number, f"the objective is {objective:g}")
+        return objective, figures
+
+    def _evaluate(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
+        """Return the objective of a round's model, and the measures."""
+        with activity(f"looking at the model of round {number}"):
+            objective = self._setup.evaluate(model)
         figures: dict[str, float] = {}
         for observe in self._setup.measures:
             figures |= observe(model)

@@ -16,14 +16,14 @@ from fedsim.record.schema import NO_PEER, Event
 from fedsim.record.summary import DONE, Ending
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.arrays.together import NotAlikeError
-from fedsim.sim.config import WorldConfig
+from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.exchanges.layout import ASKS, CLOSED, FULL, KernelTables
 from fedsim.sim.exchanges.nodes import NodeScripts
 from fedsim.sim.exchanges.rows import RowScripts
 from fedsim.sim.exchanges.state import enter_kinds, hand_back
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
-from fedsim.sim.peer_rounds import PeerRounds
+from fedsim.sim.peer_rounds import PeerRounds, begin
 from fedsim.worlds.main_task import ending_of
 from fedsim.worlds.observer import Observer
 
@@ -81,7 +81,7 @@ class PlayedPeers:
         looks: set[str],
     ) -> None:
         count = len(setup.fleet)
-        self._setup, self._looks = setup, looks
+        self._setup, self._looks, self._observer = setup, looks, observer
         self._fleet, self._traffic, self._log = fleet, traffic, log
         self._calendar = fleet.calendar
         self.network = cast("PeerNetwork", fleet.peer_network())
@@ -104,6 +104,10 @@ class PlayedPeers:
             ReactionError: what follows is not known without the objects.
         """
         self._over = asyncio.get_running_loop().create_future()
+        try:
+            begin(cast("PeerMethod", self._setup.algorithm), self._setup, self._observer)
+        except RunStopped as stopped:
+            return ending_of(stopped)
         with activity(LOADING):
             from fedsim.sim.exchanges.kernel import play  # noqa: PLC0415 - it takes a while
 

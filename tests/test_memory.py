@@ -69,7 +69,7 @@ def test_a_run_in_single_precision_holds_its_data_once_and_in_half(tmp_path: Pat
     tracemalloc.start()
     try:
         job = Builder(plan).build(variant, 1)
-        job.evaluation.value(job.setup.initial, "mean")
+        job.evaluation.value(job.setup.initial)
         assert tracemalloc.get_traced_memory()[0] < 0.55 * DATA
     finally:
         tracemalloc.stop()

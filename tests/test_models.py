@@ -93,7 +93,7 @@ def test_the_last_model_is_what_the_summary_tells_of(kind: str) -> None:
     result, job = fedsim.run(source), job_of(source)
     model = result.model()
     assert job.problem.shape == model.shape
-    value = job.problem.value(model.ravel(), job.algorithm.objective)
+    value = job.problem.value(model.ravel())
     assert value == result.summary["objective"][0]
     assert result.models["round"].tolist() == [4]
 

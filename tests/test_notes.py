@@ -162,7 +162,7 @@ def test_the_start_is_the_objective_at_the_model_that_all_start_from() -> None:
     (summary,) = fedsim.run(small(algorithm=GD)).summary.to_dict("records")
     plan = load(small(algorithm=GD))
     (job,) = Builder(plan).check()
-    assert summary["start"] == job.problem.value(job.setup.initial, "sum")
+    assert summary["start"] == job.problem.value(job.setup.initial)
     assert summary["notes"] == []
 
 

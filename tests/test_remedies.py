@@ -97,7 +97,7 @@ def test_the_two_constants_are_those_of_the_whole_and_of_the_steepest_client() -
         (job,) = jobs(block)
         steps[written] = job.parameters["step_size"]
     problem: Problem = job.problem
-    assert steps["2/L"] == 2 / problem.smoothness("mean")
+    assert steps["2/L"] == 2 / problem.smoothness()
     assert steps["2/L_max"] == 2 / max(loss.smoothness for loss in problem.losses)
     assert steps["2/L_max"] < steps["2/L"], "the whole is smoother than its steepest part"
 

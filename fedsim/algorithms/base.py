@@ -57,8 +57,9 @@ StepSize = Annotated[
         }
     ),
 ]
-"""A step size: a positive number, "c/L" with L the smoothness constant of the whole objective, or
-"c/L_max" with the largest smoothness constant of a client's loss."""
+"""A step size: a positive number, "c/L" with L the smoothness constant of the objective F, or
+"c/L_max" with the largest smoothness constant of a client's loss. A method that takes steps on the
+clients' losses and their mean, F/W, has L of that mean: its step is then that of 1/L on F."""
 
 
 def resolve(
@@ -104,11 +105,14 @@ class ProblemInfo:
 
     Attributes:
         clients, dimension: M, the number of clients, and d, the length of the model.
-        smoothness: returns L of the whole objective; raises `DataError` if it has none.
-        client_smoothness: returns the L_m of the clients' losses, shape (M,); raises alike.
+        smoothness: returns L of what the method's step is on, F or F/W (see
+            `Algorithm.weighs_losses`); raises `DataError` if it has none.
+        client_smoothness: returns the L_m of the clients' losses, w_m f_m or f_m alike, shape (M,);
+            raises alike.
         greatest_smoothness: returns the largest L_m, if that is cheaper than all of them.
         shape: of the model: (d,), or the rows and columns of a matrix, which is flattened.
-        regulariser: the penalty h of the problem, zero if it has none.
+        regulariser: the penalty h of the problem over the sum of the w_m, zero if it has none: with
+            the weighted mean of the clients' losses it has the minimisers of F.
         constrained: whether the loss comes with a constraint g(w) <= 0.
         features: returns the features of all clients, shape (n, features), dense or sparse.
         rng: returns the stream of shared one-off draws, by purpose.
@@ -122,7 +126,8 @@ class ProblemInfo:
         strongly_convex: whether an l2 term makes every client's loss strongly convex.
         kinked: whether the losses have an l1 term, which no Hessian contains.
         folder: of the scenario file, which paths are relative to.
-        weights: the clients' shares of all samples, shape (M,); equal by default.
+        weights: the clients' weights in the objective over their sum, shape (M,); equal by default.
+        coefficients: by which the method multiplies the clients' losses, shape (M,); None for 1.
         programs: the problem, if clients run their own programs; else None.
         parts, sent: the named parts of the whole model, and of what of it is sent, in order.
         refuses: returns why the clients' losses cannot be trained by an optimizer; empty if they
@@ -151,6 +156,7 @@ class ProblemInfo:
     kinked: bool = False
     folder: Path = Path()
     weights: Array | None = None
+    coefficients: Array | None = None
     programs: Problem | None = None
     parts: tuple[ModelPart, ...] = ()
     sent: tuple[ModelPart, ...] = ()
@@ -165,7 +171,7 @@ class ProblemInfo:
 
     @property
     def shares(self) -> Array:
-        """The clients' shares p_m of all samples, shape (M,); they add up to 1."""
+        """The clients' weights p_m in a mean, shape (M,); they add up to 1."""
         return np.full(self.clients, 1 / self.clients) if self.weights is None else self.weights
 
 
@@ -221,11 +227,13 @@ class Algorithm(Spec, Generic[Memory]):
     memory after its last `await`.
     """
 
-    objective: ClassVar[Literal["sum", "mean"]]
-    """Whether the method minimises the sum of the clients' losses, or their weighted mean."""
-
     source: ClassVar[str]
     """The paper that defines it, human-readable."""
+
+    weighs_losses: ClassVar[bool] = False
+    """Whether clients multiply what they send by `Client.weight`, w_m, and the server adds up: the
+    method's step is then on F = sum_m w_m f_m. Otherwise the server takes a mean with the weights
+    p_m = w_m/W, W the sum of the w_m, and the step is on the f_m, and so on F/W."""
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L"
     """The smoothness constant that its theory relates step sizes to."""
@@ -382,7 +390,7 @@ class Algorithm(Spec, Generic[Memory]):
         Raises:
             DataError: the problem lacks a property that is needed to compute it.
         """
-        return optimum(problem, self.objective)
+        return optimum(problem)
 
     def memory(self, initial: Array) -> Memory:  # noqa: ARG002 - for subclasses
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""

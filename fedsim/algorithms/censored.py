@@ -4,13 +4,14 @@ Chen, Blum, Sadler, "Heavy Ball Momentum for Communication-Efficient Distributed
 (CHB), with its special cases HB, LAG and GD; the rules of the LAG paper itself are in
 `fedsim.algorithms.lag`.
 
-All minimise f = sum_m f_m. The server has G, the sum of the last gradients that the workers
-transmitted, and iterates
+All minimise F = sum_m w_m f_m. The papers' f_m is w_m f_m: a worker multiplies its gradient by its
+weight w_m. The server has G, the sum of the last weighted gradients that the workers transmitted,
+and iterates
 
     theta^{k+1} = theta^k - alpha G^k + beta (theta^k - theta^{k-1}).
 
-Round k ends with theta^{k+1}. The papers plot f(theta^k) - f* against the messages of k rounds, which
-is `counting: iterates` of a scenario.
+Round k ends with theta^{k+1}. The papers plot f(theta^k) - f* against the messages of k rounds,
+which is `counting: iterates` of a scenario.
 
 A worker censors its innovation if it is small compared to the last step of the model. If a worker
 does not receive every model (client sampling, an asynchronous server, a lost broadcast), it uses
@@ -239,9 +240,9 @@ class GradientDescent(Algorithm[WorkerMemory]):
 
     kind: Literal["gd"] = "gd"
     messages: ClassVar[tuple[type[Message], ...]] = (Iterate, Innovation)
-    objective: ClassVar[Literal["sum", "mean"]] = "sum"
     source: ClassVar[str] = CHB
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
+    weighs_losses: ClassVar[bool] = True
     sampled: ClassVar[bool] = False
     handles_rows: ClassVar[bool] = True
     window: ClassVar[int] = 1
@@ -321,7 +322,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
         """Run a worker of CHB (Algorithm 1): transmit the innovation unless it is censored."""
         memory = client.state
         memory.receive(message.theta.values, client.round)
-        gradient = await client.compute(client.oracle.gradient(memory.theta))
+        gradient = client.weight * await client.compute(client.oracle.gradient(memory.theta))
         innovation = gradient - memory.held
         if self.censors(float(innovation.dot(innovation)), client):
             return SILENCE
@@ -335,7 +336,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
         """Run many workers as `handle` does each; see `Algorithm.handles_rows`."""
         memory = clients.state  # its `held` has a row for each of them, shape (n, d)
         memory.receive(message.theta.values, clients.round)
-        gradients = await clients.compute(clients.oracle.gradient(memory.theta))
+        gradients = clients.weight * await clients.compute(clients.oracle.gradient(memory.theta))
         innovations = gradients - memory.held
         silent = np.broadcast_to(self.censors(squares(innovations), clients), len(innovations))
         deltas = clients.pack(innovations)

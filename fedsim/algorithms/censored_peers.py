@@ -98,7 +98,7 @@ class Cola(CensoredAdmm):
         dual: Array,
     ) -> Array:
         """Return the model after a step down the linearised loss; see `CensoredAdmm.step`."""
-        gradient = await node.compute(node.oracle.gradient(x))
+        gradient = node.weight * await node.compute(node.oracle.gradient(x))
         scale = 2 * self.penalty * len(node.senders) + self.rho
         return x - (gradient + apart + dual) / scale
 
@@ -136,7 +136,8 @@ class Coke(CensoredAdmm):
         """
 
         def smoothness() -> float:
-            return info.largest_smoothness + 2 * self.penalty * (info.clients - 1)
+            least = 1.0 if info.coefficients is None else float(info.coefficients.min())
+            return (info.largest_smoothness + 2 * self.penalty * (info.clients - 1)) / least
 
         return self.model_copy(update={"solver": self.solver.configure(info, smoothness)})
 
@@ -155,4 +156,6 @@ class Coke(CensoredAdmm):
             return x
         # c sum_j (s_i + s_j) = 2 c d_i s_i - c sum_j (s_i - s_j)
         anchor = sent - (apart + dual) / pull
-        return await self.solver.minimise(node, ProximalLoss(node.oracle, anchor, pull), x)
+        # The minimiser of M w_i f_i + pull/2 |x - a|^2 is that of f_i with the pull over M w_i.
+        loss = ProximalLoss(node.oracle, anchor, pull / node.weight)
+        return await self.solver.minimise(node, loss, x)

@@ -104,7 +104,8 @@ class SparqSgd(Descends, CompressedGossip):
         x, copies = node.initial, Copies(node)
         while True:
             least = self.rate * (self.threshold * node.round**self.growth) ** 0.5
-            half = await local_steps(node, x, self.rate, self.local_steps, self.batch)
+            rate = node.weight * self.rate
+            half = await local_steps(node, x, rate, self.local_steps, self.batch)
             sends = fires(half, copies.own, least)
             x = await self.mixed_copies(node, copies, half, sends=sends)
             node.commit(x)

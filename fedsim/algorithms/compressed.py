@@ -59,7 +59,7 @@ class CompressedDescent(Algorithm):
     kind: Literal["dcgd"] = "dcgd"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Gradient)
     handles_rows: ClassVar[bool] = True
-    objective: ClassVar[Literal["sum", "mean"]] = "sum"
+    weighs_losses: ClassVar[bool] = True
     sampled: ClassVar[bool] = False
     source: ClassVar[str] = (
         "Khirirat, Feyzmahdavian, Johansson: Distributed Learning with Compressed Gradients, 2018"
@@ -100,7 +100,7 @@ class CompressedDescent(Algorithm):
     async def handle(self, client: Client, message: Model) -> Gradient:
         """Run a client: send the gradient at the received model."""
         gradient = await client.compute(client.oracle.gradient(message.w.values))
-        return Gradient(client.pack(gradient))
+        return Gradient(client.pack(client.weight * gradient))
 
 
 @dataclass(slots=True)
@@ -119,7 +119,6 @@ class Diana(Algorithm[Shift]):
 
     kind: Literal["diana"] = "diana"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference)
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
     sampled: ClassVar[bool] = False
     source: ClassVar[str] = (
         "Mishchenko, Gorbunov, Takac, Richtarik: Distributed Learning with Compressed Gradient"

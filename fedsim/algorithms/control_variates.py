@@ -168,7 +168,6 @@ class Scaffnew(Algorithm[Moved]):
 
     kind: Literal["scaffnew"] = "scaffnew"
     messages: ClassVar[tuple[type[Message], ...]] = (Start, Update)
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Mishchenko, Malinovsky, Stich, Richtarik: ProxSkip: Yes! Local Gradient Steps Provably"
         " Lead to Communication Acceleration! Finally!, ICML 2022, algorithm 2"

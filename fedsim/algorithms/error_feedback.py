@@ -67,7 +67,6 @@ class EF21(Algorithm[ErrorFeedbackState]):
 
     kind: Literal["ef21"] = "ef21"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference, FullDifference)
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
     sampled: ClassVar[bool] = False
     source: ClassVar[str] = (
         "Richtarik, Sokolov, Fatkhullin: EF21: A New, Simpler, Theoretically Better, and "

@@ -38,7 +38,10 @@ class Descends(PeerAlgorithm):
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
 
-    step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L_max ("1/L_max")')
+    step_size: StepSize = Field(
+        description='gamma: a number, or a multiple of 1/L_max ("1/L_max"), L_max the largest'
+        " smoothness constant of a node's weighted loss, or of 1/L"
+    )
     batch: PositiveInt | None = Field(
         default=None, description="samples of a gradient; all samples of the client by default"
     )
@@ -49,8 +52,8 @@ class Descends(PeerAlgorithm):
         return float(self.step_size)
 
     async def gradient(self, node: Node | PairNode, x: Array) -> Array:
-        """Compute a stochastic gradient of a node's loss, shape (d,)."""
-        return await node.compute(node.oracle.minibatch(x, self.batch, node.rng))
+        """Compute a stochastic gradient of a node's weighted loss, shape (d,)."""
+        return node.weight * await node.compute(node.oracle.minibatch(x, self.batch, node.rng))
 
 
 class Gossip(DrawnStart, SendsPeerModels):
@@ -125,6 +128,6 @@ class DFedAvg(Descends, SendsPeerModels):
         """Run a node."""
         x = node.initial
         while True:
-            z = await local_steps(node, x, self.rate, self.local_steps, self.batch)
+            z = await local_steps(node, x, node.weight * self.rate, self.local_steps, self.batch)
             x = await self.mix_models(node, z)
             node.commit(x)

@@ -5,7 +5,8 @@ Distributed Learning", NeurIPS 2018 (LAG-WK, LAG-PS). The server's sum and its i
 those of gradient descent in `fedsim.algorithms.censored`; a worker transmits its innovation if its
 square exceeds (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D. Under LAG-WK each
 worker evaluates its gradient and decides; under LAG-PS the server bounds the innovation by L_m, and
-sends the model only to the workers whose bound exceeds the trigger.
+sends the model only to the workers whose bound exceeds the trigger. L_m is the constant of the
+weighted loss w_m f_m, which is the paper's f_m.
 """
 
 from collections.abc import Sequence

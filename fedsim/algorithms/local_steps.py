@@ -135,8 +135,6 @@ async def drawn_work(
 class LocalGradients(Algorithm[Memory]):
     """A method whose clients compute K stochastic gradients in every round, one by one."""
 
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
-
     local_steps: int = Field(default=1, ge=1, description="K, local steps of a round")
     batch: GrowingBatch | PositiveInt | None = Batch
 

@@ -124,7 +124,6 @@ class Marina(FullRounds[MarinaState]):
 
     kind: Literal["marina"] = "marina"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, FullRound, Difference, FullDifference)
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
         " Compression, ICML 2021, algorithm 1"
@@ -221,7 +220,6 @@ class PPMarina(FullRounds):
 
     kind: Literal["pp-marina"] = "pp-marina"
     messages: ClassVar[tuple[type[Message], ...]] = (FullRound, Pair, Gradient, GradientDifference)
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
         " Compression, ICML 2021, algorithm 4"

@@ -45,7 +45,6 @@ class MarinaP(FullRounds[Own]):
     """MARINA-P: different compressed steps of the model for each client; full models by a coin."""
 
     kind: Literal["marina-p"] = "marina-p"
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Gruntkowska, Tyurin, Richtarik: Improving the Worst-Case Bidirectional Communication"
         " Complexity for Nonconvex Distributed Optimization under Function Similarity,"

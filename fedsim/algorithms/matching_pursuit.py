@@ -86,7 +86,7 @@ class FedGradMP(SendsModels, LocalGradients):
         if not isinstance(self.dictionary, IdentityDictionary):
             return None
         columns = len(problem.shape) > 1
-        found = sparse_optimum(problem, self.objective, self.sparsity, columns=columns)
+        found = sparse_optimum(problem, self.sparsity, columns=columns)
         outside = found and self.ball and np.linalg.norm(found.model) > self.ball
         return None if outside else found
 

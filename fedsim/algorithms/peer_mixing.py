@@ -7,7 +7,7 @@ and mixes with the copies. A node with a trigger sends only if its vector has mo
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Never
+from typing import ClassVar, Never
 
 import numpy as np
 from pydantic import Field
@@ -26,7 +26,7 @@ class PeerAlgorithm(Algorithm):
     left for good: its coroutine is cancelled at an `await`, and its neighbours continue without it.
     """
 
-    objective: ClassVar[Literal["sum", "mean"]] = "sum"
+    weighs_losses: ClassVar[bool] = True
 
     needs: ClassVar[Need] = "doubly-stochastic"
     """The mixing matrix that its theory needs; another one is refused."""
@@ -68,6 +68,7 @@ class PeerAlgorithm(Algorithm):
 
 
 # What they share.
+
 
 class DrawnStart(PeerAlgorithm):
     """A method that averages vectors, which nodes draw around the initial model."""

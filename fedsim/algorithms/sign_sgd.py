@@ -68,7 +68,6 @@ class SignSGD(Algorithm[Voter]):
 
     kind: Literal["signsgd"] = "signsgd"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Vote, Ballot)
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Bernstein, Wang, Azizzadenesheli, Anandkumar: signSGD: Compressed Optimisation for"
         " Non-Convex Problems, ICML 2018, algorithm 3"

@@ -178,7 +178,6 @@ class FedSGM(Algorithm[SwitchingState]):
 
     kind: Literal["fedsgm"] = "fedsgm"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, MeanConstraint, Constraint, Progress)
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Upadhyay, Moon, Hashemi: Switching Gradient Methods for Constrained Federated"
         " Optimization, 2025"

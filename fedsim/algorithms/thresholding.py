@@ -134,7 +134,7 @@ class FedHT(SendsModels, LocalSteps):
     def reference(self, problem: Problem) -> Reference | None:
         """Return the best known model of this sparsity."""
         columns = len(problem.shape) > 1
-        return sparse_optimum(problem, self.objective, self.sparsity, columns=columns)
+        return sparse_optimum(problem, self.sparsity, columns=columns)
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size as a number and the shape of models.

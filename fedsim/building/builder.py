@@ -31,6 +31,7 @@ from fedsim.building.round_completion import (
     round_seconds,
     slowest,
 )
+from fedsim.building.smoothness import SmoothnessConstants
 from fedsim.computing.serial import one_thread
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Observer, OwnObserver, Problem, ProgramProblem, Reference
@@ -39,7 +40,6 @@ from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
 from fedsim.problems.optimizers import GivenOptimizer, Optimizer
 from fedsim.problems.partition import stacked_features
 from fedsim.problems.parts import LocalParts
-from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
 from fedsim.problems.samples import Precision
 from fedsim.progress import activity
@@ -78,7 +78,7 @@ def observers(
     for number, measure in enumerate(scenario.measures):
         with findings.at(f"measures.{number}"):
             bind = measure.bind_own if own else measure.bind
-            bound.append(bind(problem, scenario.algorithm.objective))
+            bound.append(bind(problem))
     return tuple(bound)
 
 
@@ -317,14 +317,15 @@ class Builder:
         layers = problem.layers if local is None else local.layers
         parts = () if isinstance(problem, ProgramProblem) else problem.parts
         policy = scenario.participation.among(clients)
+        constants = SmoothnessConstants.of(problem, scenario.algorithm)
         return ProblemInfo(
             clients=clients,
             dimension=sent,
-            smoothness=partial(problem.smoothness, scenario.algorithm.objective),
-            client_smoothness=lambda: problem.client_smoothness,
-            greatest_smoothness=lambda: largest_smoothness(problem),
+            smoothness=constants.whole,
+            client_smoothness=constants.clients,
+            greatest_smoothness=constants.largest,
             shape=problem.shape,
-            regulariser=problem.regulariser,
+            regulariser=replace(problem.regulariser, scale=1 / problem.total_weight),
             constrained=problem.loss.constrained,
             features=lambda: stacked_features(problem.samples),
             rng=partial(stream, seed, "shared"),
@@ -340,6 +341,11 @@ class Builder:
             kinked=isinstance(problem.loss, LinearLoss) and problem.loss.l1 > 0,
             folder=self.plan.folder,
             weights=problem.weights,
+            coefficients=(
+                problem.coefficients
+                if scenario.network.peers is None
+                else problem.node_coefficients
+            ),
             programs=problem if isinstance(problem, ProgramProblem) else None,
             parts=parts,
             sent=parts if local is None else local.sent,

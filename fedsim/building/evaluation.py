@@ -15,7 +15,6 @@ from fedsim.errors import DataError
 from fedsim.ports import Array, Oracle
 from fedsim.problems import (
     HeldOutClients,
-    Objective,
     Problem,
     ProgramLoss,
     ProgramProblem,
@@ -57,14 +56,17 @@ class Evaluation(NamedTuple):
         fitted = {"preprocessing": self.problem.naming.fitted} if self.problem.naming.fitted else {}
         return {**chosen, **fitted, "precision": self.precision}
 
-    @property
-    def oracles(self) -> Sequence[Oracle]:
-        """The clients' losses as priced work, whose minibatches the evaluator draws."""
-        return self.problem.fresh_oracles(self.evaluator.draw)
+    def oracles(self, *, among_peers: bool = False) -> Sequence[Oracle]:
+        """Return the clients' losses as priced work, whose minibatches the evaluator draws.
 
-    def value(self, w: Array, objective: Objective) -> float:
+        Args:
+            among_peers: whether their weights are those of nodes.
+        """
+        return self.problem.fresh_oracles(self.evaluator.draw, among_peers=among_peers)
+
+    def value(self, w: Array) -> float:
         """Return the objective at `w`, shape (d,), penalty included; NaN if it is unknown."""
-        return self.problem.looked_at(w, objective, self.evaluator.values)
+        return self.problem.looked_at(w, self.evaluator.values)
 
 
 def evaluation(
@@ -206,7 +208,7 @@ def _deal(
     dealt = partition(samples, rows, treat, kind)
     if test is not None:
         test = preprocess_samples(test, treat, kind if spec.loss.converts else _DOUBLE)
-    problem = Problem.of(spec.loss, dealt, spec.penalty, test, spec.weights)
+    problem = Problem.of(spec.loss, dealt, spec.penalty, test, spec.weighting)
     if data.exchanges_fit:
         problem = replace(problem, fit_exchange=data.fit_exchange(raw, rows))
     if raw.described is None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from fedsim.algorithms import Algorithm, Concern
-from fedsim.algorithms.base import resolve
 from fedsim.building.deployment import Deployment
 from fedsim.building.evaluation import Evaluation
 from fedsim.building.facts import facts_of
@@ -16,6 +15,7 @@ from fedsim.building.fit_messages import FittingMethod
 from fedsim.building.hops import BuiltTier, build_hops
 from fedsim.building.packing import packer
 from fedsim.building.personal import PersonalMethod
+from fedsim.building.smoothness import SmoothnessConstants
 from fedsim.columns import one_if_equal
 from fedsim.errors import DataError
 from fedsim.physics.run_length import RunLengthSequence
@@ -295,7 +295,7 @@ class Job:
             return ""
         name = self.algorithm.measured_by
         try:
-            safe = resolve(f"1/{name}", self.problem.constants(self.algorithm.objective))
+            safe = SmoothnessConstants.of(self.problem, self.algorithm).step(name)
         except DataError:  # a loss without a smoothness constant, or with none above 0
             return f"; step_size is {step_size:g}, try a smaller one"
         return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"
@@ -311,7 +311,8 @@ class Job:
     @cached_property
     def setup(self) -> WorldConfig:
         """Everything that the world is made of."""
-        oracles = self.evaluation.oracles
+        among_peers = self.scenario.network.peers is not None
+        oracles = self.evaluation.oracles(among_peers=among_peers)
         numerics = self._numerics()
         parts = self.deployment, self.participation, oracles, numerics
         config = assemble(self.scenario, self.seed, *parts, self.every, self._hops(numerics))
@@ -337,11 +338,9 @@ class Job:
 
     def _observe(self, personal: PersonalMethod | None) -> "_Observed":
         """Return what the observer evaluates: one model, or each client's own."""
-        objective, problem = self.algorithm.objective, self.evaluation.problem
         if personal is None:
-            evaluate = partial(self.evaluation.value, objective=objective)
-            return _Observed(evaluate, self.observers)
-        value = personal.objective(problem, objective)
+            return _Observed(self.evaluation.value, self.observers)
+        value = personal.objective(self.evaluation.problem)
         return _Observed(value, tuple(map(personal.observer, self.observers)))
 
     @cached_property
@@ -367,7 +366,7 @@ class Job:
         return Numerics(
             algorithm=runs if exchange is None else FittingMethod(runs, exchange),
             initial=initial,
-            smoothness=lambda: problem.client_smoothness,
+            smoothness=lambda: problem.coefficients * problem.client_smoothness,
             weights=problem.weights,
             samples=one_if_equal(problem.rows.astype(float)),
             evaluate=observed.evaluate,

@@ -19,7 +19,6 @@ from fedsim.errors import DataError, Failed
 from fedsim.ports import Array, Client, ClientId, Message, Oracle, Server, Silence, Work
 from fedsim.problems import (
     Loss,
-    Objective,
     Observer,
     OwnObserver,
     Problem,
@@ -186,12 +185,12 @@ class PersonalMethod:
         """Return the clients' models in a round that was closed with the model `w`, shape (d,)."""
         return OwnModels(self._clients, lambda client: self._model(client, w))
 
-    def objective(self, problem: Problem, objective: Objective) -> Callable[[Array], float]:
+    def objective(self, problem: Problem) -> Callable[[Array], float]:
         """Return a function of a round's model: the losses of the clients' models, joined."""
 
         def value(w: Array) -> float:
             pairs = zip(problem.losses, self.models(w), strict=True)
-            return problem.total([loss.value(own) for loss, own in pairs], objective)
+            return problem.total([loss.value(own) for loss, own in pairs])
 
         return value
 
@@ -272,7 +271,7 @@ class PartOracle:
         self._oracle, self._parts, self._memory, self._first = oracle, parts, memory, first
         self._drawn = False
         self._less: Array | None = None
-        self.rows = oracle.rows
+        self.rows, self.weight = oracle.rows, oracle.weight
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
         raise Failed(

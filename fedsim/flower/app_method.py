@@ -16,7 +16,6 @@ from fedsim.problems import Problem, Reference
 class AppMethod(Algorithm):
     """A method whose messages code of Flower's decides on; clients run the programs of an app."""
 
-    objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = "Beutel et al.: Flower: A Friendly Federated Learning Framework, 2020"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "program"
     asks_all: ClassVar[bool] = False  # Flower's code chooses the clients

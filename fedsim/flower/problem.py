@@ -32,7 +32,6 @@ from fedsim.flower.user_code import (
 from fedsim.ports import Array, Oracle
 from fedsim.problems.client_losses import LazySequence
 from fedsim.problems.measures import Observer
-from fedsim.problems.problem import Objective
 from fedsim.problems.programs import ProgramProblem
 from fedsim.problems.samples import Draw
 from fedsim.record.rounds import OWN
@@ -133,7 +132,12 @@ class FlowerProblem(ProgramProblem):
         """Return the app's model."""
         return self.layout.flat(self.start)
 
-    def fresh_oracles(self, draw: Draw) -> Sequence[Oracle]:  # noqa: ARG002 - programs draw as they like
+    def fresh_oracles(
+        self,
+        draw: Draw,  # noqa: ARG002 - programs draw as they like
+        *,
+        among_peers: bool = False,  # noqa: ARG002 - no peer has a program
+    ) -> Sequence[Oracle]:
         """Return the clients of a new world, with empty contexts."""
         return LazySequence(
             len(self.losses), lambda client: ClientProgram(self, client), len(self.losses)
@@ -154,7 +158,6 @@ class FlowerProblem(ProgramProblem):
     def looked_at(
         self,
         w: Array,
-        objective: Objective,  # noqa: ARG002 - clients say one thing
         values: Callable[[Array], Sequence[float] | Array],  # noqa: ARG002 - likewise
     ) -> float:
         """Return the objective at `w`, shape (d,); NaN where none is reported."""

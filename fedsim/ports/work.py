@@ -116,6 +116,11 @@ class Oracle(Protocol):
         """The number of samples, n_m."""
         ...
 
+    @property
+    def weight(self) -> float:
+        """The weight w_m of the loss in the objective; see `Client.weight`."""
+        ...
+
     def gradient(self, w: Array) -> Work:
         """Describe the evaluation of the full (sub)gradient at `w`, shape (d,)."""
         ...

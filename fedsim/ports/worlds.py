@@ -38,12 +38,12 @@ class Server(Protocol):
 
     @property
     def smoothness(self) -> Array:
-        """The smoothness constants L_m of the clients' losses, shape (M,)."""
+        """The smoothness constants w_m L_m of the clients' weighted losses, shape (M,)."""
         ...
 
     @property
     def weights(self) -> Array:
-        """The clients' shares p_m of all samples, shape (M,); they add up to 1."""
+        """p_m, the clients' weights in the objective over their sum, shape (M,)."""
         ...
 
     @property
@@ -158,6 +158,16 @@ class Client(Protocol[Memory_co]):
     @property
     def oracle(self) -> Oracle:
         """This client's own loss."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """The weight w_m of this client's loss in the objective F = sum_m w_m f_m.
+
+        A method that adds up what clients send multiplies by it; one that takes a mean at the
+        server has the weights there. Among M peers it is M w_m, so that F is the plain mean of the
+        nodes' weighted losses.
+        """
         ...
 
     @property

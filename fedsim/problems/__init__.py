@@ -5,7 +5,7 @@ A problem is a loss x data x a split over clients, and the three vary independen
     samples = source.load(folder, rng)
     parts = [samples.take(rows) for rows in split.assign(samples, clients, rng)]
     problem = Problem.of(loss, parts)
-    reference = optimum(problem, "sum")
+    reference = optimum(problem)
 """
 
 from fedsim.problems.architectures import (
@@ -110,11 +110,11 @@ from fedsim.problems.penalties.norms import L1, L2, ElasticNet, GroupL2, Nuclear
 from fedsim.problems.problem import (
     STARTS,
     NormalStart,
-    Objective,
     OwnStart,
     Problem,
     Start,
     Weighting,
+    usual_weighting,
 )
 from fedsim.problems.programs import ProgramLoss, ProgramProblem
 from fedsim.problems.references import (
@@ -230,7 +230,6 @@ __all__ = [
     "NormalStart",
     "NpzArchive",
     "Nuclear",
-    "Objective",
     "Observer",
     "OpenML",
     "OperatorDistance",
@@ -276,4 +275,5 @@ __all__ = [
     "load_both",
     "optimum",
     "sparse_optimum",
+    "usual_weighting",
 ]

@@ -36,9 +36,11 @@ class LossOracle:
         draw: the function that draws minibatches.
         losses: of all clients, from which this loss is looked up for each use, so that memory is
             not held for every client; without them the oracle stores it.
+        weight: of the loss in the objective.
 
     Attributes:
         rows: the number of samples, n_m.
+        weight: of the loss in the objective.
     """
 
     __slots__ = (
@@ -51,6 +53,7 @@ class LossOracle:
         "_noisy",
         "_operations",
         "rows",
+        "weight",
     )
 
     def __init__(
@@ -61,6 +64,7 @@ class LossOracle:
         forming: float = 0.0,
         draw: Draw = draw_minibatches,
         losses: Sequence[LocalLoss] | None = None,
+        weight: float = 1.0,
     ) -> None:
         self._kept = loss if losses is None else losses
         self._client = client
@@ -71,6 +75,7 @@ class LossOracle:
         self._later = False
         self._noisy = loss.noisy
         self.rows = loss.rows
+        self.weight = weight
 
     @property
     def _loss(self) -> LocalLoss:
@@ -199,7 +204,8 @@ class LossOracle:
         """Return f_m as a function of the coefficients of a basis."""
         part = restrict(self._loss, basis)
         bases = (*self._bases, part.basis)
-        return LossOracle(part, self._client, bases, part.forming_operations, self._draw)
+        forming = part.forming_operations
+        return LossOracle(part, self._client, bases, forming, self._draw, weight=self.weight)
 
     def _draw_indices(self, batch: int | None, rng: np.random.Generator) -> Drawn:
         """Return the indices of drawn samples; None for all of them."""
@@ -234,10 +240,21 @@ def _mean_size(drawn: Minibatches, rows: int) -> float:
     return sum(rows if each is None else len(each) for each in drawn) / len(drawn)
 
 
-def oracles(losses: Sequence[LocalLoss], draw: Draw = draw_minibatches) -> Sequence[LossOracle]:
-    """Return the oracles of all clients, in fleet order."""
-    return LazySequence(len(losses), partial(_oracle, losses, draw), kept=0)
+def oracles(
+    losses: Sequence[LocalLoss], draw: Draw = draw_minibatches, weights: Array | None = None
+) -> Sequence[LossOracle]:
+    """Return the oracles of all clients, in fleet order.
+
+    Args:
+        losses: of the clients.
+        draw: draws their minibatches.
+        weights: of the losses in the objective, shape (M,); 1 by default.
+    """
+    return LazySequence(len(losses), partial(_oracle, losses, draw, weights), kept=0)
 
 
-def _oracle(losses: Sequence[LocalLoss], draw: Draw, client: int) -> LossOracle:
-    return LossOracle(losses[client], client, draw=draw, losses=losses)
+def _oracle(
+    losses: Sequence[LocalLoss], draw: Draw, weights: Array | None, client: int
+) -> LossOracle:
+    weight = 1.0 if weights is None else float(weights[client])
+    return LossOracle(losses[client], client, draw=draw, losses=losses, weight=weight)

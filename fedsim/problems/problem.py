@@ -32,19 +32,27 @@ from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.samples import Draw, Samples
 from fedsim.problems.tables.fit_exchange import FitExchange
 
-Objective = Literal["sum", "mean"]
-"""sum_m f_m, or sum_m p_m f_m with the weight p_m of client m."""
-
-Weighting = Literal["rows", "equal"]
-"""The weights of the mean: p_m = n_m/n, the share of all rows that client m has, or p_m = 1/M."""
+Weighting = Literal["rows", "equal", "sum"]
+"""The weights w_m of the objective F = sum_m w_m f_m: n_m/n, the share of all rows that client m
+has; 1/M, equal ones; or 1, the plain sum."""
 
 
 _AT_ONCE = 2**16
 """So many terms of a sum are Python's numbers at once."""
 
 
-def client_weights(rows: NDArray[np.int64], weighting: Weighting) -> Array:
-    """Return the clients' weights p_m in the mean, shape (M,); `rows` are their numbers of rows."""
+def usual_weighting(loss: Loss) -> Weighting:
+    """Return the weights with which F is the loss of all rows together, pooled at one place."""
+    return "sum" if loss.scale in ("sum", "share") else "rows"
+
+
+def client_shares(rows: NDArray[np.int64], weighting: Weighting) -> Array:
+    """Return p_m, the clients' weights over their sum, shape (M,).
+
+    Args:
+        rows: the clients' numbers of rows, shape (M,).
+        weighting: the rule of the weights.
+    """
     counts = rows if weighting == "rows" else np.ones(len(rows))
     return np.asarray(counts / counts.sum())
 
@@ -62,7 +70,7 @@ class Problem:
         penalty: the term h beside the losses.
         samples: of each client, as passed.
         test: rows that no client has, if any.
-        weighting: the rule of the clients' weights p_m in the mean.
+        weighting: the rule of the clients' weights w_m in the objective F = sum_m w_m f_m.
         naming: the names of clients and labels, if the data has names.
         fit_exchange: the messages that fit preprocessing before the method's, if they are charged.
     """
@@ -85,9 +93,16 @@ class Problem:
         samples: Sequence[Samples],
         penalty: Penalty | None = None,
         test: Samples | None = None,
-        weighting: Weighting = "rows",
+        weighting: Weighting | None = None,
     ) -> Self:
         """Join a loss with the samples of each client, in the order of the fleet.
+
+        Args:
+            loss: shared by all clients.
+            samples: of each client.
+            penalty: the term h beside the losses; none by default.
+            test: rows that no client has.
+            weighting: of the objective; by default that of the pooled one, see `usual_weighting`.
 
         Raises:
             DataError: there is no client, a client has no row, clients differ in the number
@@ -100,6 +115,7 @@ class Problem:
         check_budget("loss", f"a model of {d} numbers and what is computed with it", MODELS * 8 * d)
         penalty = penalty or NoPenalty()
         penalty.check(losses[0].shape)
+        weighting = weighting or usual_weighting(loss)
         fingerprint = _fingerprint(loss, samples, penalty, test, weighting)
         return cls(loss, losses, fingerprint, samples[0].truth, penalty, samples, test, weighting)
 
@@ -135,8 +151,41 @@ class Problem:
 
     @cached_property
     def weights(self) -> Array:
-        """The clients' weights p_m in the mean, shape (M,): shares of the rows, or 1/M."""
-        return client_weights(self.rows, self.weighting)
+        """p_m, the clients' weights over their sum, shape (M,): shares of the rows, or 1/M."""
+        return client_shares(self.rows, self.weighting)
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """The clients' weights w_m in the objective, shape (M,)."""
+        return np.ones(len(self.losses)) if self.weighting == "sum" else self.weights
+
+    @property
+    def total_weight(self) -> float:
+        """W, the sum of the w_m: the weighted mean of the clients' losses is their part of F/W."""
+        return float(len(self.losses)) if self.weighting == "sum" else 1.0
+
+    @cached_property
+    def node_coefficients(self) -> Array:
+        """M w_m, shape (M,): among peers F is the plain mean of the losses M w_m f_m."""
+        clients = len(self.losses)
+        if self.weighting == "equal":
+            return np.ones(clients)
+        if self.weighting == "sum":
+            return np.full(clients, float(clients))
+        return np.asarray(self.rows * clients / self.rows.sum())  # exactly 1 for equal numbers
+
+    def describe_objective(self) -> str:
+        """Return F as a formula.
+
+        >>> from fedsim.problems import Logistic, Samples
+        >>> rows = Samples(np.eye(2), np.array([1.0, -1.0]))
+        >>> Problem.of(Logistic(labels="plus-minus"), [rows] * 3).describe_objective()
+        'F(w) = sum_m (n_m/n) f_m(w)'
+        """
+        weight = {"rows": "(n_m/n) ", "equal": "(1/M) ", "sum": ""}[self.weighting]
+        return (
+            f"F(w) = sum_m {weight}f_m(w){'' if isinstance(self.penalty, NoPenalty) else ' + h(w)'}"
+        )
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -148,25 +197,24 @@ class Problem:
         """The clients' losses as priced work, in the order of the fleet."""
         return oracles(self.losses)
 
-    def fresh_oracles(self, draw: Draw) -> Sequence[Oracle]:
+    def fresh_oracles(self, draw: Draw, *, among_peers: bool = False) -> Sequence[Oracle]:
         """Return the clients' losses as priced work, for a new world.
 
         Args:
             draw: draws their minibatches.
+            among_peers: whether their weights are those of nodes.
         """
-        return oracles(self.losses, draw)
+        weights = self.node_coefficients if among_peers else self.coefficients
+        return oracles(self.losses, draw, weights)
 
-    def looked_at(
-        self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float] | Array]
-    ) -> float:
+    def looked_at(self, w: Array, values: Callable[[Array], Sequence[float] | Array]) -> float:
         """Return the objective at `w`, shape (d,), with penalty; NaN if it cannot be evaluated.
 
         Args:
             w: the model.
-            objective: the sum or the mean.
             values: returns the f_m of all clients at a model.
         """
-        return self.total(values(w), objective) + self.regulariser.value(w)
+        return self.total(values(w)) + self.regulariser.value(w)
 
     @property
     def valued(self) -> bool:
@@ -188,55 +236,52 @@ class Problem:
         """Return the same problem with evaluation caches, for value and derivatives at a model."""
         return replace(self, losses=ClientLosses.of(self.losses).remembering())
 
-    def coefficients(self, objective: Objective) -> Array:
-        """Return the weight of each f_m in the objective, shape (M,)."""
-        return np.ones(len(self.losses)) if objective == "sum" else self.weights
-
     def initial(self, rng: np.random.Generator) -> Array:
         """Return the initial model, shape (d,): zeros for linear models."""
         return self.losses[0].initial(rng)
 
-    def value(self, w: Array, objective: Objective) -> float:
+    def value(self, w: Array) -> float:
         """Return the objective at `w`, penalty included.
 
         It is infinite where the sum overflows.
         """
-        return self.smooth_value(w, objective) + self.regulariser.value(w)
+        return self.smooth_value(w) + self.regulariser.value(w)
 
-    def smooth_value(self, w: Array, objective: Objective) -> float:
+    def smooth_value(self, w: Array) -> float:
         """Return the objective at `w` without the penalty, summed without rounding."""
-        return self.total(ClientLosses.of(self.losses).values(w), objective)
+        return self.total(ClientLosses.of(self.losses).values(w))
 
-    def total(self, values: Sequence[float] | Array, objective: Objective) -> float:
+    def total(self, values: Sequence[float] | Array) -> float:
         """Return the objective without the penalty from the clients' values of f_m."""
-        terms, weights = np.asarray(values), self.weights if objective == "mean" else None
+        terms = np.asarray(values)
+        weights = None if self.weighting == "sum" else self.coefficients
         try:
             return math.fsum(_terms(terms, weights))
         except (OverflowError, ValueError):  # an overflow, or infinities of both signs
             return sum(_terms(terms, weights))
 
-    def gradient(self, w: Array, objective: Objective) -> Array:
+    def gradient(self, w: Array) -> Array:
         """Return a (sub)gradient at `w` of the objective without its penalty, shape (d,).
 
         It is summed in client order.
         """
         total = np.zeros(self.dimension)
-        for c, loss in zip(self.coefficients(objective), self.losses, strict=True):
+        for c, loss in zip(self.coefficients, self.losses, strict=True):
             total += c * loss.gradient(w)
         return total
 
-    def hessian(self, w: Array, objective: Objective) -> Array:
+    def hessian(self, w: Array) -> Array:
         """Return the Hessian at `w` of the objective's smooth part, shape (d, d).
 
         Raises:
             DataError: the loss does not provide one.
         """
         total = np.zeros((self.dimension, self.dimension))
-        for c, loss in zip(self.coefficients(objective), self.losses, strict=True):
+        for c, loss in zip(self.coefficients, self.losses, strict=True):
             total += c * loss.hessian(w)
         return total
 
-    def smoothness(self, objective: Objective) -> float:
+    def smoothness(self) -> float:
         """Return L, the smoothness constant of the objective's smooth part.
 
         It is the constant of all rows together, so it may be much smaller than the sum of the L_m.
@@ -245,17 +290,10 @@ class Problem:
             DataError: the loss has none, for not being convex.
         """
         majorants = [loss.majorant for loss in self.losses]
-        shares = self.coefficients(objective)
+        shares = self.coefficients
         weights = [float(p) * c for p, (c, _) in zip(shares, majorants, strict=True)]
         largest = largest_eigenvalue(weights, [A for _, A in majorants])
         return largest + float(shares.sum()) * self.loss.l2
-
-    def constants(self, objective: Objective) -> dict[str, Callable[[], float]]:
-        """Return functions computing L of the objective and the L_max of the clients, by name."""
-        return {
-            "L": lambda: self.smoothness(objective),
-            "L_max": lambda: float(self.client_smoothness.max()),
-        }
 
     @cached_property
     def client_smoothness(self) -> Array:
@@ -310,7 +348,7 @@ def _fingerprint(
         digest.update(b" test ")
         for block in test.blocks():
             digest.update(block)
-    if weighting != "rows":
+    if weighting != "rows":  # as in hashes of before there were others
         digest.update(f" weights {weighting}".encode())
     return digest.hexdigest()
 

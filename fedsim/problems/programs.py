@@ -20,7 +20,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array, Basis, Oracle, Work
 from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.measures import Observer
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import Problem
 from fedsim.problems.samples import Draw, Minibatches
 
 
@@ -90,6 +90,8 @@ class ProgramOracle(ABC):
         loss: of the client.
         rows: the number of its samples.
     """
+
+    weight = 1.0  # what a program returns is for a mean at the server
 
     def __init__(self, loss: ProgramLoss, rows: int) -> None:
         self.rows = rows
@@ -231,13 +233,11 @@ class ProgramProblem(Problem):
         """Return the initial model, shape (d,)."""
 
     @abstractmethod
-    def fresh_oracles(self, draw: Draw) -> Sequence[Oracle]:
+    def fresh_oracles(self, draw: Draw, *, among_peers: bool = False) -> Sequence[Oracle]:
         """Return the clients of a new world, whose state belongs to that world."""
 
     @abstractmethod
-    def looked_at(
-        self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float] | Array]
-    ) -> float:
+    def looked_at(self, w: Array, values: Callable[[Array], Sequence[float] | Array]) -> float:
         """Return the objective at `w` as clients report it; NaN if no client evaluates it."""
 
     @property
@@ -250,19 +250,19 @@ class ProgramProblem(Problem):
     def observers(self) -> Sequence[Observer]:
         """Observers of the figures that clients report beside the objective."""
 
-    def value(self, w: Array, objective: Objective) -> float:
+    def value(self, w: Array) -> float:
         """Return the objective at `w` as clients report it."""
-        return self.looked_at(w, objective, lambda _: ())
+        return self.looked_at(w, lambda _: ())
 
-    def gradient(self, w: Array, objective: Objective) -> Never:  # noqa: ARG002
+    def gradient(self, w: Array) -> Never:  # noqa: ARG002
         """Not available: raises a DataError."""
         raise self.loss.unknown("its gradient")
 
-    def hessian(self, w: Array, objective: Objective) -> Never:  # noqa: ARG002
+    def hessian(self, w: Array) -> Never:  # noqa: ARG002
         """Not available: raises a DataError."""
         raise self.loss.unknown("its Hessian")
 
-    def smoothness(self, objective: Objective) -> Never:  # noqa: ARG002
+    def smoothness(self) -> Never:
         """Not available: raises a DataError."""
         raise self.loss.unknown("its smoothness constant")
 

@@ -1,4 +1,4 @@
-"""The round table: one row per round with its cost and its results, after that of the start model."""
+"""The round table: the start model, and then one row per round with its cost and its results."""
 
 from collections.abc import Mapping
 from contextlib import suppress

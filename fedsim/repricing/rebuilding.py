@@ -22,7 +22,7 @@ from fedsim.building.round_completion import ensure_completion
 from fedsim.errors import DataError, RepricingError
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import Array, ClientId, Packer, node_name
-from fedsim.problems.problem import client_weights
+from fedsim.problems.problem import client_shares
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
 from fedsim.record.client_table import Facts
@@ -173,7 +173,7 @@ class Repricing:
             initial=np.zeros(0),
             smoothness=_unknown,
             samples=rows.astype(float),
-            weights=client_weights(rows, self.variant.scenario.problem.weights),
+            weights=client_shares(rows, self.variant.scenario.problem.weighting),
             evaluate=method.evaluate,
             optimum=nan if reference is None else reference["value"],
             measures=[method.observe],

@@ -309,12 +309,6 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
             f" g(w) <= 0: take {losses}, or, without a constraint, fedcom"
         )
         yield "problem.loss.kind", text, problem.loss.kind
-    if problem.weights != "rows" and method.objective == "sum":
-        text = (
-            f"got {problem.weights}, but {method.kind} minimises the sum of the clients' losses,"
-            " which has no weights; leave it out"
-        )
-        yield "problem.weights", text, problem.weights
     data = problem.data
     if data is not None and data.exchanges_fit:
         without_rounds = isinstance(method, PeerAlgorithm) or scenario.participation.asynchronous

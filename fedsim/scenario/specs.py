@@ -49,6 +49,7 @@ from fedsim.problems import (
     Split,
     Start,
     Weighting,
+    usual_weighting,
 )
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
@@ -231,10 +232,12 @@ class ProblemSpec(Spec):
     split: Given[Annotated[Split, OneOf(SPLITS)], Split | Block] = as_written(
         {"kind": "contiguous"}, "which client gets which samples"
     )
-    weights: Weighting = Field(
-        default="rows",
-        description="the clients' weights p_m where a method minimises the mean sum_m p_m f_m: "
-        "their shares of all rows, or equal, 1/M each",
+    weights: Weighting | None = Field(
+        default=None,
+        description="the clients' weights w_m in the objective F = sum_m w_m f_m that every method "
+        "minimises: rows, their shares n_m/n of all rows; equal, 1/M; or sum, 1. By default F is "
+        "the loss of all rows pooled at one place: rows where loss.scale is mean or mean-square, "
+        "sum where it is sum or share",
     )
     start: Given[Annotated[Start, OneOf(STARTS)], Start | Block] = as_written(
         {"kind": "own"}, "the model that all begin with"
@@ -247,6 +250,11 @@ class ProblemSpec(Spec):
     test: AnyTest = as_written(
         None, "rows to test on: a share of the data, or a source of their own"
     )
+
+    @property
+    def weighting(self) -> Weighting:
+        """The rule of the clients' weights, given or usual for the loss."""
+        return self.weights or usual_weighting(self.loss)
 
     @field_validator("data")
     @classmethod

@@ -123,6 +123,11 @@ class Participant(Clocked):
         return self._protocol.round
 
     @property
+    def weight(self) -> float:
+        """See `fedsim.ports.Client.weight`."""
+        return self.oracle.weight
+
+    @property
     def pack(self) -> Callable[..., Payload]:
         """See `fedsim.ports.Client.pack`."""
         return self._protocol.packing.pack

@@ -157,7 +157,7 @@ class Numerics:
     Attributes:
         algorithm: configured, or what takes its place.
         initial: the initial model, shape (d,).
-        smoothness: returns L_m of the clients, shape (M,).
+        smoothness: returns w_m L_m of the clients, shape (M,).
         evaluate: returns the objective at a model; costs no simulated time.
         valued: whether the objective is known; if not, NaN is a number like others.
         optimum: the least objective; NaN where none is known.
@@ -165,7 +165,7 @@ class Numerics:
         packer_up, packer_down: make what packs one field of a client's messages, and of the
             server's, by its name and its number; it may remember what it has packed.
         samples: how many each client has, shape (M,), which draws may go by; one where not given.
-        weights: the clients' shares of all samples, shape (M,); equal ones when not given.
+        weights: the clients' weights over their sum, shape (M,); equal ones when not given.
         evaluator: computes the numeric work.
         transport: how messages are carried.
         alike: whether the clients' oracles are those of the evaluator's losses, in their order,

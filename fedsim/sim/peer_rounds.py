@@ -81,7 +81,7 @@ class PeerRounds:
         _close(models, (), self._observer, self._traffic)
 
 
-def begin(method: PeerMethod, setup: WorldConfig, observer: Observer) -> None:
+def begin_rounds(method: PeerMethod, setup: WorldConfig, observer: Observer) -> None:
     """Hand the mean of the models that the nodes begin with to the observer, as round 0."""
     initial = setup.initial
     streams = (setup.rng("client", number) for number in range(len(setup.fleet)))

@@ -16,7 +16,7 @@ from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import ALONE, Neighbourhood, meetings
 from fedsim.sim.peer_nodes import SimNode, SimPairNode
-from fedsim.sim.peer_rounds import PairRounds, PeerRounds, begin
+from fedsim.sim.peer_rounds import PairRounds, PeerRounds, begin_rounds
 from fedsim.wire.packers import Packing
 from fedsim.worlds.main_task import ENDED, ending_of
 from fedsim.worlds.observer import Observer
@@ -113,7 +113,7 @@ class Peers:
         """Return how it ended; the first node that fails ends it, too."""
         self._over = asyncio.get_running_loop().create_future()
         try:
-            begin(self._method, self._setup, self._observer)
+            begin_rounds(self._method, self._setup, self._observer)
         except RunStopped as stopped:
             return ending_of(stopped)
         for node in self._nodes:

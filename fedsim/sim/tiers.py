@@ -47,6 +47,7 @@ class RoundsOracle:
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
+        self.weight = 1.0
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
         raise Failed(

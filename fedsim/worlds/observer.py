@@ -132,7 +132,9 @@ class Observer:
         self._unlooked: Array | None = None
         self._unseen: dict[str, None] = {}
 
-    def begin(self, model: Array | None = None, measures: Mapping[str, float] | None = None) -> None:
+    def begin(
+        self, model: Array | None = None, measures: Mapping[str, float] | None = None
+    ) -> None:
         """Write round 0, which costs nothing, and stop the run where a rule applies to it.
 
         Args:

@@ -18,7 +18,7 @@ class Trajectory:
     """What a run committed.
 
     Attributes:
-        models: one a round, shape (rounds, d).
+        models: one a round, without the start, shape (rounds, d).
         transmissions: in all rounds so far, shape (rounds,).
         job: what was run.
     """
@@ -38,9 +38,9 @@ def trajectory(scenario: dict[str, Any], folder: Path) -> Trajectory:
     def evaluate(model: Array) -> float:
         models.append(model.copy())
         transmissions.append(world.traffic.transmissions)
-        return job.problem.value(model, job.algorithm.objective)
+        return job.problem.value(model)
 
     with RunRecorder(folder, len(job.members)) as book:
         world = World(replace(job.setup, evaluate=evaluate), book)
         world.close(world.run())
-    return Trajectory(np.array(models), np.array(transmissions), job)
+    return Trajectory(np.array(models[1:]), np.array(transmissions[1:]), job)

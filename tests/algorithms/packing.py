@@ -197,7 +197,7 @@ def run(blocks: dict[str, Any], folder: Path, *, bytewise: bool = False, seed: i
 
     def evaluate(model: Array) -> float:
         seen.models.append(model.copy())
-        return job.problem.value(model, job.algorithm.objective)
+        return job.problem.value(model)
 
     folder.mkdir(exist_ok=True)
     parts: dict[str, Any] = {"algorithm": seen.method, "evaluate": evaluate}

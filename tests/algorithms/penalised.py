@@ -205,7 +205,7 @@ def setting_of(problem: Problem) -> ProblemInfo:
     return ProblemInfo(
         clients=len(problem.losses),
         dimension=problem.dimension,
-        smoothness=lambda: problem.smoothness("mean"),
+        smoothness=lambda: problem.smoothness(),
         client_smoothness=lambda: problem.client_smoothness,
         shape=problem.shape,
         regulariser=problem.regulariser,

@@ -193,7 +193,7 @@ def test_so_heavy_a_penalty_leaves_nothing(method: type[Any]) -> None:
 def test_fed_dual_avg_with_single_steps_on_all_rows_goes_to_the_optimum() -> None:
     problem = small(L1(weight=0.3))
     w = Link(problem, FedDualAvg(step_size=0.05), rounds=2000).run()[-1]
-    assert problem.regulariser.residual(w, problem.gradient(w, "mean")) < 1e-6
+    assert problem.regulariser.residual(w, problem.gradient(w)) < 1e-6
 
 
 @pytest.mark.parametrize(("server_prox", "weight"), [(True, 0.6), (False, 0.3)])
@@ -202,7 +202,7 @@ def test_fedmid_counts_the_penalty_on_both_sides(server_prox: bool, weight: floa
     problem = small(L1(weight=0.3), sizes=(20,))
     method = FedMid(step_size=0.05, server_prox=server_prox)
     w = Link(problem, method, rounds=2000).run()[-1]
-    gradient = problem.gradient(w, "mean")
+    gradient = problem.gradient(w)
     assert problem.regulariser.with_weight(weight).residual(w, gradient) < 1e-8
 
 

@@ -168,7 +168,7 @@ def test_one_client_goes_to_the_optimum(method: FastFedDA | CFedDA, surplus: flo
     """C-FedDA to that of f + h, Fast-FedDA to that of f + h - mu/(4 K) |w|^2: x has its surplus."""
     problem = small(L1(weight=0.3), sizes=(20,))
     w = Link(problem, method, rounds=1500).run()[-1]
-    gradient = problem.gradient(w, "mean")
+    gradient = problem.gradient(w)
     assert problem.regulariser.residual(w, gradient - surplus * w) < 5e-3
     if surplus:
         assert problem.regulariser.residual(w, gradient) > 0.1

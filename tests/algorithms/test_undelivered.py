@@ -133,7 +133,7 @@ def run(folder: Path, algorithm: dict[str, Any], rounds: int = 150, **blocks: An
     gaps = list[float]()
 
     def evaluate(model: Array) -> float:
-        value = job.problem.value(model, job.algorithm.objective)
+        value = job.problem.value(model)
         gaps.append(value - job.setup.optimum)
         return value
 

@@ -65,7 +65,7 @@ def left(job: Job, algorithm: LocalUpdates, folder: Path) -> tuple[str, Array]:
 
     def evaluate(model: Array) -> float:
         models.append(model.copy())
-        return job.evaluation.value(model, job.algorithm.objective)
+        return job.evaluation.value(model)
 
     with RunRecorder(folder, len(job.members)) as book:
         world = World(replace(job.setup, algorithm=algorithm, evaluate=evaluate), book)

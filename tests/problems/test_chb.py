@@ -62,11 +62,11 @@ def test_censored_heavy_ball_reproduces_table_one(
     loss: LinearLoss, published: tuple[int, int], problems: Callable[[LinearLoss], Problem]
 ) -> None:
     problem = problems(loss)
-    found = optimum(problem, "sum")
+    found = optimum(problem)
     assert found is not None
     counted = heavy_ball(
         [local.gradient for local in problem.losses],
-        lambda theta: problem.value(theta, "sum") - found.value,
+        lambda theta: problem.value(theta) - found.value,
         1e-7,
     )
     assert counted == published

@@ -97,8 +97,8 @@ def test_losses_of_more_clients_than_are_kept_are_made_when_they_are_looked_up()
     problem = Problem.of(Squared(), partition(samples, rows))
     w = np.array([1.0, -2.0, 0.5])
     residuals = samples.X @ w - samples.y
-    assert problem.value(w, "sum") == pytest.approx(0.25 * residuals @ residuals)
-    assert problem.value(w, "sum") == pytest.approx(sum(f.value(w) for f in problem.losses))
+    assert problem.value(w) == pytest.approx(0.25 * residuals @ residuals)
+    assert problem.value(w) == pytest.approx(sum(f.value(w) for f in problem.losses))
     assert problem.losses[0] is problem.losses[0]
     assert problem.losses[clients - 1] is not problem.losses[clients - 1]
 

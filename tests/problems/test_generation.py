@@ -92,7 +92,7 @@ def test_prompts_are_evenly_spaced_and_not_more_than_asked_for() -> None:
 def test_rows_that_are_no_passage_of_a_text_are_refused() -> None:
     problem = problem_of(np.random.default_rng(5).integers(0, TOKENS, CONTEXT + 4), 1)
     with pytest.raises(DataError, match="generation of 9 tokens needs test rows that follow"):
-        Generation(length=9).bind(problem, "mean")
+        Generation(length=9).bind(problem)
     rng = np.random.default_rng(6)
     apart = Samples(rng.standard_normal((8, CONTEXT)), np.resize([0.0, 1.0], 8))
     with pytest.raises(DataError, match=r"give problem\.test as data of the kind text"):

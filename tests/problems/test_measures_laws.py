@@ -87,7 +87,7 @@ REFUSED: list[tuple[Measure, Problem, str]] = [
 @pytest.mark.parametrize(("measure", "problem", "words"), REFUSED)
 def test_what_a_problem_lacks_is_said(measure: Measure, problem: Problem, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        measure.bind(problem, "mean")
+        measure.bind(problem)
 
 
 def complete() -> list[Problem]:
@@ -132,7 +132,7 @@ def test_a_measure_leaves_the_model_as_it_is(kind: type[Measure]) -> None:
         w = np.linspace(-1, 2, problem.dimension)
         w.flags.writeable = False  # an observer that wrote into it would raise
         try:
-            observe = kind.model_validate({}).bind(problem, "mean")
+            observe = kind.model_validate({}).bind(problem)
         except DataError:
             continue
         assert observe(w) == observe(w)

@@ -140,14 +140,14 @@ def test_classes_are_those_of_all_clients() -> None:
     assert [loss.outputs for loss in problem.losses] == [3, 3, 3]
     whole = local(problem.loss, THREE)
     w = np.linspace(-1, 1, problem.dimension)
-    assert problem.value(w, "mean") == pytest.approx(whole.value(w))
+    assert problem.value(w) == pytest.approx(whole.value(w))
 
 
 @each_network
 def test_there_is_no_smoothness_constant(loss: MultilayerPerceptron) -> None:
     problem = Problem.of(loss, [DATA])
     for asked in (
-        lambda: problem.smoothness("sum"),
+        lambda: problem.smoothness(),
         lambda: problem.client_smoothness,
         lambda: problem.losses[0].smoothness,
         lambda: problem.losses[0].hessian(np.zeros(problem.dimension)),

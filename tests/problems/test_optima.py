@@ -50,7 +50,7 @@ def test_what_was_solved_is_not_solved_again(
 @pytest.mark.usefixtures("unsolvable")
 def test_nothing_is_in_it_at_first(problem: Problem) -> None:
     with pytest.raises(AssertionError):
-        optimum(problem, "sum")
+        optimum(problem)
 
 
 def test_objectives_and_problems_are_kept_apart(problem: Problem, cache: Path) -> None:

@@ -126,7 +126,7 @@ def test_softmax_regression_agrees_with_scikit_learn(l2: float) -> None:
     coefficients = oracle.fit(data.X, data.y).coef_.T.ravel()
     found = solved(problem, "sum")
     assert found.model == pytest.approx(coefficients, abs=1e-4)
-    assert found.value <= problem.value(coefficients, "sum") * (1 + 1e-14)
+    assert found.value <= problem.value(coefficients) * (1 + 1e-14)
 
 
 def test_groups_of_a_matrix_agree_with_the_multi_task_lasso(rng: np.random.Generator) -> None:
@@ -152,7 +152,7 @@ def test_no_step_lowers_the_penalised_objective(
     for size in (1e-6, 1e-3, 1.0):
         for _ in range(5):
             moved = found.model + size * rng.standard_normal(problem.dimension)
-            assert problem.value(moved, "mean") >= found.value
+            assert problem.value(moved) >= found.value
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_the_dual_norm_certifies_the_optimum(penalty: Penalty) -> None:
     problem = Problem.of(Softmax(), split(digits(), 100), penalty)
     found = solved(problem)
     W = found.model.reshape(problem.shape)
-    G = problem.gradient(found.model, "mean").reshape(problem.shape)
+    G = problem.gradient(found.model).reshape(problem.shape)
     if isinstance(penalty, GroupL2):
         cuts = range(0, W.size, penalty.size or 4)[1:]
         dual = max(np.linalg.norm(g) / np.sqrt(len(g)) for g in np.split(G.ravel(), cuts))
@@ -217,7 +217,7 @@ def test_sparse_rows_have_the_optimum_of_dense_ones(
 def test_what_has_no_known_optimum_has_none(
     loss: MultilayerPerceptron | LinearLoss, penalty: Penalty
 ) -> None:
-    assert optimum(Problem.of(loss, [samples(30, 4)], penalty), "mean") is None
+    assert optimum(Problem.of(loss, [samples(30, 4)], penalty)) is None
 
 
 def test_penalties_have_optima_of_their_own_in_the_cache() -> None:

@@ -59,10 +59,10 @@ def test_one_label_against_all_others_is_the_same_as_two_labels() -> None:
     one, two = Logistic.model_validate({"labels": {"positive": 4}}), Logistic()
     mine = Problem.of(one, [Samples(X, THREE)], test=Samples(X[:9], np.full(9, 77.0)))
     other = Problem.of(two, [Samples(X, by_hand)], test=Samples(X[:9], np.full(9, -1.0)))
-    assert mine.value(w, "mean") == other.value(w, "mean")
-    assert np.array_equal(mine.gradient(w, "mean"), other.gradient(w, "mean"))
+    assert mine.value(w) == other.value(w)
+    assert np.array_equal(mine.gradient(w), other.gradient(w))
     for measure in (TrainingAccuracy(), HeldOutAccuracy(), HeldOutLoss()):
-        figures = [measure.bind(problem, "mean")(w) for problem in (mine, other)]
+        figures = [measure.bind(problem)(w) for problem in (mine, other)]
         assert figures[0] == figures[1]
     assert 0 < figures[0]["test_loss"] < np.inf
 

@@ -34,7 +34,7 @@ each_objective = pytest.mark.parametrize("objective", ["sum", "mean"])
 def test_weights_are_the_shares_of_the_rows() -> None:
     problem = Problem.of(Squared(), PARTS)
     assert problem.weights == pytest.approx([25 / 60, 5 / 60, 1 / 60, 29 / 60])
-    assert problem.coefficients("sum").tolist() == [1, 1, 1, 1]
+    assert problem.coefficients.tolist() == [1, 1, 1, 1]
 
 
 def test_equal_weights_make_the_mean_one_over_the_clients(rng: np.random.Generator) -> None:
@@ -42,10 +42,10 @@ def test_equal_weights_make_the_mean_one_over_the_clients(rng: np.random.Generat
     w = rng.standard_normal(problem.dimension)
     values = [local.value(w) for local in problem.losses]
     assert problem.weights.tolist() == [1 / 4] * 4
-    assert problem.value(w, "mean") == pytest.approx(np.mean(values), rel=1e-14)
-    assert problem.value(w, "sum") == pytest.approx(np.sum(values), rel=1e-14)
+    assert problem.value(w) == pytest.approx(np.mean(values), rel=1e-14)
+    assert problem.value(w) == pytest.approx(np.sum(values), rel=1e-14)
     slopes = [local.gradient(w) for local in problem.losses]
-    assert problem.gradient(w, "mean") == pytest.approx(np.mean(slopes, axis=0), rel=1e-13)
+    assert problem.gradient(w) == pytest.approx(np.mean(slopes, axis=0), rel=1e-13)
 
 
 def test_the_optimum_is_that_of_the_weights() -> None:
@@ -56,10 +56,10 @@ def test_the_optimum_is_that_of_the_weights() -> None:
     rows = [np.full(part.rows, 1 / (len(PARTS) * part.rows)) for part in PARTS]
     root = np.sqrt(np.concatenate(rows))
     least = np.linalg.lstsq(root[:, None] * DATA.X, root * DATA.y)[0]
-    assert equal.gradient(least, "mean") == pytest.approx(0, abs=1e-12)
-    found = optimum(equal, "mean")
+    assert equal.gradient(least) == pytest.approx(0, abs=1e-12)
+    found = optimum(equal)
     assert found is not None
-    assert found.value == pytest.approx(equal.value(least, "mean"), rel=1e-12)
+    assert found.value == pytest.approx(equal.value(least), rel=1e-12)
 
 
 @each_loss
@@ -69,8 +69,8 @@ def test_objectives_are_the_sum_and_the_weighted_mean_of_the_clients(
     problem = Problem.of(loss, PARTS)
     w = rng.standard_normal(problem.dimension)
     values = [local.value(w) for local in problem.losses]
-    assert problem.value(w, "sum") == pytest.approx(sum(values), rel=1e-14)
-    assert problem.value(w, "mean") == pytest.approx(np.dot(problem.weights, values), rel=1e-14)
+    assert problem.value(w) == pytest.approx(sum(values), rel=1e-14)
+    assert problem.value(w) == pytest.approx(np.dot(problem.weights, values), rel=1e-14)
 
 
 @each_loss
@@ -99,8 +99,8 @@ def test_the_mean_objective_of_mean_losses_does_not_depend_on_the_split(
 ) -> None:
     problem, whole = Problem.of(loss, PARTS), Problem.of(loss, [DATA])
     w = rng.standard_normal(problem.dimension)
-    assert problem.value(w, "mean") == pytest.approx(whole.value(w, "mean"))
-    assert problem.gradient(w, "mean") == pytest.approx(whole.gradient(w, "mean"))
+    assert problem.value(w) == pytest.approx(whole.value(w))
+    assert problem.gradient(w) == pytest.approx(whole.gradient(w))
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ def test_clients_that_count_by_their_share_sum_to_the_mean_over_all_rows(
     whole = Problem.of(loss, [DATA])
     share = Problem.of(loss.model_copy(update={"scale": "share"}), PARTS)
     w = rng.standard_normal(whole.dimension)
-    assert share.value(w, "sum") == pytest.approx(whole.value(w, "sum"))
-    assert share.gradient(w, "sum") == pytest.approx(whole.gradient(w, "sum"))
+    assert share.value(w) == pytest.approx(whole.value(w))
+    assert share.gradient(w) == pytest.approx(whole.gradient(w))
     if loss.kind != "mlp":
-        assert share.smoothness("sum") == pytest.approx(whole.smoothness("sum"))
+        assert share.smoothness() == pytest.approx(whole.smoothness())
 
 
 @pytest.mark.parametrize("loss", [Squared(scale="sum", l1=0.5), Logistic(scale="sum", l2=0.5)])
@@ -125,8 +125,8 @@ def test_penalties_count_once_a_client(loss: LinearLoss, rng: np.random.Generato
     bare = loss.model_copy(update={"l1": 0.0, "l2": 0.0})
     w = rng.standard_normal(5)
     penalty = loss.l1 * np.abs(w).sum() + loss.l2 / 2 * w @ w
-    with_penalty = Problem.of(loss, PARTS).value(w, "sum")
-    assert with_penalty - Problem.of(bare, PARTS).value(w, "sum") == pytest.approx(4 * penalty)
+    with_penalty = Problem.of(loss, PARTS).value(w)
+    assert with_penalty - Problem.of(bare, PARTS).value(w) == pytest.approx(4 * penalty)
 
 
 @each_linear
@@ -147,7 +147,7 @@ def test_smoothness_lies_between_the_clients_largest_and_their_sum(loss: LinearL
     problem = Problem.of(loss, PARTS)
     own = problem.client_smoothness
     assert own.tolist() == [local.smoothness for local in problem.losses]
-    assert own.max() * (1 - 1e-12) <= problem.smoothness("sum") <= own.sum() * (1 + 1e-12)
+    assert own.max() * (1 - 1e-12) <= problem.smoothness() <= own.sum() * (1 + 1e-12)
 
 
 def test_logistic_smoothness_goes_by_the_labels_as_used() -> None:
@@ -156,7 +156,7 @@ def test_logistic_smoothness_goes_by_the_labels_as_used() -> None:
     problem = Problem.of(Logistic(scale="sum", labels="as-given"), [data])
     curved = DATA.X[DATA.y > 0]
     expected = 9 / 4 * np.linalg.norm(curved, 2) ** 2
-    assert problem.smoothness("sum") == pytest.approx(expected)
+    assert problem.smoothness() == pytest.approx(expected)
 
 
 @given(
@@ -202,7 +202,7 @@ def test_labels_are_mapped_over_all_clients_together() -> None:
     shifted = [Samples(part.X, part.y + 5) for part in parts]
     w = np.linspace(-1, 1, 5)
     mapped = Problem.of(Logistic(labels="plus-minus"), shifted)
-    assert mapped.value(w, "mean") == pytest.approx(local(Logistic(), DATA).value(w))
+    assert mapped.value(w) == pytest.approx(local(Logistic(), DATA).value(w))
 
 
 class TestFingerprint:

@@ -103,7 +103,7 @@ def test_the_lasso_agrees_with_scikit_learn(shape: tuple[int, int], l1: float, l
         alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), fit_intercept=False, tol=1e-14, max_iter=10**6
     ).fit(data.X, data.y)
     assert found.model == pytest.approx(oracle.coef_, rel=1e-6, abs=1e-8)
-    assert found.value <= problem.value(oracle.coef_, "mean") * (1 + 1e-14)
+    assert found.value <= problem.value(oracle.coef_) * (1 + 1e-14)
     assert found.residual <= 1e-12
 
 
@@ -160,7 +160,7 @@ def test_optima_are_certified_however_degenerate_the_data(
     X[:, -1] = X[:, 0]
     data = Samples(X, rng.choice([-1.0, 1.0], 20))
     problem = Problem.of(kind(scale="sum", l1=l1, l2=l2), split(data, 8))
-    scale = float(np.linalg.norm(problem.gradient(np.zeros(features), "sum")))
+    scale = float(np.linalg.norm(problem.gradient(np.zeros(features))))
     assert solved(problem).residual <= 1e-10 * scale
 
 
@@ -218,7 +218,7 @@ def test_beyond_the_limit_of_newton_products_serve_as_well(
 
 
 def test_a_network_has_no_known_optimum() -> None:
-    assert optimum(Problem.of(MultilayerPerceptron(), [samples()]), "mean") is None
+    assert optimum(Problem.of(MultilayerPerceptron(), [samples()])) is None
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e-3, 1.0, 1e3, 1e6])
@@ -226,7 +226,7 @@ def test_a_truncated_step_solves_newton_s_system_whatever_the_size_of_the_featur
     size: float, rng: np.random.Generator
 ) -> None:
     data = Samples(size * rng.standard_normal((30, 6)), rng.standard_normal(30))
-    f = composite.CompositeForm.of(Problem.of(Squared(), [data]), "mean")
+    f = composite.CompositeForm.of(Problem.of(Squared(), [data]))
     assert f is not None
     gradient = f.smooth(np.zeros(6))[1]
     step = composite._truncate(f, np.zeros(6), gradient, np.ones(6, dtype=np.bool_))
@@ -239,7 +239,7 @@ def test_a_truncated_step_solves_newton_s_system_whatever_the_size_of_the_featur
 def test_a_damped_newton_step_lowers_the_value_or_the_gradient(w: float, off: float) -> None:
     """At these points Newton's step crosses the minimum and ends at the value that it came from."""
     data = Samples(np.ones((3, 1)), np.array([1.0, 1.0, -1.0]))
-    f = composite.CompositeForm.of(Problem.of(Logistic(), [data]), "mean")
+    f = composite.CompositeForm.of(Problem.of(Logistic(), [data]))
     assert f is not None
     begin, free = np.array([w + off]), np.ones(1, dtype=np.bool_)
     end, progress = composite._newton(f, begin, np.sign(begin), free)

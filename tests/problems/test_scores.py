@@ -210,9 +210,9 @@ def test_what_does_not_fit_is_said() -> None:
     problem = problem_of(Softmax())
     assert problem.test is not None
     with pytest.raises(DataError, match="got k: 4, and the data has 4 classes; give a smaller one"):
-        HeldOutTopAccuracy(k=4).bind(problem, "mean")
+        HeldOutTopAccuracy(k=4).bind(problem)
     with pytest.raises(DataError, match="the loss softmax predicts classes, and no numbers"):
-        HeldOutAbsoluteError().bind(problem, "mean")
+        HeldOutAbsoluteError().bind(problem)
     few = problem.test.y > 0
     part = Samples(problem.test.X[few], problem.test.y[few])
     with pytest.raises(DataError, match="needs test rows of every class; there is none of the"):
@@ -224,4 +224,4 @@ def test_what_does_not_fit_is_said() -> None:
             measure.bind(Problem.of(Squared(), problem.samples, test=problem.test), "mean")
     with pytest.raises(DataError, match="does not classify"):
         ClientAccuracy().bind(Problem.of(Squared(), problem.samples), "mean")
-    assert HeldOutAccuracy().bind(problem, "mean")(np.zeros(problem.dimension))
+    assert HeldOutAccuracy().bind(problem)(np.zeros(problem.dimension))

@@ -88,7 +88,7 @@ def test_classes_are_those_of_all_clients() -> None:
     assert problem.dimension == 12
     whole = local(Softmax(), THREE)
     w = np.linspace(-1, 1, 12)
-    assert problem.value(w, "mean") == pytest.approx(whole.value(w))
+    assert problem.value(w) == pytest.approx(whole.value(w))
 
 
 def test_the_likeliest_class_is_predicted(rng: np.random.Generator) -> None:

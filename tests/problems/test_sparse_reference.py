@@ -40,10 +40,10 @@ def clients(data: Samples) -> list[Samples]:
 
 
 def found(problem: Problem, count: int, *, columns: bool = False) -> Reference:
-    best = sparse_optimum(problem, "mean", count, columns=columns)
+    best = sparse_optimum(problem, count, columns=columns)
     assert best is not None
     assert best.method.startswith("best value known")
-    assert best.value == problem.value(best.model, "mean")
+    assert best.value == problem.value(best.model)
     return best
 
 
@@ -84,7 +84,7 @@ def test_no_value_is_below_the_least_of_all_supports(seed: int, count: int) -> N
 
 def test_more_weights_than_features_give_the_optimum() -> None:
     problem = Problem.of(Logistic(l2=0.05), clients(samples(60, 5)))
-    whole = optimum(problem, "mean")
+    whole = optimum(problem)
     assert whole is not None
     assert found(problem, 9).value == pytest.approx(whole.value, rel=1e-13)
     assert not found(problem, 0).model.any()
@@ -110,7 +110,7 @@ def test_columns_have_so_many_weights_each() -> None:
     support = best.model != 0
     for _ in range(20):
         step = np.where(support, rng.standard_normal(18), 0.0)
-        assert problem.value(best.model + 1e-4 * step, "mean") >= best.value
+        assert problem.value(best.model + 1e-4 * step) >= best.value
     assert found(problem, 6).value <= best.value + 0.05
     assert found(problem, 2).value != best.value
 
@@ -136,9 +136,9 @@ def test_other_problems_have_no_value_known() -> None:
     network = Problem.of(MultilayerPerceptron(), [samples()])
     grouped = Problem.of(Squared(), [samples()], GroupL2(weight=1.0, size=2))
     for problem in (network, grouped):
-        assert sparse_optimum(problem, "mean", 3) is None
+        assert sparse_optimum(problem, 3) is None
     with pytest.raises(ValueError, match="got -1"):
-        sparse_optimum(Problem.of(Squared(), [samples()]), "mean", -1)
+        sparse_optimum(Problem.of(Squared(), [samples()]), -1)
 
 
 def test_no_gradient_step_from_the_best_leads_to_a_better_support() -> None:
@@ -159,7 +159,7 @@ def test_the_pursuit_ends_with_the_first_step_that_leaves_the_support_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = Problem.of(Squared(), clients(planted(1, 40, 8, 2, 0.1)))
-    form = CompositeForm.of(problem, "mean")
+    form = CompositeForm.of(problem)
     assert form is not None
     search = _SupportSearch(form, 2, columns=False)
     best, _ = search.best()
@@ -178,7 +178,7 @@ def test_the_pursuit_ends_with_the_first_step_that_leaves_the_support_as_it_is(
 def test_thresholding_ends_once_the_support_has_stayed_for_twenty_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    f = CompositeForm.of(Problem.of(Squared(), clients(planted(2, 80, 12, 3, 0.1))), "mean")
+    f = CompositeForm.of(Problem.of(Squared(), clients(planted(2, 80, 12, 3, 0.1))))
     assert f is not None
     search, supports = _SupportSearch(f, 3, columns=False), list[tuple[bool, ...]]()
     follow = _SupportSearch._next

@@ -94,7 +94,7 @@ def test_a_loss_of_ones_own_is_asked_of_each_client() -> None:
 
     single, double = (dealt(loss, [2, 2, 3], 4) for loss in (Squared(), Doubled()))
     w = np.arange(4.0)
-    assert double.value(w, "sum") == pytest.approx(2 * single.value(w, "sum"))
+    assert double.value(w) == pytest.approx(2 * single.value(w))
 
 
 def test_only_another_precision_than_double_makes_other_losses() -> None:

@@ -258,8 +258,8 @@ def test_predictions_and_a_regression(rng: np.random.Generator) -> None:
     problem = Problem.of(loss, [Samples(X[:10], y[:10]), Samples(X[10:], y[10:])])
     w = problem.initial(rng)
     for _ in range(400):
-        w = w - 0.05 * problem.gradient(w, "mean")
-    assert problem.value(w, "mean") < 0.05 * np.square(y).mean() / 2
+        w = w - 0.05 * problem.gradient(w)
+    assert problem.value(w) < 0.05 * np.square(y).mean() / 2
     with pytest.raises(DataError, match="does not classify"):
         loss.classes(y)
 

@@ -34,7 +34,7 @@ class Held(Measure):
     kind: Literal["held"] = "held"
     each: int
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:
+    def bind(self, problem: Problem) -> Observer:
         """Return what takes a sample."""
 
         def observe(_: Array) -> dict[str, float]:

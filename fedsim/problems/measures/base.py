@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import Problem
 from fedsim.record.columns import HIGHER_IS_BETTER
 
 Figures = Mapping[str, float]
@@ -37,7 +37,7 @@ class Measure(Spec):
 
     kind: str
 
-    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:
+    def bind_own(self, problem: Problem) -> OwnObserver:
         """Return the function that evaluates the clients' own models, in the order of the fleet.
 
         By default each figure is the mean of those of the clients' models, with the weights p_m.
@@ -45,7 +45,7 @@ class Measure(Spec):
         Raises:
             DataError: as for `bind`.
         """
-        observe, weights = self.bind(problem, objective), problem.weights
+        observe, weights = self.bind(problem), problem.weights
 
         def evaluate(models: Sequence[Array]) -> Figures:
             found = [observe(w) for w in models]
@@ -55,7 +55,7 @@ class Measure(Spec):
         return evaluate
 
     @abstractmethod
-    def bind(self, problem: Problem, objective: Objective) -> Observer:
+    def bind(self, problem: Problem) -> Observer:
         """Return the function that evaluates a model, with everything it needs precomputed.
 
         Args:

@@ -10,7 +10,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.held_out_targets import held_out_labels
 from fedsim.problems.measures.base import Figures, Measure, Observer
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import Problem
 
 _PAIRS = 256
 """So many pairs of rows show by how many tokens rows are apart."""
@@ -35,7 +35,7 @@ class Generation(Measure):
         default=64, ge=1, description="so many prompts at most, evenly spaced in the test rows"
     )
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the shares; see `Measure.bind`."""
         test, labels, classes = held_out_labels(problem, self.kind)
         X = test.X if isinstance(test.X, np.ndarray) else None

@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from fedsim.blocks.in_memory import Holding
 from fedsim.ports import Array
 from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import Problem
 from fedsim.record.columns import higher_is_better
 
 OVER_CLIENTS = ("worst", "tenth", "median", "mean")
@@ -82,18 +82,18 @@ class GivenMeasure(Holding, Measure):
         found: PassedFunction = self.value("measures")
         return found
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:
+    def bind(self, problem: Problem) -> Observer:
         """Return the function's value, or those over the clients; see `Measure.bind`."""
         if self.on == "clients":
-            observe, count = self.bind_own(problem, objective), len(problem.samples)
+            observe, count = self.bind_own(problem), len(problem.samples)
             return lambda w: observe([w] * count)
         found = self._figure.bind(problem)
         return lambda w: {self.name: found(w)}
 
-    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:
+    def bind_own(self, problem: Problem) -> OwnObserver:
         """Return the function's values for each client's own model; see `Measure.bind_own`."""
         if self.on == "test":
-            return super().bind_own(problem, objective)
+            return super().bind_own(problem)
         found = self._figure.bind_clients(problem)
 
         def evaluate(models: Sequence[Array]) -> Figures:

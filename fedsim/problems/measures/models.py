@@ -10,7 +10,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import constrained_losses, matrix_losses
 from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import Problem
 
 
 def matrix_shape(problem: Problem, kind: str) -> tuple[int, ...]:
@@ -41,16 +41,16 @@ class GradientNorm(Measure):
 
     kind: Literal["gradient_norm"] = "gradient_norm"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:
+    def bind(self, problem: Problem) -> Observer:
         """Return the norm of the objective's least subgradient."""
 
         def evaluate(w: Array) -> Figures:
-            gradient = problem.gradient(w, objective)
+            gradient = problem.gradient(w)
             return {"gradient_norm": problem.regulariser.residual(w, gradient)}
 
         return evaluate
 
-    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:  # noqa: ARG002
+    def bind_own(self, problem: Problem) -> OwnObserver:  # noqa: ARG002
         """Refuse clients' own models: their gradients are no gradient of one objective.
 
         Raises:
@@ -75,7 +75,7 @@ class ConstraintValue(Measure):
         default=0.0, ge=0, description="violated is 1 where the constraint is above this, else 0"
     )
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:
+    def bind(self, problem: Problem) -> Observer:
         """Return the mean constraint; see `Measure.bind`."""
         if not problem.loss.constrained:
             text = (
@@ -84,7 +84,7 @@ class ConstraintValue(Measure):
                 f" here is {problem.loss.kind}"
             )
             raise DataError("loss", text)
-        coefficients = problem.coefficients(objective)
+        coefficients = problem.coefficients
         shares = coefficients / coefficients.sum()
 
         def evaluate(w: Array) -> Figures:
@@ -108,7 +108,7 @@ class Sparsity(Measure):
         default=0.0, ge=0, description="entries of at most this magnitude count as zero"
     )
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:  # noqa: ARG002
         """Return the count; see `Measure.bind`."""
 
         def evaluate(w: Array) -> Figures:
@@ -130,7 +130,7 @@ class Rank(Measure):
         description="singular values of at most this share of the largest count as zero",
     )
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the rank; see `Measure.bind`."""
         shape = matrix_shape(problem, self.kind)
 
@@ -147,7 +147,7 @@ class FromTruth(Measure):
     order: ClassVar[float]
     """The order of the norm, as `numpy.linalg.norm` takes it for vectors."""
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the norm of w - truth; see `Measure.bind`."""
         truth = _truth(problem, self.kind)
         (column,) = self.columns
@@ -192,7 +192,7 @@ class RelativeDistance(Measure):
 
     kind: Literal["relative_distance"] = "relative_distance"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return |w - truth|/|truth|; see `Measure.bind`."""
         truth = _not_zero(_truth(problem, self.kind), self.kind)
         norm = float(np.linalg.norm(truth))
@@ -213,7 +213,7 @@ class OperatorDistance(Measure):
 
     kind: Literal["operator_distance"] = "operator_distance"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return |W - truth|_2; see `Measure.bind`."""
         shape = matrix_shape(problem, self.kind)
         truth = _truth(problem, self.kind)
@@ -243,7 +243,7 @@ class Support(Measure):
         default=0.0, ge=0, description="entries of at most this magnitude are not in the support"
     )
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the scores; see `Measure.bind`."""
         planted = _not_zero(_truth(problem, self.kind), self.kind) != 0
         wanted = int(np.count_nonzero(planted))

@@ -17,7 +17,7 @@ from fedsim.problems.held_out_targets import (
     held_out_targets,
 )
 from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import Problem
 from fedsim.problems.samples import Samples
 
 
@@ -32,20 +32,20 @@ class TrainingLoss(Measure):
 
     kind: Literal["train_loss"] = "train_loss"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:
+    def bind(self, problem: Problem) -> Observer:
         """Return the loss; see `Measure.bind`."""
 
         def evaluate(w: Array) -> Figures:
-            return {"train_loss": problem.smooth_value(w, objective)}
+            return {"train_loss": problem.smooth_value(w)}
 
         return evaluate
 
-    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:
+    def bind_own(self, problem: Problem) -> OwnObserver:
         """Return the loss of each client at its own model, joined alike."""
 
         def evaluate(models: Sequence[Array]) -> Figures:
             pairs = zip(problem.losses, models, strict=True)
-            return {"train_loss": problem.total([loss.value(w) for loss, w in pairs], objective)}
+            return {"train_loss": problem.total([loss.value(w) for loss, w in pairs])}
 
         return evaluate
 
@@ -57,12 +57,12 @@ class TrainingAccuracy(Measure):
 
     kind: Literal["train_accuracy"] = "train_accuracy"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the share; see `Measure.bind`."""
         classes = problem.loss.classes(problem.labels)
         return _accuracy(problem, problem.samples, classes, self.kind)
 
-    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:  # noqa: ARG002
+    def bind_own(self, problem: Problem) -> OwnObserver:
         """Return the share, of each client's rows by its own model."""
         shares, rows = _client_accuracies(problem), problem.rows / problem.rows.sum()
         return lambda models: {self.kind: float(rows @ shares(models))}
@@ -75,7 +75,7 @@ class HeldOutAccuracy(Measure):
 
     kind: Literal["test_accuracy"] = "test_accuracy"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the share; see `Measure.bind`."""
         test, _, classes = held_out_labels(problem, self.kind)
         return _accuracy(problem, (test,), classes, self.kind)
@@ -88,7 +88,7 @@ class HeldOutLoss(Measure):
 
     kind: Literal["test_loss"] = "test_loss"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the mean; see `Measure.bind`.
 
         It is half the mean squared error for the squared loss, or all of it where the scale
@@ -156,7 +156,7 @@ class HeldOutF1(Measure):
         "counts of all classes are added up first",
     )
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the score; see `Measure.bind`."""
         from sklearn.metrics import f1_score  # noqa: PLC0415 - it takes long to load
 
@@ -184,7 +184,7 @@ class HeldOutAUC(Measure):
 
     kind: Literal["test_auc"] = "test_auc"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the area; see `Measure.bind`."""
         from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - it takes long to load
 
@@ -218,7 +218,7 @@ class HeldOutTopAccuracy(Measure):
     kind: Literal["test_top_accuracy"] = "test_top_accuracy"
     k: int = Field(default=5, ge=1, description="so many classes")
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the share; see `Measure.bind`.
 
         A class counts as among the first k where fewer than k others have a larger logit.
@@ -250,7 +250,7 @@ class HeldOutPerplexity(Measure):
 
     kind: Literal["test_perplexity"] = "test_perplexity"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the perplexity; see `Measure.bind`."""
         test, labels, classes = held_out_labels(problem, self.kind)
         own = class_places(labels, classes)
@@ -274,7 +274,7 @@ class HeldOutAbsoluteError(Measure):
 
     kind: Literal["test_mae"] = "test_mae"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the mean; see `Measure.bind`."""
         test = held_out_rows(problem, self.kind)
         problem.loss.regress(test.X[:1], np.zeros(problem.dimension))  # raises where it cannot
@@ -302,12 +302,12 @@ class ClientAccuracy(Measure):
 
     kind: Literal["client_accuracy"] = "client_accuracy"
 
-    def bind(self, problem: Problem, objective: Objective) -> Observer:
+    def bind(self, problem: Problem) -> Observer:
         """Return the figures; see `Measure.bind`."""
-        observe, count = self.bind_own(problem, objective), len(problem.samples)
+        observe, count = self.bind_own(problem), len(problem.samples)
         return lambda w: observe([w] * count)
 
-    def bind_own(self, problem: Problem, objective: Objective) -> OwnObserver:  # noqa: ARG002
+    def bind_own(self, problem: Problem) -> OwnObserver:
         """Return the figures of each client's own model on its own rows."""
         accuracies = _client_accuracies(problem)
 

@@ -3,7 +3,7 @@
 # ruff: noqa: ARG002 - a penalty may need fewer arguments than its base class passes
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Literal
 
@@ -228,6 +228,7 @@ class Regulariser:
     Attributes:
         penalty: h.
         shape: in which the loss interprets the model, (d,) or (m, n) row by row.
+        scale: by which h is multiplied.
 
     Raises:
         DataError: models of this shape cannot have this penalty.
@@ -235,28 +236,30 @@ class Regulariser:
 
     penalty: Penalty
     shape: Shape
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         self.penalty.check(self.shape)
 
     def with_weight(self, weight: float) -> "Regulariser":
         """Return the same with another weight of the penalty."""
-        return Regulariser(self.penalty.with_weight(weight), self.shape)
+        return replace(self, penalty=self.penalty.with_weight(weight))
 
     def value(self, w: Array) -> float:
         """Return h(w)."""
-        return self.penalty.value(w.reshape(self.shape))
+        return self.scale * self.penalty.value(w.reshape(self.shape))
 
     def prox(self, w: Array, step: float) -> Array:
         """Return argmin_v step h(v) + |v - w|^2/2, shape (d,), as an array of its own."""
-        return self.penalty.prox(w.reshape(self.shape), step).ravel()
+        return self.penalty.prox(w.reshape(self.shape), self.scale * step).ravel()
 
     def residual(self, w: Array, gradient: Array) -> float:
         """Return the distance of -gradient from the subdifferential of h at `w`.
 
         With the gradient of a smooth f it is the norm of the least subgradient of f + h.
         """
-        return self.penalty.residual(w.reshape(self.shape), gradient.reshape(self.shape))
+        G = gradient.reshape(self.shape) / self.scale
+        return self.scale * self.penalty.residual(w.reshape(self.shape), G)
 
     def norm(self, w: Array) -> float:
         """Return the norm that h is a multiple of.
@@ -283,7 +286,7 @@ class Regulariser:
             ValueError: the radius is not positive.
         """
         W, C = w.reshape(self.shape), centre.reshape(self.shape)
-        found = self.penalty.prox_in_ball(W, step, C, radius)
+        found = self.penalty.prox_in_ball(W, self.scale * step, C, radius)
         return Bounded(found.point.ravel(), found.evaluations)
 
     @property

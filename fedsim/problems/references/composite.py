@@ -22,7 +22,7 @@ from fedsim.ports import Array
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.losses import LinearLoss
 from fedsim.problems.penalties import L1, L2, ElasticNet, NoPenalty
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import Problem
 from fedsim.problems.projections import Indices
 from fedsim.problems.samples import Features, gram
 
@@ -38,20 +38,18 @@ class CompositeForm:
 
     Attributes:
         problem: with the objective.
-        objective: of the clients' losses, their sum or mean.
         l1: the weight of |w|_1, of the clients' losses and of the penalty together.
         own: the part of it from the clients' losses.
         l2: the weight of |w|^2/2 in the penalty, which belongs to F.
     """
 
     problem: Problem
-    objective: Objective
     l1: float = 0.0
     own: float = 0.0
     l2: float = 0.0
 
     @classmethod
-    def of(cls, problem: Problem, objective: Objective) -> Self | None:
+    def of(cls, problem: Problem) -> Self | None:
         """Return the objective's composite form.
 
         Returns:
@@ -61,21 +59,21 @@ class CompositeForm:
         if not convex(problem):
             return None
         loss, penalty = problem.loss, problem.penalty
-        clients = float(problem.coefficients(objective).sum())
+        clients = float(problem.coefficients.sum())
         own = clients * loss.l1 if isinstance(loss, LinearLoss) else 0.0
         if not isinstance(penalty, NoPenalty | L1 | L2 | ElasticNet):
             return None
         l1 = penalty.weight if isinstance(penalty, L1) else 0.0
         l1 = penalty.l1 if isinstance(penalty, ElasticNet) else l1
-        return cls(problem.remembering(), objective, own + l1, own, penalty.strong_convexity)
+        return cls(problem.remembering(), own + l1, own, penalty.strong_convexity)
 
     def smooth(self, w: Array) -> tuple[float, Array]:
         """Return F(w) and its gradient, shape (d,)."""
         # The losses' own l1 term is part of their values and subgradients. It is removed here,
         # since it belongs to the other summand; with sign(0) = 0 the subtraction is exact on zeros,
         # too.
-        value = self.problem.smooth_value(w, self.objective)
-        gradient = self.problem.gradient(w, self.objective)
+        value = self.problem.smooth_value(w)
+        gradient = self.problem.gradient(w)
         if self.own:
             value -= self.own * float(np.abs(w).sum())
             gradient -= self.own * np.sign(w)
@@ -97,7 +95,7 @@ class CompositeForm:
 
     def value(self, w: Array) -> float:
         """Return the objective."""
-        return self.problem.value(w, self.objective)
+        return self.problem.value(w)
 
     def hessian(self, w: Array, free: Mask) -> Array:
         """Return the free rows and columns of the Hessian of F at `w`.
@@ -110,11 +108,11 @@ class CompositeForm:
         chosen = np.flatnonzero(free)
         if isinstance(self.problem.loss, LinearLoss) and len(chosen) < len(w):
             hessian = np.zeros((len(chosen), len(chosen)))
-            shares = self.problem.coefficients(self.objective)
+            shares = self.problem.coefficients
             for share, loss in zip(shares, self.problem.losses, strict=True):
                 hessian += share * _curvature(loss, self.problem.loss, w, chosen)
         else:
-            hessian = self.problem.hessian(w, self.objective)[np.ix_(free, free)]
+            hessian = self.problem.hessian(w)[np.ix_(free, free)]
         hessian[np.diag_indices_from(hessian)] += self.l2
         return hessian
 
@@ -122,7 +120,7 @@ class CompositeForm:
     def scale(self) -> Array:
         """The square roots of the diagonal of the Hessian's bound, shape (d,); 1 for a zero."""
         problem = self.problem
-        shares = problem.coefficients(self.objective)
+        shares = problem.coefficients
         diagonal = np.zeros(problem.losses[0].features)
         for share, loss in zip(shares, problem.losses, strict=True):
             c, A = loss.majorant

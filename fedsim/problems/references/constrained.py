@@ -12,11 +12,11 @@ from fedsim.problems.references.convex import OptimumTask, Reference, label_meth
 
 
 def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
-    """Return the least mean f over clients with mean constraint g(w) <= tolerance.
+    """Return the least objective with a mean constraint g(w) <= tolerance.
 
-    f is `Problem.value` of the objective "mean", g = sum_m p_m g_m likewise, as a server sees
-    it. Sequential quadratic programming finds the point and Newton steps on
-    the conditions of Karush, Kuhn and Tucker refine it; those conditions certify it.
+    g = sum_m p_m g_m with the shares `Problem.weights`, as a server sees it. Sequential quadratic
+    programming finds the point, Newton steps on the conditions of Karush, Kuhn and Tucker refine
+    it, and those conditions certify it.
 
     Source: Kraft, SLSQP, 1988; More, Garbow, Hillstrom, MINPACK, 1980.
 
@@ -29,7 +29,7 @@ def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
     if not problem.loss.constrained or not smooth or problem.dimension > NEWTON_LIMIT:
         return None
     program = _Program(problem.remembering(), tolerance)
-    name = f"{problem.fingerprint}-mean-constrained-{tolerance!r}"
+    name = f"{problem.fingerprint}-constrained-{tolerance!r}"
     dimension = problem.dimension
     return OptimumTask(name, dimension, program.value, program.residual, program.solve).result()
 
@@ -43,11 +43,11 @@ class _Program:
 
     def value(self, w: Array) -> float:
         """Return f(w)."""
-        return self.problem.value(w, "mean")
+        return self.problem.value(w)
 
     def slope(self, w: Array) -> Array:
         """Return the gradient of f at `w`, shape (d,)."""
-        return self.problem.gradient(w, "mean")
+        return self.problem.gradient(w)
 
     def excess(self, w: Array) -> float:
         """Return g(w) - tolerance."""

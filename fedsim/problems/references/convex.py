@@ -21,7 +21,7 @@ from fedsim.errors import OutputError
 from fedsim.ports import Array
 from fedsim.problems.losses import LeastSquares, LinearLoss
 from fedsim.problems.partition import cache_folder
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import Problem
 from fedsim.problems.references.composite import (
     NEWTON_LIMIT,
     CompositeForm,
@@ -41,12 +41,12 @@ _CHECK = 10
 """The number of steps between two checks of the residual, which costs another gradient."""
 
 
-def proximal_residual(problem: Problem, objective: Objective, w: Array) -> float:
+def proximal_residual(problem: Problem, w: Array) -> float:
     """Return the norm of the least subgradient of the objective, penalty included, at `w`."""
-    return problem.regulariser.residual(w, problem.gradient(w, objective))
+    return problem.regulariser.residual(w, problem.gradient(w))
 
 
-def accelerated_descent(problem: Problem, objective: Objective) -> Array:
+def accelerated_descent(problem: Problem) -> Array:
     """Return the point of least residual among FISTA's iterates from zero, shape (d,).
 
     Steps are 1/L, with the smoothness constant of the whole objective; the momentum restarts when
@@ -56,21 +56,21 @@ def accelerated_descent(problem: Problem, objective: Objective) -> Array:
     Source: Beck, Teboulle, SIAM J. Imaging Sci. 2009; restarts by the gradient scheme of
     O'Donoghue, Candes, Found. Comput. Math. 2015.
     """
-    step = gradient_step(problem.smoothness(objective))
+    step = gradient_step(problem.smoothness())
     prox = problem.regulariser.prox
     v = y = best = np.zeros(problem.dimension)
-    enough = least = proximal_residual(problem, objective, v)
+    enough = least = proximal_residual(problem, v)
     enough *= 1e-15
     t, found = 1.0, 0
     for k in range(1, affordable(problem) + 1):
-        new = prox(y - step * problem.gradient(y, objective), step)
+        new = prox(y - step * problem.gradient(y), step)
         if float((y - new) @ (new - v)) > 0:
             t = 1.0
         t, last = (1 + math.sqrt(1 + 4 * t * t)) / 2, t
         y, v = new + (last - 1) / t * (new - v), new
         if k % _CHECK:
             continue
-        residual = proximal_residual(problem, objective, v)
+        residual = proximal_residual(problem, v)
         if residual < least:
             best, least, found = v, residual, k
         if least <= enough or k - found > 200 + k // 10:
@@ -191,7 +191,7 @@ def _store(path: Path, stored: _Stored) -> None:
         return  # A cache is optional: a folder that cannot be written must not end a run.
 
 
-def optimum(problem: Problem, objective: Objective) -> Reference | None:
+def optimum(problem: Problem) -> Reference | None:
     """Return the optimum of a convex objective, from the user's cache if it is there.
 
     Returns:
@@ -201,21 +201,21 @@ def optimum(problem: Problem, objective: Objective) -> Reference | None:
     """
     if not convex(problem):
         return None
-    f, name = CompositeForm.of(problem, objective), f"{problem.fingerprint}-{objective}"
+    f, name = CompositeForm.of(problem), problem.fingerprint
     if f is not None:
         return OptimumTask(name, problem.dimension, f.value, f.residual, lambda: _solve(f)).result()
     if isinstance(problem.loss, LinearLoss) and problem.loss.l1:
         return None
 
     def residual(w: Array) -> float:
-        return proximal_residual(problem, objective, w)
+        return proximal_residual(problem, w)
 
     def solve() -> tuple[Array, str]:
-        model = accelerated_descent(problem, objective)
+        model = accelerated_descent(problem)
         return model, label_method("FISTA", residual(model), residual(np.zeros_like(model)))
 
     def value(w: Array) -> float:
-        return problem.value(w, objective)
+        return problem.value(w)
 
     return OptimumTask(name, problem.dimension, value, residual, solve).result()
 
@@ -245,7 +245,7 @@ def _factorisable(problem: Problem) -> bool:
 
 def _least_squares(f: CompositeForm) -> Array:
     """Solve the stacked weighted system |B w - b|^2 + l2 |w|^2, of least norm if singular."""
-    shares = f.problem.coefficients(f.objective)
+    shares = f.problem.coefficients
     weights = [
         math.sqrt(p * loss.majorant[0]) for p, loss in zip(shares, f.problem.losses, strict=True)
     ]

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from fedsim.ports import Array
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import Problem
 from fedsim.problems.projections import hard_threshold, hard_threshold_columns
 from fedsim.problems.references.composite import CompositeForm, Mask, gradient_step, polish
 from fedsim.problems.references.convex import OptimumTask, Reference
@@ -24,9 +24,7 @@ _PURSUIT = 50
 """Rounds of hard thresholding pursuit, at most."""
 
 
-def sparse_optimum(
-    problem: Problem, objective: Objective, count: int, *, columns: bool = False
-) -> Reference | None:
+def sparse_optimum(problem: Problem, count: int, *, columns: bool = False) -> Reference | None:
     """Return the best model known with at most `count` weights, from the cache if it is there.
 
     From zero, and from the planted truth where there is one, iterative hard thresholding
@@ -38,7 +36,6 @@ def sparse_optimum(
 
     Args:
         problem: with a convex loss, and a penalty out of none, l1, l2 and elastic net.
-        objective: of the clients' losses, their sum or mean.
         count: the number of weights that may differ from zero.
         columns: whether that is the number in each column of a matrix model, as for softmax.
 
@@ -49,11 +46,11 @@ def sparse_optimum(
     Raises:
         ValueError: the count is negative.
     """
-    f = CompositeForm.of(problem, objective)
+    f = CompositeForm.of(problem)
     if f is None:
         return None
     search = _SupportSearch(f, count, columns=columns)
-    name = f"{problem.fingerprint}-{objective}-{count}{'-columns' if columns else ''}"
+    name = f"{problem.fingerprint}-{count}{'-columns' if columns else ''}"
 
     def residual(w: Array) -> float:
         return f.residual(w, w != 0)
@@ -71,7 +68,7 @@ class _SupportSearch:
     @cached_property
     def step(self) -> float:
         """The step 1/L; computed only if the cache has no result."""
-        return gradient_step(self.problem.smoothness(self.f.objective) + self.f.l2)
+        return gradient_step(self.problem.smoothness() + self.f.l2)
 
     def best(self) -> tuple[Array, str]:
         """Return the best model found, shape (d,), and the method."""

@@ -144,6 +144,11 @@ class ClientGroup:
         return self.protocol.round
 
     @property
+    def weight(self) -> float:
+        """The weight of each of their losses: they have equally many samples."""
+        return self.oracle.weight
+
+    @property
     def battery(self) -> None:
         """None: they are on mains.
 

@@ -23,7 +23,7 @@ from fedsim.sim.exchanges.rows import RowScripts
 from fedsim.sim.exchanges.state import enter_kinds, hand_back
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
-from fedsim.sim.peer_rounds import PeerRounds, begin
+from fedsim.sim.peer_rounds import PeerRounds, begin_rounds
 from fedsim.worlds.main_task import ending_of
 from fedsim.worlds.observer import Observer
 
@@ -105,7 +105,7 @@ class PlayedPeers:
         """
         self._over = asyncio.get_running_loop().create_future()
         try:
-            begin(cast("PeerMethod", self._setup.algorithm), self._setup, self._observer)
+            begin_rounds(cast("PeerMethod", self._setup.algorithm), self._setup, self._observer)
         except RunStopped as stopped:
             return ending_of(stopped)
         with activity(LOADING):

@@ -1,7 +1,7 @@
 """Gradient descent on compressed gradients, and on compressed differences of gradients.
 
 Khirirat, Feyzmahdavian, Johansson, "Distributed Learning with Compressed Gradients", 2018
-(DCGD). It minimises f = sum_m f_m by
+(DCGD). It minimises F = sum_m w_m f_m; f_m below is w_m f_m, which clients multiply out:
 
     w^{k+1} = w^k - alpha sum_m C_m(grad f_m(w^k)),
 

@@ -82,7 +82,7 @@ class Gossip(DrawnStart, SendsPeerModels):
 class DPSGD(Descends, SendsPeerModels):
     """Decentralised parallel SGD: every node mixes its model with its neighbours' and steps.
 
-    It minimises (1/M) sum_i f_i, and so their sum. With a constant step size the models end near
+    Its f_i is M w_i f_i, so that the mean over the nodes is F. With a constant step size the models end near
     the optimum and near one another, the nearer the shorter the step. It needs a doubly stochastic
     W, so that mixing preserves the mean of the models. In place of a model that has not arrived,
     because its sender has left or is late, a node uses its own: its row of W still adds up to 1.

@@ -45,7 +45,7 @@ ROUNDS = (
     Column(
         "round",
         "count",
-        "the round, from 1",
+        "the round, from 1; 0 is the model that the run starts with",
         title="rounds",
         filled=True,
         measured_in="rounds",

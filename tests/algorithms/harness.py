@@ -13,6 +13,19 @@ from fedsim.scenario import load
 from fedsim.sim.world import World
 
 
+COUNT_ITERATES = {
+    *("gd", "hb", "chb", "chb-charge", "lag", "lag-wk", "lag-ps", "dcgd", "diana", "ef21"),
+    *("marina", "pp-marina", "marina-p", "signsgd", "fedsgm", "fedsgm-stale"),
+}
+"""Methods whose papers, and so their loops here, number the model that gradients are taken at."""
+
+
+def as_in_its_paper(scenario: dict[str, Any]) -> dict[str, Any]:
+    """Return a scenario that counts rounds as the loop of its method's paper does."""
+    counts = scenario["algorithm"]["kind"] in COUNT_ITERATES
+    return {"counting": "iterates", **scenario} if counts else scenario
+
+
 @dataclass(frozen=True)
 class Trajectory:
     """What a run committed.
@@ -30,7 +43,7 @@ class Trajectory:
 
 def trajectory(scenario: dict[str, Any], folder: Path) -> Trajectory:
     """Run the scenario as written under its first seed."""
-    plan = load(scenario)
+    plan = load(as_in_its_paper(scenario))
     job = Builder(plan).build(plan.variants[0], plan.variants[0].seeds[0])
     models: list[Array] = []
     transmissions: list[float] = []

@@ -15,6 +15,7 @@ from fedsim.scenario import load
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
+from tests.algorithms.harness import as_in_its_paper
 from tests.sim.worlds import star
 
 CLIENTS = 4
@@ -182,7 +183,7 @@ class Seen:
 
 def run(blocks: dict[str, Any], folder: Path, *, bytewise: bool = False, seed: int = 1) -> Seen:
     """Run a scenario to its end, and audit it."""
-    plan = load(blocks)
+    plan = load(as_in_its_paper(blocks))
     job = Builder(plan, "bytes" if bytewise else "values").build(plan.variants[0], seed)
     setup, up = job.setup, dict[ClientId, Watched]()
 
@@ -209,6 +210,7 @@ def run(blocks: dict[str, Any], folder: Path, *, bytewise: bool = False, seed: i
         seen.coming = {client: seen.method.coming(client) for client in up}
         world.close(reason)
     seen.events = read_table(folder, "events").to_pylist()
-    seen.rounds = read_table(folder, "rounds").to_pylist()
+    seen.models = seen.models[1:]  # without the start, as the rounds are
+    seen.rounds = read_table(folder, "rounds").to_pylist()[1:]
     seen.sha256 = book.log.sha256
     return seen

@@ -255,6 +255,11 @@ class FedSGM(Algorithm[SwitchingState]):
         """Return the least f under the constraint, with g within the tolerance."""
         return constrained_optimum(problem, self.eps)
 
+    @property
+    def constraint_tolerance(self) -> float:
+        """The tolerance, after `configure`."""
+        return self.eps
+
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield concerns for settings beyond theorem 1, or beyond its constants if known."""
         yield from beyond(info)

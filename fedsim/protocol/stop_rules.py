@@ -21,6 +21,7 @@ from pydantic_core import CoreSchema
 from fedsim.blocks.quantities import Bits, Duration, Joules
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
+from fedsim.record.columns import CONSTRAINT, is_feasible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class RoundEnd:
         figures: by column, those of the scenario's measures and of the method; None or missing
             where they are not evaluated.
         higher: the columns of which more is better.
+        tolerance: up to which the constraint is met; None for a method without a constraint.
     """
 
     round: int
@@ -47,6 +49,7 @@ class RoundEnd:
     gap: float = nan
     figures: Mapping[str, float | None] = field(default_factory=dict)
     higher: Collection[str] = ()
+    tolerance: float | None = None
 
     def figure(self, column: str) -> float:
         """Return `objective`, `gap` or another column; NaN where it is not evaluated."""
@@ -54,6 +57,27 @@ class RoundEnd:
             return self.objective if column == "objective" else self.gap
         value = self.figures.get(column)
         return nan if value is None else value
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the round's model meets the constraint, within 1 % of the tolerance.
+
+        False where the constraint was not evaluated; True of a method without a constraint.
+        """
+        return self.tolerance is None or is_feasible(self.figure(CONSTRAINT), self.tolerance)
+
+    @property
+    def feasibility(self) -> str:
+        """How a feasible model meets the constraint, as the end of a reason; "" without one."""
+        if self.tolerance is None:
+            return ""
+        value = self.figure(CONSTRAINT)
+        within = "within" if value <= self.tolerance else "within 1 % of"
+        return f", constraint {value:.6g} {within} the tolerance {self.tolerance:g}"
+
+    def feasible_figure(self, column: str) -> float:
+        """Return a column as `figure` does; NaN if the model is not feasible."""
+        return self.figure(column) if self.feasible else nan
 
 
 RoundCheck = Callable[[RoundEnd], str]
@@ -171,14 +195,17 @@ class TargetRule(StopRule):
         return self.target[:1]
 
     def watch(self) -> RoundCheck:
-        """Return a check of the column: at most the bound, or at least where more is better."""
+        """Return a check of the column: at most the bound, or at least where more is better.
+
+        A model that is not feasible has reached nothing.
+        """
         column, bound = self.target
 
         def check(end: RoundEnd) -> str:
-            seen = end.figure(column)  # NaN, where it is not known, is on neither side
-            if column in end.higher:
-                return f"{seen:.6g} is at least {bound:g}" if seen >= bound else ""
-            return f"{seen:.6g} is at most {bound:g}" if seen <= bound else ""
+            seen = end.feasible_figure(column)  # NaN, where it is not known, is on neither side
+            higher = column in end.higher
+            reached, side = (seen >= bound, "least") if higher else (seen <= bound, "most")
+            return f"{seen:.6g} is at {side} {bound:g}{end.feasibility}" if reached else ""
 
         return check
 
@@ -198,7 +225,9 @@ class GapTarget(TargetRule):
         """Return a check of the gap, which has to be below the bound."""
 
         def check(end: RoundEnd) -> str:
-            return f"{end.gap:.6g} is below {self.below:g}" if end.gap < self.below else ""
+            if not end.feasible_figure("gap") < self.below:
+                return ""
+            return f"{end.gap:.6g} is below {self.below:g}{end.feasibility}"
 
         return check
 
@@ -242,7 +271,8 @@ class Patience(StopRule):
     An improvement is a value that is better than the best one by more than `least`, and by more
     than `tolerance` times its magnitude; the best one is that of the last improvement, so that many
     small steps add up to one. Rounds that are not evaluated show no improvement, and end no run.
-    Elsewhere the rule is known as early stopping.
+    Models that are not feasible are no improvement either; before the first feasible one the rule
+    ends no run. Elsewhere the rule is known as early stopping.
     """
 
     also_called: ClassVar[tuple[str, ...]] = ("plateau", "early-stopping", "early_stopping")
@@ -270,20 +300,22 @@ class Patience(StopRule):
 
     def watch(self) -> RoundCheck:
         """Return a check that keeps the best value, and the round of the last improvement."""
-        best, since = nan, 0
+        best, since, feasibility = nan, 0, ""
 
         def check(end: RoundEnd) -> str:
-            nonlocal best, since
+            nonlocal best, since, feasibility
             seen = end.figure(self.measure)
             if isnan(seen):
                 return ""
             gain = seen - best if self.measure in end.higher else best - seen
-            if isnan(best) or gain > max(self.tolerance * abs(best), self.least):
-                best, since = seen, end.round
+            improved = isnan(best) or gain > max(self.tolerance * abs(best), self.least)
+            if improved and end.feasible:
+                best, since, feasibility = seen, end.round, end.feasibility
                 return ""
-            if end.round - since < self.rounds:
+            if isnan(best) or end.round - since < self.rounds:
                 return ""
-            return f"{self.measure} {best:.6g} of round {since} was the last improvement"
+            last = f"{self.measure} {best:.6g} of round {since}"
+            return f"{last} was the last improvement{feasibility}"
 
         return check
 

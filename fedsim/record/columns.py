@@ -34,7 +34,7 @@ class Column(NamedTuple):
     title: str = ""
     cost: bool = False
     filled: bool = False
-    only: Literal["", "carbon", "names", "relays"] = ""
+    only: Literal["", "carbon", "constraint", "names", "relays"] = ""
     measured_in: str = ""
     least: str = ""
 
@@ -105,6 +105,18 @@ ROUNDS = (
         only="carbon",
         measured_in="CO2",
         least="for the least CO2",
+    ),
+    Column(
+        "constraint",
+        "number",
+        "the constraint g at the round's model, where that is evaluated",
+        only="constraint",
+    ),
+    Column(
+        "feasible",
+        "count",
+        "1 where g is within 1 % of the method's tolerance, else 0",
+        only="constraint",
     ),
 )
 """The round table; the measures of the scenario and of the method are further columns."""
@@ -218,6 +230,22 @@ HIGHER_IS_BETTER = frozenset(
     }
 )
 """Columns whose targets are reached from below; those of all others from above."""
+
+CONSTRAINT, FEASIBLE = names("rounds", only="constraint")
+"""The columns of runs whose method has a constraint."""
+
+_SLACK, _SLACK_AT_ZERO = 0.01, 1e-6
+"""How much of the tolerance a constraint may exceed it by; and by how much, if that is 0."""
+
+
+def is_feasible(constraint: float, tolerance: float) -> bool:
+    """Return whether a model counts as one that meets a constraint; NaN does not.
+
+    >>> [is_feasible(g, 0.5) for g in (0.4, 0.504, 0.506)], is_feasible(2e-6, 0.0)
+    ([True, True, False], False)
+    """
+    return constraint <= tolerance + (_SLACK * abs(tolerance) or _SLACK_AT_ZERO)
+
 
 _RISING = frozenset(
     {"accuracy", "acc", "precision", "recall", "f1", "auc", "auroc", "r2", "score", "iou", "kappa"}

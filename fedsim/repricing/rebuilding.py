@@ -138,7 +138,14 @@ class Repricing:
             **target,
             **{name: known[name] for name in about},
             "start": known.get("start"),  # older runs have none
+            "tolerance": self._tolerance,
         }
+
+    @property
+    def _tolerance(self) -> float | None:
+        """That of the original's constraint; older runs have none."""
+        tolerance: float | None = self.original.summary.get("tolerance")
+        return tolerance
 
     @property
     def computing(self) -> Mapping[str, Any]:
@@ -178,6 +185,7 @@ class Repricing:
             evaluate=method.evaluate,
             optimum=nan if reference is None else reference["value"],
             measures=[method.observe],
+            tolerance=self._tolerance,
             packer_up=_no_packer,
             packer_down=_no_packer,
         )

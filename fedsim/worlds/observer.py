@@ -9,6 +9,7 @@ from fedsim.ports import SERVER, Array, constant
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import Observe, RunStopped, Stop
+from fedsim.record.columns import CONSTRAINT, FEASIBLE, is_feasible
 from fedsim.record.models import NodeModels
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
@@ -53,6 +54,11 @@ class ObserverConfig(Protocol):
         ...
 
     @property
+    def tolerance(self) -> float | None:
+        """Up to which the constraint, one of the measures, is met; None without one."""
+        ...
+
+    @property
     def observe(self) -> Observe:
         """Which rounds are evaluated."""
         ...
@@ -90,6 +96,7 @@ class Observer:
     Attributes:
         last_round: number and objective of the last round that was committed.
         abandoned: how many rounds were no step of the algorithm.
+        feasible: whether the last model that was evaluated meets the constraint; None without one.
     """
 
     def __init__(
@@ -106,6 +113,7 @@ class Observer:
     ) -> None:
         self.last_round = self._last_seen = 0, nan
         self.abandoned = 0
+        self.feasible: bool | None = None
         self._setup = setup
         self._over = setup.stop.watch()
         self._book, self._emissions = book, book.log.emissions
@@ -176,8 +184,9 @@ class Observer:
             gap=gap,
             figures=figures,
             higher=self._setup.higher,
+            tolerance=self._setup.tolerance,
         )
-        self._book.models.see(number, kept, end.figure)
+        self._book.models.see(number, kept, end.feasible_figure)
         self._on_round(end)
         reason = self._over(end)
         if reason:
@@ -207,6 +216,10 @@ class Observer:
         figures: dict[str, float] = {}
         for observe in self._setup.measures:
             figures |= observe(model)
+        tolerance = self._setup.tolerance
+        if tolerance is not None and figures[CONSTRAINT] is not None:  # None: not in the log
+            self.feasible = is_feasible(figures[CONSTRAINT], tolerance)
+            figures[FEASIBLE] = int(self.feasible)
         self._unseen = dict.fromkeys(figures)
         return objective, figures
 

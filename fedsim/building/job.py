@@ -273,7 +273,7 @@ class Job:
             "problem": self.problem.fingerprint,
             "reference": None if self.reference is None else self._reference,
             "start": self._start,
-            "tolerance": self._tolerance,
+            **({} if self._tolerance is None else {"tolerance": self._tolerance}),
         }
 
     @property

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf, isnan, nan
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
     Field,
@@ -21,7 +21,41 @@ from pydantic_core import CoreSchema
 from fedsim.blocks.quantities import Bits, Duration, Joules
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
-from fedsim.record.columns import CONSTRAINT, is_feasible
+
+
+_SLACK, _SLACK_AT_ZERO = 0.01, 1e-6
+
+
+class Constraint(NamedTuple):
+    """The constraint g(w) <= 0 of a method at a round's model.
+
+    Attributes:
+        value: g(w); NaN where it was not evaluated.
+        tolerance: the value up to which the method takes it as met.
+    """
+
+    value: float
+    tolerance: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the model is feasible: g exceeds the tolerance by 1 % of it at most.
+
+        A tolerance of 0 may be exceeded by 1e-6.
+
+        >>> [Constraint(g, 0.5).met for g in (0.4, 0.504, 0.506)], Constraint(2e-6, 0.0).met
+        ([True, True, False], False)
+        """
+        slack = _SLACK * abs(self.tolerance) or _SLACK_AT_ZERO
+        return self.value <= self.tolerance + slack
+
+    def __str__(self) -> str:
+        """Return how it is met, as a clause."""
+        if self.value <= self.tolerance:
+            within = "within"
+        else:
+            within = "within 1 % of" if self.tolerance else "within 1e-06 of"
+        return f"constraint {self.value:.6g} {within} the tolerance {self.tolerance:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +72,7 @@ class RoundEnd:
         figures: by column, those of the scenario's measures and of the method; None or missing
             where they are not evaluated.
         higher: the columns of which more is better.
-        tolerance: up to which the constraint is met; None for a method without a constraint.
+        constraint: that of the method at the round's model; None for a method without one.
     """
 
     round: int
@@ -49,7 +83,7 @@ class RoundEnd:
     gap: float = nan
     figures: Mapping[str, float | None] = field(default_factory=dict)
     higher: Collection[str] = ()
-    tolerance: float | None = None
+    constraint: Constraint | None = None
 
     def figure(self, column: str) -> float:
         """Return `objective`, `gap` or another column; NaN where it is not evaluated."""
@@ -60,20 +94,16 @@ class RoundEnd:
 
     @property
     def feasible(self) -> bool:
-        """Whether the round's model meets the constraint, within 1 % of the tolerance.
+        """Whether the round's model meets the constraint; True of a method without one.
 
-        False where the constraint was not evaluated; True of a method without a constraint.
+        False where the constraint was not evaluated.
         """
-        return self.tolerance is None or is_feasible(self.figure(CONSTRAINT), self.tolerance)
+        return self.constraint is None or self.constraint.met
 
     @property
     def feasibility(self) -> str:
         """How a feasible model meets the constraint, as the end of a reason; "" without one."""
-        if self.tolerance is None:
-            return ""
-        value = self.figure(CONSTRAINT)
-        within = "within" if value <= self.tolerance else "within 1 % of"
-        return f", constraint {value:.6g} {within} the tolerance {self.tolerance:g}"
+        return "" if self.constraint is None else f", {self.constraint}"
 
     def feasible_figure(self, column: str) -> float:
         """Return a column as `figure` does; NaN if the model is not feasible."""

@@ -234,19 +234,6 @@ HIGHER_IS_BETTER = frozenset(
 CONSTRAINT, FEASIBLE = names("rounds", only="constraint")
 """The columns of runs whose method has a constraint."""
 
-_SLACK, _SLACK_AT_ZERO = 0.01, 1e-6
-"""How much of the tolerance a constraint may exceed it by; and by how much, if that is 0."""
-
-
-def is_feasible(constraint: float, tolerance: float) -> bool:
-    """Return whether a model counts as one that meets a constraint; NaN does not.
-
-    >>> [is_feasible(g, 0.5) for g in (0.4, 0.504, 0.506)], is_feasible(2e-6, 0.0)
-    ([True, True, False], False)
-    """
-    return constraint <= tolerance + (_SLACK * abs(tolerance) or _SLACK_AT_ZERO)
-
-
 _RISING = frozenset(
     {"accuracy", "acc", "precision", "recall", "f1", "auc", "auroc", "r2", "score", "iou", "kappa"}
 )

@@ -138,7 +138,7 @@ class Repricing:
             **target,
             **{name: known[name] for name in about},
             "start": known.get("start"),  # older runs have none
-            "tolerance": self._tolerance,
+            **({} if self._tolerance is None else {"tolerance": self._tolerance}),
         }
 
     @property

@@ -399,7 +399,7 @@ def _summary(
         "t": world.now,
         "objective": objective,
         "gap": objective - job.setup.optimum,
-        "feasible": world.feasible,
+        **({} if world.feasible is None else {"feasible": world.feasible}),
         "looks": world.looks,
         **world.traffic.as_dict(),
     }

@@ -7,9 +7,9 @@ from typing import Protocol
 from fedsim.errors import Diverged, DuplicateColumnError
 from fedsim.ports import SERVER, Array, constant
 from fedsim.progress import activity
-from fedsim.protocol.stop_rules import RoundEnd
+from fedsim.protocol.stop_rules import Constraint, RoundEnd
 from fedsim.protocol.stopping import Observe, RunStopped, Stop
-from fedsim.record.columns import CONSTRAINT, FEASIBLE, is_feasible
+from fedsim.record.columns import CONSTRAINT, FEASIBLE
 from fedsim.record.models import NodeModels
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
@@ -184,7 +184,7 @@ class Observer:
             gap=gap,
             figures=figures,
             higher=self._setup.higher,
-            tolerance=self._setup.tolerance,
+            constraint=self._constraint(figures),
         )
         self._book.models.see(number, kept, end.feasible_figure)
         self._on_round(end)
@@ -216,12 +216,18 @@ class Observer:
         figures: dict[str, float] = {}
         for observe in self._setup.measures:
             figures |= observe(model)
-        tolerance = self._setup.tolerance
-        if tolerance is not None and figures[CONSTRAINT] is not None:  # None: not in the log
-            self.feasible = is_feasible(figures[CONSTRAINT], tolerance)
+        if (constraint := self._constraint(figures)) is not None:
+            self.feasible = constraint.met
             figures[FEASIBLE] = int(self.feasible)
         self._unseen = dict.fromkeys(figures)
         return objective, figures
+
+    def _constraint(self, figures: Mapping[str, float | None]) -> Constraint | None:
+        """Return the constraint among the figures of a round; None for a method without one."""
+        if (tolerance := self._setup.tolerance) is None:
+            return None
+        value = figures.get(CONSTRAINT)
+        return Constraint(nan if value is None else value, tolerance)
 
     def _join(
         self, figures: Mapping[str, float | None], given: Mapping[str, float]

@@ -41,7 +41,9 @@ def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
     found = task.result()
     if program.breaks(found.model):
         least = program.excess(found.model) + tolerance
-        text = f"no model meets the tolerance {tolerance:g}: the least constraint found is {least:.6g}"
+        text = (
+            f"no model meets the tolerance {tolerance:g}: the least constraint found is {least:.6g}"
+        )
         raise InfeasibleError(text)
     return found
 

@@ -4,7 +4,8 @@ With a constant feature alone the model is a bias b, f(b) = log(1 + e^b) and g(b
 So f = g - log(e^g - 1) at every model, and the optimum at g <= eps is eps - log(e^eps - 1).
 """
 
-from math import expm1, isnan, log
+from collections.abc import Hashable, Mapping, Sequence
+from math import expm1, isnan, log, nan
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from fedsim.analysis.compare.answer import answer
 from fedsim.analysis.compare.runs import gather
 from fedsim.cli.next_steps import reached_by_all
 from fedsim.ports import Array
-from fedsim.protocol.stop_rules import Constraint, RoundEnd
+from fedsim.protocol.stop_rules import Constraint, Patience, RoundEnd
 from fedsim.protocol.stopping import Stop
 from fedsim.repricing import reprice
 from fedsim.results import Result
@@ -129,7 +130,7 @@ def test_other_rules_take_feasible_models_only(stop: dict[str, Any], whole: Resu
 def test_the_best_model_is_feasible(whole: Result, tmp_path: Path) -> None:
     result = fedsim.run(biased(models={"best": "objective"}), out=tmp_path)
     rounds = whole.rounds[whole.rounds["constraint"] <= LIMIT]
-    best = rounds.loc[rounds["objective"].idxmin()]
+    best = rounds.sort_values("objective", kind="stable").iloc[0]
     assert best["objective"] > whole.rounds["objective"].min()
     model = result.model(round="best")
     assert log(1 + np.exp(model.item())) == pytest.approx(best["objective"], rel=1e-12)
@@ -143,7 +144,7 @@ def test_the_best_model_is_feasible(whole: Result, tmp_path: Path) -> None:
         (0.5051, 0.5, None),
         (5e-7, 0.0, ", constraint 5e-07 within 1e-06 of the tolerance 0"),
         (2e-6, 0.0, None),
-        (float("nan"), 0.5, None),
+        (nan, 0.5, None),
     ],
 )
 def test_a_rule_says_how_the_constraint_is_met(
@@ -161,7 +162,7 @@ def test_a_rule_says_how_the_constraint_is_met(
 
 
 def test_patience_does_not_end_a_run_before_its_first_feasible_model() -> None:
-    check = Stop(rounds=99, patience={"rounds": 2}).watch()  # type: ignore[arg-type]
+    check = Stop(rounds=99, patience=Patience(rounds=2)).watch()
 
     def said(number: int, objective: float, g: float) -> str:
         return check(RoundEnd(round=number, objective=objective, constraint=Constraint(g, EPS)))
@@ -176,8 +177,7 @@ def test_patience_does_not_end_a_run_before_its_first_feasible_model() -> None:
 
 def table() -> pd.DataFrame:
     """Return two runs under a constraint, and one without: only some rounds are evaluated."""
-    nan = float("nan")
-    runs = {
+    runs: Mapping[str, tuple[Sequence[float], Sequence[float]]] = {
         "kept": ([-0.3, nan, -0.1, 0.05, -0.002], [0, nan, 0, 1, 1]),
         "broken": ([-0.3, -0.2, -0.1, -0.1, -0.1], [0, 0, 0, 0, 0]),
         "free": ([0.5, 0.2, nan, 0.008, 0.001], [nan] * 5),
@@ -217,6 +217,8 @@ def test_what_came_nearest_is_feasible() -> None:
 
 
 def test_a_run_that_ends_outside_is_not_the_best_variant() -> None:
+    near: dict[Hashable, Any]
+    far: dict[Hashable, Any]
     near = {"variant": "a", "gap": -0.1, "objective": 0.1, "joules": 1.0, "target": 0.01}
     far = {"variant": "b", "gap": 0.005, "objective": 0.3, "joules": 9.0, "target": 0.01}
     outside, inside = {**near, "feasible": False}, {**far, "feasible": True}

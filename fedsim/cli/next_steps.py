@@ -113,7 +113,7 @@ def reached_by_all(
 
     None where some run has never evaluated it, or all are as near as the target itself asks.
     """
-    from fedsim.analysis.costs import feasible_figure  # noqa: PLC0415 - takes time to import
+    from fedsim.analysis.costs import feasible_figure
 
     measure, higher = target.measure, higher_is_better(target.measure)
     own = rounds[rounds["variant"].isin(list(variants))]

@@ -22,7 +22,6 @@ from fedsim.blocks.quantities import Bits, Duration, Joules
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 
-
 _SLACK, _SLACK_AT_ZERO = 0.01, 1e-6
 
 
@@ -244,7 +243,9 @@ class GapTarget(TargetRule):
     """The objective is this near to the optimum."""
 
     kind: Literal["gap"] = "gap"
-    below: Above = Field(description="objective this near to the optimum")
+    below: Above = Field(
+        description="objective this near to the optimum; under a constraint, of a feasible model"
+    )
 
     @property
     def target(self) -> tuple[str, float]:
@@ -266,7 +267,9 @@ class ObjectiveTarget(TargetRule):
     """The objective is this small."""
 
     kind: Literal["objective"] = "objective"
-    at_most: float = Field(description="an objective of this or less")
+    at_most: float = Field(
+        description="an objective of this or less; under a constraint, of a feasible model"
+    )
 
     @property
     def target(self) -> tuple[str, float]:

@@ -109,7 +109,7 @@ ROUNDS = (
     Column(
         "constraint",
         "number",
-        "the constraint g at the round's model, where that is evaluated",
+        "the constraint g at the round's model",
         only="constraint",
     ),
     Column(

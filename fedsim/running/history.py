@@ -158,7 +158,7 @@ def _number(row: Mapping[Hashable, Any], name: str) -> float:
 
 def _at_end(row: Mapping[Hashable, Any], name: str) -> float:
     """Return a figure of the last model; NaN if that breaks its constraint."""
-    return nan if row.get("feasible") in (False,) else _number(row, name)
+    return nan if _number(row, "feasible") == 0 else _number(row, name)
 
 
 def _least(values: Mapping[str, float]) -> str:

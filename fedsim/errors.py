@@ -142,6 +142,10 @@ class ParameterError(DataError):
     """
 
 
+class InfeasibleError(FedsimError):
+    """No model meets the constraint of a problem; the text says so as a clause."""
+
+
 class OccupiedError(FedsimError):
     """Another process writes into the output folder."""
 

@@ -1,7 +1,7 @@
 """Methods that are equal by theory are equal in every column that their round tables share.
 
-Drawn problems have clients with unequal numbers of rows. A step alpha on the objective F = sum_m w_m
-f_m is a step alpha W on the clients' losses, W the sum of the w_m, for a method that takes a mean.
+Drawn problems have clients with unequal numbers of rows. A step alpha on the objective F = sum_m
+w_m f_m is a step alpha W on the clients' losses, W the sum of the w_m, for a method that takes a mean.
 """
 
 from dataclasses import dataclass
@@ -62,8 +62,8 @@ class Drawn:
         return np.asarray(each[self.rule])
 
     @property
-    def W(self) -> float:
-        """The sum of the w_m."""
+    def total(self) -> float:
+        """W, the sum of the w_m."""
         return float(self.clients) if self.rule == "sum" else 1.0
 
     @property
@@ -122,7 +122,7 @@ def study(problem: Drawn, methods: dict[str, Any], **more: Any) -> Result:
 
 def check_equal(result: Result, names: list[str], columns: list[str]) -> None:
     """Hold the tables of some variants to that of the first one."""
-    tables = {name: own for name, own in result.rounds.groupby("variant", observed=True)}
+    tables = dict(list(result.rounds.groupby("variant", observed=True)))
     expected = tables[names[0]][columns].to_numpy(dtype=float)
     for name in names[1:]:
         found = tables[name][columns].to_numpy(dtype=float)
@@ -175,12 +175,12 @@ def test_with_momentum_every_method_is_heavy_ball(problem: Drawn, share: float) 
 @given(problem=problems(), share=st.floats(0.1, 1.0))
 def test_a_step_is_a_number_on_what_the_method_steps_on(problem: Drawn, share: float) -> None:
     """alpha on F is alpha W on the clients' losses."""
-    alpha = share / (30 * problem.W)
+    alpha = share / (30 * problem.total)
     same = {
         "gd": {"kind": "gd", "step_size": alpha},
         "fedavg": {
             "kind": "fedavg",
-            "step_size": alpha * problem.W,
+            "step_size": alpha * problem.total,
             "local_steps": 1,
         },
     }
@@ -193,7 +193,7 @@ def test_peers_on_a_complete_graph_and_gateways_of_one_round_are_gradient_descen
     problem: Drawn,
 ) -> None:
     """Their messages differ by nature; objective, gap and measures do not."""
-    W = problem.W
+    W = problem.total
     alpha = 1 / (30 * W)
     star = study(problem, {"fedavg": {"kind": "fedavg", "step_size": alpha * W, "local_steps": 1}})
     peers = study(

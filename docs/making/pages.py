@@ -175,6 +175,7 @@ def _table_columns(name: str) -> str:
 ONLY = {
     "": "",
     "carbon": "; only where a group of the fleet has `carbon`",
+    "constraint": "; only of a method with a constraint",
     "names": "; only where the data names its clients",
     "relays": "; only where a client of a graph forwards messages of others",
 }

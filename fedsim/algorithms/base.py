@@ -389,8 +389,14 @@ class Algorithm(Spec, Generic[Memory]):
 
         Raises:
             DataError: the problem lacks a property that is needed to compute it.
+            InfeasibleError: no model meets the method's constraint.
         """
         return optimum(problem)
+
+    @property
+    def constraint_tolerance(self) -> float:
+        """The value of the constraint up to which a model meets it; read if `constrained`."""
+        return 0.0
 
     def memory(self, initial: Array) -> Memory:  # noqa: ARG002 - for subclasses
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""

@@ -21,6 +21,11 @@ The paper does not cover a compressed downlink or partial participation. If only
 their weights are scaled to add up to one; replies to an earlier round are not counted. This module
 also has the step size and the tolerance of the paper's theorem.
 
+The gap of a round is f less the least f with g <= eps. A model that breaks the constraint may have
+a smaller f than that. So a round has reached a target only if its model is feasible, too: g exceeds
+eps by 1 % of it at most (columns `constraint` and `feasible`). A feasible model with g > eps may
+have a gap below 0.
+
 One exchange a round (`StaleFedSGM`): clients switch by the last known value of the constraint. With
 w_t they receive the server's present estimate of g, and answer with g_j(w_t) and their steps
 together:
@@ -254,6 +259,11 @@ class FedSGM(Algorithm[SwitchingState]):
     def reference(self, problem: Problem) -> Reference | None:
         """Return the least f under the constraint, with g within the tolerance."""
         return constrained_optimum(problem, self.eps)
+
+    @property
+    def constraint_tolerance(self) -> float:
+        """The tolerance, after `configure`."""
+        return self.eps
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield concerns for settings beyond theorem 1, or beyond its constants if known."""

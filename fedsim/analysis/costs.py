@@ -10,7 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.analysis.log.frames import check_columns
-from fedsim.record.columns import COSTS, SPENT, TITLES, UNITS, higher_is_better
+from fedsim.record.columns import (
+    CONSTRAINT,
+    COSTS,
+    FEASIBLE,
+    SPENT,
+    TITLES,
+    UNITS,
+    higher_is_better,
+)
 from fedsim.record.rounds import OWN
 from fedsim.record.schema import GRAMS
 from fedsim.text import format_number, plain, quantity
@@ -57,6 +65,23 @@ def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
     return totals
 
 
+def feasible_figure(rounds: pd.DataFrame, measure: str) -> "pd.Series[Any]":
+    """Return a column of rounds; NaN where the model does not meet the method's constraint.
+
+    A run whose method has a constraint has the column `feasible`, with a value in each round that
+    was evaluated; in other runs every round counts.
+
+    Args:
+        rounds: as `Result.rounds` gives it.
+        measure: the column.
+    """
+    if not {CONSTRAINT, FEASIBLE} <= set(rounds):
+        return rounds[measure]
+    runs = [rounds["variant"], rounds["seed"]]
+    known = rounds[FEASIBLE].notna().groupby(runs, observed=True).transform("any")
+    return rounds[measure].where(rounds[FEASIBLE].eq(1) | ~known)
+
+
 def cost_to_target(
     rounds: pd.DataFrame,
     target: float,
@@ -66,6 +91,8 @@ def cost_to_target(
     runs: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return what each run had spent when a figure of its rounds first reached a target.
+
+    A round whose model breaks the method's constraint has reached nothing (column `feasible`).
 
     Args:
         rounds: as `Result.rounds` gives it.
@@ -102,7 +129,8 @@ def cost_to_target(
         raise ValueError(f"no round table has a column {measure!r}; there are {known}")
     totals = cumulative(rounds)
     reaches = _REACHED[direction or _direction(measure)]
-    first = totals[reaches(totals[measure], target)].drop_duplicates(["variant", "seed"])
+    seen = feasible_figure(totals, measure)
+    first = totals[reaches(seen, target)].drop_duplicates(["variant", "seed"])
     return _by_run(first, rounds if runs is None else runs)
 
 

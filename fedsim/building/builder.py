@@ -4,7 +4,7 @@ A `Builder` keeps the problem that it built last, because the variants of a scen
 share it: data is read, split and solved once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -33,10 +33,11 @@ from fedsim.building.round_completion import (
 )
 from fedsim.building.smoothness import SmoothnessConstants
 from fedsim.computing.serial import one_thread
-from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
+from fedsim.errors import DataError, Fault, InfeasibleError, ParameterError, ScenarioError
 from fedsim.problems import Observer, OwnObserver, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.measures.models import ConstraintValue
 from fedsim.problems.optimizers import GivenOptimizer, Optimizer
 from fedsim.problems.partition import stacked_features
 from fedsim.problems.parts import LocalParts
@@ -49,6 +50,7 @@ from fedsim.protocol.participation import (
     Participation,
 )
 from fedsim.protocol.transport import Carry
+from fedsim.record.columns import CONSTRAINT
 from fedsim.scenario import (
     Group,
     Plan,
@@ -79,7 +81,17 @@ def observers(
         with findings.at(f"measures.{number}"):
             bind = measure.bind_own if own else measure.bind
             bound.append(bind(problem))
+    given = any(isinstance(measure, ConstraintValue) for measure in scenario.measures)
+    if scenario.algorithm.constrained and not given:
+        measure = ConstraintValue()
+        bind = measure.bind_own if own else measure.bind
+        bound.append(_constraint_alone(bind(problem)))
     return tuple(bound)
+
+
+def _constraint_alone(observe: Callable[[Any], Mapping[str, float]]) -> Callable[[Any], Any]:
+    """Return the observer of a constraint without its other columns."""
+    return lambda model: {CONSTRAINT: observe(model)[CONSTRAINT]}
 
 
 # Tiers: the hops above gateways, whose rounds have to end, too.
@@ -229,6 +241,7 @@ class Builder:
                 *(measured, looked_at),
                 every=solved.every,
                 local=local,
+                infeasible=solved.infeasible,
             )
             check_broadcast(scenario, deployment, findings)
 
@@ -249,6 +262,7 @@ class Builder:
 
     def _solve(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":
         """Return the problem and its solution; None where something is wrong with the data."""
+        reference, infeasible = None, ""
         try:
             problem = self._get_problem(scenario, seed)
             local = division(problem, scenario.algorithm)
@@ -257,8 +271,8 @@ class Builder:
             outer = configure_tiers(scenario, info, findings)
             wanted = scenario.problem.optimum == "computed" and info.programs is None
             wanted = wanted and local is None and not algorithm.personal
-            with activity("looking for the optimum"):
-                reference = algorithm.reference(problem) if wanted else None
+            if wanted:
+                reference, infeasible = _reference(algorithm, problem)
         except ParameterError as error:
             findings.add(f"algorithm.{error.key}", str(error))
             return None
@@ -267,7 +281,7 @@ class Builder:
             return None
         if reference is None:
             for key in scenario.stop.readers("gap"):
-                findings.add(f"stop.{key}", _no_gap(scenario))
+                findings.add(f"stop.{key}", _no_gap(scenario, infeasible))
         try:
             load = load_of(problem, algorithm, scenario)
             looked_at = self._evaluate_problem(problem, scenario, load)
@@ -285,7 +299,8 @@ class Builder:
         if scenario.tiers and local is not None:
             text = "parts of the model stay with clients, which is not for gateways (tiers) yet"
             findings.add("problem.loss.statistics", text)
-        return _Solved(problem, algorithm, reference, concerns, looked_at, every, local, outer)
+        found = problem, algorithm, reference, concerns, looked_at, every, local, outer
+        return _Solved(*found, infeasible)
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
@@ -379,7 +394,8 @@ def missing_data(plan: Plan) -> list[str]:
 class _Solved(NamedTuple):
     """A problem, the method configured for it, its optimum where known, and what theory says.
 
-    And the evaluator of the clients' work, and which rounds are looked at.
+    And the evaluator of the clients' work, which rounds are looked at, and why no model meets the
+    constraint.
     """
 
     problem: Problem
@@ -390,6 +406,7 @@ class _Solved(NamedTuple):
     every: int
     local: LocalParts | None
     outer: tuple[Algorithm, ...]
+    infeasible: str
 
 
 def _ideal(solved: _Solved | None) -> tuple[Group, ...]:
@@ -397,7 +414,18 @@ def _ideal(solved: _Solved | None) -> tuple[Group, ...]:
     return (Group(count=len(solved.problem.losses)),) if solved else ()
 
 
-def _no_gap(scenario: Scenario) -> str:
+def _reference(algorithm: Algorithm, problem: Problem) -> tuple[Reference | None, str]:
+    """Return the optimum if it is known, and why no model meets the constraint if none does."""
+    with activity("looking for the optimum"):
+        try:
+            return algorithm.reference(problem), ""
+        except InfeasibleError as error:
+            return None, str(error)
+
+
+def _no_gap(scenario: Scenario, infeasible: str) -> str:
+    if infeasible:
+        return f"{infeasible}, so there is no optimum, and no gap to it; leave this rule out"
     if scenario.problem.optimum == "unknown":
         return "problem.optimum is unknown, so there is no gap to it; leave one of the two out"
     return f"no optimum is known for the loss {scenario.problem.loss.kind}, so no gap to it either"

@@ -188,6 +188,7 @@ class Job:
         problem: the clients' losses.
         algorithm: configured for the problem.
         reference: the optimum; None where none is known.
+        infeasible: why no model meets the method's constraint, as a clause; empty if some do.
         groups: the groups of the fleet; one of ideal clients where none was written; then the
             tiers.
         deployment: the fleet and the network.
@@ -223,6 +224,7 @@ class Job:
     local: LocalParts | None = None
     times: Callable[[], Sequence[float]] = tuple
     tiers: tuple[BuiltTier, ...] = ()
+    infeasible: str = ""
 
     @property
     def members(self) -> RunLengthSequence[int]:
@@ -249,7 +251,8 @@ class Job:
         """What the first row of the log says: where gaps are measured from."""
         reference = self.reference
         if reference is None:
-            return "no reference optimum is known for this loss"
+            unknown = "no reference optimum is known for this loss"
+            return f"no reference optimum: {self.infeasible}" if self.infeasible else unknown
         return (
             f"reference optimum {reference.value!r} by {reference.method}, "
             f"gradient norm {reference.residual:.3g}"
@@ -270,7 +273,14 @@ class Job:
             "dimension": self.problem.dimension,
             "problem": self.problem.fingerprint,
             "reference": None if self.reference is None else self._reference,
+            **({} if self._tolerance is None else {"tolerance": self._tolerance}),
         }
+
+    @property
+    def _tolerance(self) -> float | None:
+        """The value of the constraint up to which it is met; None without one."""
+        method = self.algorithm
+        return method.constraint_tolerance if method.constrained else None
 
     @property
     def _reference(self) -> dict[str, Any]:
@@ -373,6 +383,7 @@ class Job:
             valued=problem.valued,
             optimum=self.reference.value if self.reference else nan,
             measures=observed.measures,
+            tolerance=self._tolerance,
             packer_up=partial(
                 packer,
                 wire.up,

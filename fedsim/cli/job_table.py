@@ -75,7 +75,7 @@ def _facts(job: Job) -> Iterator[str]:
     if job.local is not None:
         yield job.local.description
     if job.reference is None:
-        yield "no optimum is known"
+        yield f"no optimum: {job.infeasible}" if job.infeasible else "no optimum is known"
     else:
         yield f"optimum {format_number(job.reference.value, '.10g')}, by {job.reference.method}"
     yield from job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension)

@@ -113,9 +113,12 @@ def reached_by_all(
 
     None where some run has never evaluated it, or all are as near as the target itself asks.
     """
+    from fedsim.analysis.costs import feasible_figure
+
     measure, higher = target.measure, higher_is_better(target.measure)
     own = rounds[rounds["variant"].isin(list(variants))]
-    by_run = own.groupby(["variant", "seed"], observed=True)[measure]
+    runs = [own["variant"], own["seed"]]
+    by_run = feasible_figure(own, measure).groupby(runs, observed=True)
     best = (by_run.max() if higher else by_run.min()).to_numpy(np.float64)
     if not len(best) or not np.isfinite(best).all():
         return None

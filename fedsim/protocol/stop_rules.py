@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf, isnan, nan
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
     Field,
@@ -21,6 +21,40 @@ from pydantic_core import CoreSchema
 from fedsim.blocks.quantities import Bits, Duration, Joules
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
+
+_SLACK, _SLACK_AT_ZERO = 0.01, 1e-6
+
+
+class Constraint(NamedTuple):
+    """The constraint g(w) <= 0 of a method at a round's model.
+
+    Attributes:
+        value: g(w); NaN where it was not evaluated.
+        tolerance: the value up to which the method takes it as met.
+    """
+
+    value: float
+    tolerance: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the model is feasible: g exceeds the tolerance by 1 % of it at most.
+
+        A tolerance of 0 may be exceeded by 1e-6.
+
+        >>> [Constraint(g, 0.5).met for g in (0.4, 0.504, 0.506)], Constraint(2e-6, 0.0).met
+        ([True, True, False], False)
+        """
+        slack = _SLACK * abs(self.tolerance) or _SLACK_AT_ZERO
+        return self.value <= self.tolerance + slack
+
+    def __str__(self) -> str:
+        """Return how it is met, as a clause."""
+        if self.value <= self.tolerance:
+            within = "within"
+        else:
+            within = "within 1 % of" if self.tolerance else "within 1e-06 of"
+        return f"constraint {self.value:.6g} {within} the tolerance {self.tolerance:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +71,7 @@ class RoundEnd:
         figures: by column, those of the scenario's measures and of the method; None or missing
             where they are not evaluated.
         higher: the columns of which more is better.
+        constraint: that of the method at the round's model; None for a method without one.
     """
 
     round: int
@@ -47,6 +82,7 @@ class RoundEnd:
     gap: float = nan
     figures: Mapping[str, float | None] = field(default_factory=dict)
     higher: Collection[str] = ()
+    constraint: Constraint | None = None
 
     def figure(self, column: str) -> float:
         """Return `objective`, `gap` or another column; NaN where it is not evaluated."""
@@ -54,6 +90,23 @@ class RoundEnd:
             return self.objective if column == "objective" else self.gap
         value = self.figures.get(column)
         return nan if value is None else value
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the round's model meets the constraint; True of a method without one.
+
+        False where the constraint was not evaluated.
+        """
+        return self.constraint is None or self.constraint.met
+
+    @property
+    def feasibility(self) -> str:
+        """How a feasible model meets the constraint, as the end of a reason; "" without one."""
+        return "" if self.constraint is None else f", {self.constraint}"
+
+    def feasible_figure(self, column: str) -> float:
+        """Return a column as `figure` does; NaN if the model is not feasible."""
+        return self.figure(column) if self.feasible else nan
 
 
 RoundCheck = Callable[[RoundEnd], str]
@@ -171,14 +224,17 @@ class TargetRule(StopRule):
         return self.target[:1]
 
     def watch(self) -> RoundCheck:
-        """Return a check of the column: at most the bound, or at least where more is better."""
+        """Return a check of the column: at most the bound, or at least where more is better.
+
+        A model that is not feasible has reached nothing.
+        """
         column, bound = self.target
 
         def check(end: RoundEnd) -> str:
-            seen = end.figure(column)  # NaN, where it is not known, is on neither side
-            if column in end.higher:
-                return f"{seen:.6g} is at least {bound:g}" if seen >= bound else ""
-            return f"{seen:.6g} is at most {bound:g}" if seen <= bound else ""
+            seen = end.feasible_figure(column)  # NaN, where it is not known, is on neither side
+            higher = column in end.higher
+            reached, side = (seen >= bound, "least") if higher else (seen <= bound, "most")
+            return f"{seen:.6g} is at {side} {bound:g}{end.feasibility}" if reached else ""
 
         return check
 
@@ -187,7 +243,9 @@ class GapTarget(TargetRule):
     """The objective is this near to the optimum."""
 
     kind: Literal["gap"] = "gap"
-    below: Above = Field(description="objective this near to the optimum")
+    below: Above = Field(
+        description="objective this near to the optimum; under a constraint, of a feasible model"
+    )
 
     @property
     def target(self) -> tuple[str, float]:
@@ -198,7 +256,9 @@ class GapTarget(TargetRule):
         """Return a check of the gap, which has to be below the bound."""
 
         def check(end: RoundEnd) -> str:
-            return f"{end.gap:.6g} is below {self.below:g}" if end.gap < self.below else ""
+            if not end.feasible_figure("gap") < self.below:
+                return ""
+            return f"{end.gap:.6g} is below {self.below:g}{end.feasibility}"
 
         return check
 
@@ -207,7 +267,9 @@ class ObjectiveTarget(TargetRule):
     """The objective is this small."""
 
     kind: Literal["objective"] = "objective"
-    at_most: float = Field(description="an objective of this or less")
+    at_most: float = Field(
+        description="an objective of this or less; under a constraint, of a feasible model"
+    )
 
     @property
     def target(self) -> tuple[str, float]:
@@ -242,7 +304,8 @@ class Patience(StopRule):
     An improvement is a value that is better than the best one by more than `least`, and by more
     than `tolerance` times its magnitude; the best one is that of the last improvement, so that many
     small steps add up to one. Rounds that are not evaluated show no improvement, and end no run.
-    Elsewhere the rule is known as early stopping.
+    Models that are not feasible are no improvement either; before the first feasible one the rule
+    ends no run. Elsewhere the rule is known as early stopping.
     """
 
     also_called: ClassVar[tuple[str, ...]] = ("plateau", "early-stopping", "early_stopping")
@@ -270,20 +333,22 @@ class Patience(StopRule):
 
     def watch(self) -> RoundCheck:
         """Return a check that keeps the best value, and the round of the last improvement."""
-        best, since = nan, 0
+        best, since, feasibility = nan, 0, ""
 
         def check(end: RoundEnd) -> str:
-            nonlocal best, since
+            nonlocal best, since, feasibility
             seen = end.figure(self.measure)
             if isnan(seen):
                 return ""
             gain = seen - best if self.measure in end.higher else best - seen
-            if isnan(best) or gain > max(self.tolerance * abs(best), self.least):
-                best, since = seen, end.round
+            improved = isnan(best) or gain > max(self.tolerance * abs(best), self.least)
+            if improved and end.feasible:
+                best, since, feasibility = seen, end.round, end.feasibility
                 return ""
-            if end.round - since < self.rounds:
+            if isnan(best) or end.round - since < self.rounds:
                 return ""
-            return f"{self.measure} {best:.6g} of round {since} was the last improvement"
+            last = f"{self.measure} {best:.6g} of round {since}"
+            return f"{last} was the last improvement{feasibility}"
 
         return check
 

@@ -34,7 +34,7 @@ class Column(NamedTuple):
     title: str = ""
     cost: bool = False
     filled: bool = False
-    only: Literal["", "carbon", "names", "relays"] = ""
+    only: Literal["", "carbon", "constraint", "names", "relays"] = ""
     measured_in: str = ""
     least: str = ""
 
@@ -105,6 +105,18 @@ ROUNDS = (
         only="carbon",
         measured_in="CO2",
         least="for the least CO2",
+    ),
+    Column(
+        "constraint",
+        "number",
+        "the constraint g at the round's model",
+        only="constraint",
+    ),
+    Column(
+        "feasible",
+        "count",
+        "1 where g is within 1 % of the method's tolerance, else 0",
+        only="constraint",
     ),
 )
 """The round table; the measures of the scenario and of the method are further columns."""
@@ -218,6 +230,9 @@ HIGHER_IS_BETTER = frozenset(
     }
 )
 """Columns whose targets are reached from below; those of all others from above."""
+
+CONSTRAINT, FEASIBLE = names("rounds", only="constraint")
+"""The columns of runs whose method has a constraint."""
 
 _RISING = frozenset(
     {"accuracy", "acc", "precision", "recall", "f1", "auc", "auroc", "r2", "score", "iou", "kappa"}

@@ -120,7 +120,9 @@ class Summary(BaseModel):
         status, reason: the final state, and the reason for the end.
         notes: remarks on a completed run.
         rounds, t: rounds done, and simulated time, s.
+        tolerance: up to which the method's constraint is met; None without one.
         objective, gap: after the last round; None if not finite.
+        feasible: whether the last model meets the constraint; None without one.
         looks: auxiliary evaluations by the method.
         cohort, transmissions, beacons, bits_up, bits_down, joules: totals of the run; the last is
             None in a live run without meters.
@@ -142,6 +144,7 @@ class Summary(BaseModel):
     dimension: Count
     problem: str
     reference: Optimum | None
+    tolerance: float | None = None
     status: str
     reason: str
     notes: list[str] = []
@@ -149,6 +152,7 @@ class Summary(BaseModel):
     t: float
     objective: float | None
     gap: float | None
+    feasible: bool | None = None
     looks: list[str]
     cohort: Count
     transmissions: Count

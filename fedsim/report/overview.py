@@ -9,6 +9,7 @@ from fedsim.analysis import pair, quantity, with_grams
 from fedsim.analysis.compare.caveats import DECIDING, caveats, read_doubts
 from fedsim.analysis.compare.comparison import Case
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
+from fedsim.analysis.costs import feasible_figure
 from fedsim.record.columns import LEAST, RANKED, SPENT, TITLES, UNITS, higher_is_better
 from fedsim.record.schema import GRAMS
 from fedsim.report.components import NOT_REACHED, PageTable, TableCell, digits, number, words
@@ -196,7 +197,7 @@ def _ends(study: ReportedStudy) -> "pd.Series[float]":
     measure = study.measures[0] if study.measures else "objective"
     known = study.rounds[study.rounds[measure].notna()]
     last = known.drop_duplicates(["variant", "seed"], keep="last")
-    return last.groupby("variant", observed=True)[measure].mean()
+    return feasible_figure(last, measure).groupby(last["variant"], observed=True).mean()
 
 
 def _with_interval(mean: float, low: float, high: float, unit: str) -> TableCell:

@@ -137,7 +137,14 @@ class Repricing:
             **{name: known[name] for name in names},
             **target,
             **{name: known[name] for name in about},
+            **({} if self._tolerance is None else {"tolerance": self._tolerance}),
         }
+
+    @property
+    def _tolerance(self) -> float | None:
+        """That of the original's constraint; older runs have none."""
+        tolerance: float | None = self.original.summary.get("tolerance")
+        return tolerance
 
     @property
     def computing(self) -> Mapping[str, Any]:
@@ -177,6 +184,7 @@ class Repricing:
             evaluate=method.evaluate,
             optimum=nan if reference is None else reference["value"],
             measures=[method.observe],
+            tolerance=self._tolerance,
             packer_up=_no_packer,
             packer_down=_no_packer,
         )

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import pandas as pd
 
+from fedsim.analysis.costs import feasible_figure
 from fedsim.errors import DataError
 from fedsim.record.columns import higher_is_better
 from fedsim.record.folder import SCENARIO
@@ -31,7 +32,7 @@ def best_round(
 ) -> int:
     """Return the round with the best value of a measure, of those whose model was kept.
 
-    It is the first of several equal ones.
+    It is the first of several equal ones. A model that breaks its constraint is not the best one.
 
     Args:
         result: of the runs.
@@ -51,7 +52,7 @@ def best_round(
         raise DataError("measure", f"got {named!r}; expected one of {', '.join(rounds.columns)}")
     of_run = (rounds["variant"] == own) & (rounds["seed"] == int(folder.name.removeprefix("seed-")))
     kept = rounds[of_run & rounds["round"].isin(read_rounds(folder))]
-    values = kept.set_index("round")[named].dropna()
+    values = feasible_figure(kept, named).set_axis(kept["round"]).dropna()
     if values.empty:
         text = f"no round of {own} whose model was kept has a value of {named}"
         raise DataError("measure", f"{text}; models: {{best: {named}}} keeps the best one's")

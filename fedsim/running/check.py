@@ -134,6 +134,9 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
     yield from _duplicate_variants(jobs)
     for job in jobs:
         yield from _unlimited_notes(job)
+        if job.infeasible:
+            text = f"{job.infeasible}, so there is no optimum, and no gap to it"
+            yield Note(job.variant.name, "algorithm", text)
         yield from _full_batches(job, job.algorithm, "algorithm")
         yield from _rounded_values(job)
         yield from _identical_seeds(job, openings.get(job.variant.name))

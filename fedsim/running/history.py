@@ -129,6 +129,8 @@ def best_variant(rows: Sequence[Mapping[Hashable, Any]]) -> str:
     whose runs have all reached it. Else it is the one with the least gap at the end, or the least
     objective where no gap is known.
 
+    A run whose last model breaks its constraint has reached nothing, and is not the best.
+
     Args:
         rows: the summaries of the runs.
     """
@@ -139,12 +141,12 @@ def best_variant(rows: Sequence[Mapping[Hashable, Any]]) -> str:
     reached = {
         name: fmean(_number(row, "joules") for row in own)
         for name, own in by_variant.items()
-        if all(_number(row, "gap") <= _number(row, "target") for row in own)
+        if all(_at_end(row, "gap") <= _number(row, "target") for row in own)
     }
     if best := _least(reached):
         return f"{best}: {quantity(reached[best], 'J')} to gap={target:g}"
     measure = "objective" if any(isnan(_number(row, "gap")) for row in rows) else "gap"
-    ends = {name: fmean(_number(row, measure) for row in own) for name, own in by_variant.items()}
+    ends = {name: fmean(_at_end(row, measure) for row in own) for name, own in by_variant.items()}
     best = _least(ends)
     return f"{best}: {measure} {format_number(ends[best], '.3g')}" if best else ""
 
@@ -152,6 +154,11 @@ def best_variant(rows: Sequence[Mapping[Hashable, Any]]) -> str:
 def _number(row: Mapping[Hashable, Any], name: str) -> float:
     value = row.get(name)
     return nan if value is None else float(value)
+
+
+def _at_end(row: Mapping[Hashable, Any], name: str) -> float:
+    """Return a figure of the last model; NaN if that breaks its constraint."""
+    return nan if _number(row, "feasible") == 0 else _number(row, name)
 
 
 def _least(values: Mapping[str, float]) -> str:

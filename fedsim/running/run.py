@@ -166,6 +166,11 @@ class RunnableWorld(Protocol):
         ...
 
     @property
+    def feasible(self) -> bool | None:
+        """Whether the last model meets the method's constraint; None without one."""
+        ...
+
+    @property
     def abandoned(self) -> int:
         """How many of its rounds were abandoned, and no step of the algorithm."""
         ...
@@ -401,6 +406,7 @@ def _summary(
         "t": world.now,
         "objective": objective,
         "gap": objective - job.setup.optimum,
+        **({} if world.feasible is None else {"feasible": world.feasible}),
         "looks": world.looks,
         **world.traffic.as_dict(),
     }

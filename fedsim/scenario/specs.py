@@ -361,7 +361,8 @@ class Models(Spec):
     best: str | None = Field(
         default=None,
         description="that of the round with the best value of this figure: objective, gap, or a "
-        "column of the scenario's measures, such as test_accuracy",
+        "column of the scenario's measures, such as test_accuracy; under a constraint, of the "
+        "feasible ones",
     )
     clients: bool = Field(
         default=False,

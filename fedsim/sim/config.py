@@ -162,6 +162,7 @@ class Numerics:
         valued: whether the objective is known; if not, NaN is a number like others.
         optimum: the least objective; NaN where none is known.
         measures: what else to evaluate at every model; each returns figures by name.
+        tolerance: up to which the constraint, one of the figures, is met; None without one.
         packer_up, packer_down: make what packs one field of a client's messages, and of the
             server's, by its name and its number; it may remember what it has packed.
         samples: how many each client has, shape (M,), which draws may go by; one where not given.
@@ -181,6 +182,7 @@ class Numerics:
     packer_down: Callable[[str, int], Packer]
     valued: bool = True
     measures: Sequence[Callable[[Array], Mapping[str, float]]] = ()
+    tolerance: float | None = None
     samples: Array | None = None
     weights: Array | None = None
     evaluator: Evaluator = field(default_factory=SerialEvaluator)

@@ -34,6 +34,11 @@ class ObservedRun:
         return self._observer.last_round
 
     @property
+    def feasible(self) -> bool | None:
+        """Whether the last model meets the constraint; None without one."""
+        return self._observer.feasible
+
+    @property
     def abandoned(self) -> int:
         """How many of its rounds were abandoned, and no step of the algorithm."""
         return self._observer.abandoned

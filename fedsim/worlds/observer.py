@@ -7,8 +7,9 @@ from typing import Protocol
 from fedsim.errors import Diverged, DuplicateColumnError
 from fedsim.ports import SERVER, Array, constant
 from fedsim.progress import activity
-from fedsim.protocol.stop_rules import RoundEnd
+from fedsim.protocol.stop_rules import Constraint, RoundEnd
 from fedsim.protocol.stopping import Counting, Observe, RunStopped, Stop
+from fedsim.record.columns import CONSTRAINT, FEASIBLE
 from fedsim.record.models import NodeModels
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
@@ -50,6 +51,11 @@ class ObserverConfig(Protocol):
     @property
     def measures(self) -> Sequence[Callable[[Array], Mapping[str, float]]]:
         """What else is evaluated; each returns figures by name."""
+        ...
+
+    @property
+    def tolerance(self) -> float | None:
+        """Up to which the constraint, one of the measures, is met; None without one."""
         ...
 
     @property
@@ -99,6 +105,7 @@ class Observer:
         start: the objective of the model that the run starts with; NaN before `begin`.
         last_round: number and objective of the last round that was committed.
         abandoned: how many rounds were no step of the algorithm.
+        feasible: whether the last model that was evaluated meets the constraint; None without one.
     """
 
     def __init__(
@@ -116,6 +123,7 @@ class Observer:
         self.start = nan
         self.last_round = self._last_seen = 0, nan
         self.abandoned = 0
+        self.feasible: bool | None = None
         self._setup = setup
         self._over = setup.stop.watch()
         self._book, self._emissions = book, book.log.emissions
@@ -210,9 +218,10 @@ class Observer:
             gap=gap,
             figures=figures,
             higher=self._setup.higher,
+            constraint=self._constraint(figures),
         )
         if kept is not None:
-            self._book.models.see(number, kept, end.figure)
+            self._book.models.see(number, kept, end.feasible_figure)
         self._on_round(end)
         reason = self._over(end)
         if reason:
@@ -247,8 +256,18 @@ class Observer:
         figures: dict[str, float] = {}
         for observe in self._setup.measures:
             figures |= observe(model)
+        if (constraint := self._constraint(figures)) is not None:
+            self.feasible = constraint.met
+            figures[FEASIBLE] = int(self.feasible)
         self._unseen = dict.fromkeys(figures)
         return objective, figures
+
+    def _constraint(self, figures: Mapping[str, float | None]) -> Constraint | None:
+        """Return the constraint among the figures of a round; None for a method without one."""
+        if (tolerance := self._setup.tolerance) is None:
+            return None
+        value = figures.get(CONSTRAINT)
+        return Constraint(nan if value is None else value, tolerance)
 
     def _join(
         self, figures: Mapping[str, float | None], given: Mapping[str, float]

@@ -12,7 +12,6 @@ from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.world import World
 
-
 COUNT_ITERATES = {
     *("gd", "hb", "chb", "chb-charge", "lag", "lag-wk", "lag-ps", "dcgd", "diana", "ef21"),
     *("marina", "pp-marina", "marina-p", "signsgd", "fedsgm", "fedsgm-stale"),

@@ -7,7 +7,7 @@ import pandas as pd
 from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME, PairedComparison
-from fedsim.analysis.costs import with_bits
+from fedsim.analysis.costs import feasible_figure, with_bits
 from fedsim.record.columns import TITLES, UNITS, higher_is_better
 from fedsim.text import format_number, quantity
 
@@ -83,9 +83,12 @@ def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFr
     said = f"no run reached {target.goal}"
     if rounds is None or target.measure not in rounds:
         return said
-    own = rounds[rounds["variant"].isin(list(labels)) & rounds[target.measure].notna()]
-    if own.empty:
+    seen = rounds[rounds["variant"].isin(list(labels)) & rounds[target.measure].notna()]
+    if seen.empty:
         return said
+    own = seen[feasible_figure(seen, target.measure).notna()]
+    if own.empty:
+        return f"{said}; every model breaks its constraint"
     higher = higher_is_better(target.measure)
     row = own.sort_values(target.measure, ascending=not higher, kind="stable").iloc[0]
     came = format_number(row[target.measure], ".4g")

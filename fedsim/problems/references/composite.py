@@ -189,12 +189,12 @@ def approach(f: CompositeForm) -> Array:
         return value, gradient / scale
 
     if not f.l1:
-        return _lbfgs(whole, d, None, limit) / scale
-    v = _lbfgs(split, 2 * d, 0.0, limit)
+        return lbfgs(whole, d, None, limit) / scale
+    v = lbfgs(split, 2 * d, 0.0, limit)
     return (v[:d] - v[d:]) / scale
 
 
-def _lbfgs(
+def lbfgs(
     function: Callable[[Array], tuple[float, Array]],
     length: int,
     bound: float | None,

@@ -1,13 +1,14 @@
-"""The least objective under a loss's own constraint."""
+"""The least objective under a loss's own constraint, or the proof that no model meets it."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.errors import InfeasibleError
 from fedsim.ports import Array
 from fedsim.problems.penalties import NoPenalty
 from fedsim.problems.problem import Problem
-from fedsim.problems.references.composite import NEWTON_LIMIT
+from fedsim.problems.references.composite import NEWTON_LIMIT, affordable, lbfgs
 from fedsim.problems.references.convex import OptimumTask, Reference, label_method
 
 
@@ -16,7 +17,8 @@ def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
 
     g = sum_m p_m g_m with the shares `Problem.weights`, as a server sees it. Sequential quadratic
     programming finds the point, Newton steps on the conditions of Karush, Kuhn and Tucker refine
-    it, and those conditions certify it.
+    it, and those conditions certify it. Where that point breaks the constraint, L-BFGS minimises g,
+    which is convex: from a point that meets the constraint the search begins again.
 
     Source: Kraft, SLSQP, 1988; More, Garbow, Hillstrom, MINPACK, 1980.
 
@@ -24,14 +26,29 @@ def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
         The reference, from the user's cache when it is there; its residual is that of the
         conditions. None where the loss has no constraint, where the objective has a term
         that is not smooth, and for models of more than `NEWTON_LIMIT` numbers.
+
+    Raises:
+        InfeasibleError: the least g is above the tolerance.
     """
     smooth = isinstance(problem.penalty, NoPenalty) and not getattr(problem.loss, "l1", 0.0)
     if not problem.loss.constrained or not smooth or problem.dimension > NEWTON_LIMIT:
         return None
     program = _Program(problem.remembering(), tolerance)
-    name = f"{problem.fingerprint}-constrained-{tolerance!r}"
+    name = f"{problem.fingerprint}-within-{tolerance!r}"
     dimension = problem.dimension
-    return OptimumTask(name, dimension, program.value, program.residual, program.solve).result()
+    task = OptimumTask(name, dimension, program.value, program.residual, program.solve)
+    found = task.result()
+    if program.breaks(found.model):
+        least = program.excess(found.model) + tolerance
+        text = (
+            f"no model meets the tolerance {tolerance:g}: the least constraint found is {least:.6g}"
+        )
+        raise InfeasibleError(text)
+    return found
+
+
+_ROUNDING = 1e-9
+"""The excess of a constraint that counts as rounding, relative to its values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +76,11 @@ class _Program:
         slopes = [loss.constraint_gradient(w) for loss in self.problem.losses]
         return np.asarray(self.problem.weights @ np.array(slopes))
 
+    def breaks(self, w: Array) -> bool:
+        """Return whether g exceeds the tolerance at `w` by more than rounding."""
+        scale = abs(self.excess(np.zeros_like(w))) + abs(self.tolerance)
+        return self.excess(w) > _ROUNDING * scale
+
     def multiplier(self, w: Array) -> float:
         """Return the multiplier of least stationarity residual, at least 0."""
         a, b = self.slope(w), self.excess_slope(w)
@@ -79,15 +101,34 @@ class _Program:
         return float(min(inactive, active))
 
     def solve(self) -> tuple[Array, str]:
-        """Return the point, shape (d,), and the method that found it."""
+        """Return the point, shape (d,), and the method; if none is feasible, the one of least g."""
         start = np.zeros(self.problem.dimension)
+        w, method = self._search(start)
+        if self.breaks(w):
+            inside = self._least_constraint()
+            if self.breaks(inside):
+                return inside, "least constraint, by L-BFGS"
+            w, method = self._search(inside)
+            w = inside if self.breaks(w) else w
+        size = float(np.linalg.norm(self.slope(start)) + np.linalg.norm(self.excess_slope(start)))
+        return w, label_method(method, self.residual(w), size)
+
+    def _search(self, start: Array) -> tuple[Array, str]:
+        """Return the point that is reached from another one, shape (d,), and the method."""
         w = self._program(start)
         refined = self._refine(w)
         method = "sequential quadratic programming"
         if self.residual(refined) < self.residual(w):
-            w, method = refined, f"{method}, then Newton on its conditions"
-        size = float(np.linalg.norm(self.slope(start)) + np.linalg.norm(self.excess_slope(start)))
-        return w, label_method(method, self.residual(w), size)
+            return refined, f"{method}, then Newton on its conditions"
+        return w, method
+
+    def _least_constraint(self) -> Array:
+        """Return a minimiser of g, shape (d,)."""
+
+        def both(w: Array) -> tuple[float, Array]:
+            return self.excess(w), self.excess_slope(w)
+
+        return lbfgs(both, self.problem.dimension, None, affordable(self.problem))
 
     def _program(self, start: Array) -> Array:
         from scipy.optimize import NonlinearConstraint, minimize  # noqa: PLC0415 - takes 0.2 s

@@ -1,7 +1,7 @@
 """Methods that are equal by theory are equal in every column that their round tables share.
 
 Drawn problems have clients with unequal numbers of rows. A step alpha on the objective F = sum_m
-w_m f_m is a step alpha W on the clients' losses, W the sum of the w_m, for a method that takes a mean.
+w_m f_m is a step alpha W on the clients' losses for a method that takes a mean, W the sum of the w_m.
 """
 
 from dataclasses import dataclass

@@ -6,8 +6,9 @@ Sanjabi, Talwalkar, Smith, "Federated Optimization in Heterogeneous Networks", M
 (FedProx, Algorithm 2); Wang, Liu, Liang, Joshi, Poor, "Tackling the Objective Inconsistency
 Problem in Heterogeneous Federated Optimization", NeurIPS 2020 (FedNova, Algorithm 1).
 
-All minimise f = sum_i p_i f_i; the p_i are the problem's weights, n_i/n by default. In a round client i starts from the server's w,
-takes tau_i stochastic gradient steps w_i <- w_i - eta g_i(w_i), and sends Delta_i = w_i - w:
+All minimise f = sum_i p_i f_i; the p_i are the problem's weights, n_i/n by default. In a round
+client i starts from the server's w, takes tau_i stochastic gradient steps w_i <- w_i - eta g_i(w_i),
+and sends Delta_i = w_i - w:
 
     FedAvg   w <- w + sum_i p_i Delta_i, which is sum_i p_i w_i;
     FedProx  the same, with steps on f_i + mu/2 |. - w|^2;

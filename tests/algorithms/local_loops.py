@@ -172,7 +172,7 @@ def told(problem: Local, algorithm: dict[str, Any], folder: Path, **blocks: Any)
             for event in events
             if (event["event"], event["node"]) == ("receive", "server")
         ],
-        read_table(folder / "run", "rounds").to_pylist(),
+        read_table(folder / "run", "rounds").to_pylist()[1:],  # without the start
         events,
     )
 

@@ -140,6 +140,7 @@ class Node:
 
 class LinkClient(Node):
     battery = None
+    weight = 1.0
 
     def __init__(self, number: int, problem: Problem, method: Algorithm, initial: Array) -> None:
         self.id, self.round = number, 0
@@ -205,7 +206,7 @@ def setting_of(problem: Problem) -> ProblemInfo:
     return ProblemInfo(
         clients=len(problem.losses),
         dimension=problem.dimension,
-        smoothness=lambda: problem.smoothness(),
+        smoothness=problem.smoothness,
         client_smoothness=lambda: problem.client_smoothness,
         shape=problem.shape,
         regulariser=problem.regulariser,

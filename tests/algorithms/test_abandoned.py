@@ -25,7 +25,7 @@ def test_what_clients_have_received_is_not_done_twice(name: str, tmp_path: Path)
     algorithm, wire = METHODS[name]
     problem = local(tmp_path)
     group = {"count": len(SIZES), "device": SLOW, "radio": {"kind": "wifi"}}
-    parts: dict[str, Any] = {"wire": wire, "stop": {"rounds": ROUNDS}}
+    parts: dict[str, Any] = {"wire": wire, "stop": {"rounds": ROUNDS}, "counting": "rounds"}
     whole = told(problem, algorithm, tmp_path / "whole", fleet=[group], **parts)
     rows = []
     for m in range(len(SIZES)):

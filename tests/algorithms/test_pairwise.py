@@ -47,7 +47,7 @@ def test_pairwise_gossip_preserves_the_mean(tmp_path: Path) -> None:
     assert np.abs(means - means[0]).max() < 1e-14
     apart = result.rounds["consensus"].to_numpy()
     assert apart[-1] < apart[0] / 5
-    assert (result.rounds["transmissions"] == 2 * NODES).all()
+    assert (result.rounds["transmissions"][1:] == 2 * NODES).all()
 
 
 def second_eigenvalue(graph: "nx.Graph[int]") -> float:
@@ -151,7 +151,7 @@ def test_ad_psgd_is_a_loop_in_the_order_of_its_log(tmp_path: Path) -> None:
     kinds = events.loc[events["event"] == "receive", "message"].value_counts()
     assert min(kinds[["offer", "counteroffer", "beacon"]]) > 10
     compared = 0
-    found = zip(result.models["model"], result.rounds["consensus"], strict=True)
+    found = zip(result.models["model"], result.rounds["consensus"][1:], strict=True)
     for (model, consensus), (mean, apart) in zip(found, replay(events), strict=False):
         assert np.abs(model.ravel() - mean).max() < 1e-10
         assert consensus == pytest.approx(apart, abs=1e-10)
@@ -164,7 +164,7 @@ def test_pairwise_gossip_is_a_loop_in_the_order_of_its_log(tmp_path: Path) -> No
     result = run(GOSSIP, tmp_path)
     events, x, done = result.events, drawn(), 0
     met = (events["event"] == "receive") & (events["message"] == "counteroffer")
-    found = zip(result.models["model"], result.rounds["consensus"], strict=True)
+    found = zip(result.models["model"], result.rounds["consensus"][1:], strict=True)
     for row in events[met].itertuples():
         pair = [int(str(name)[7:]) for name in (row.node, row.peer)]
         x[pair] = x[pair].mean(axis=0)

@@ -246,7 +246,7 @@ METHODS: dict[str, tuple[Callable[[Array], Iterator[Array]], dict[str, Any], dic
 def distance_to_loop(result: fedsim.Result, loop: Iterator[Array]) -> float:
     """Return the largest difference of means, and of distances to them, over all rounds."""
     found = []
-    rounds = zip(result.models["model"], result.rounds["consensus"], loop, strict=False)
+    rounds = zip(result.models["model"], result.rounds["consensus"][1:], loop, strict=False)
     for mean, consensus, models in rounds:
         expected = models.mean(axis=0)
         apart = np.sqrt(((models - expected) ** 2).sum(axis=1).mean())
@@ -269,7 +269,7 @@ def test_consensus_contracts_by_the_second_eigenvalue(tmp_path: Path) -> None:
     far = run({"kind": "gossip"}, tmp_path, stop={"rounds": 60}, models={})
     second = np.sort(np.abs(np.linalg.eigvalsh(metropolis())))[-2]
     apart = far.rounds["consensus"].to_numpy()
-    assert apart[59] / apart[58] == pytest.approx(second, rel=0.01)
+    assert apart[60] / apart[59] == pytest.approx(second, rel=0.01)
 
 
 def test_choco_with_a_step_of_one_and_nothing_compressed_is_gossip(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_admm_on_squares_is_its_linear_loop_exact_and_dearer_than_where_it_is_ce
 
 def test_mass_is_conserved_unless_messages_are_lost(tmp_path: Path) -> None:
     sure = run({"kind": "push-sum"}, tmp_path)
-    assert sure.rounds["mass"].to_numpy() == pytest.approx(1.0, abs=1e-12)
+    assert sure.rounds["mass"].to_numpy()[1:] == pytest.approx(1.0, abs=1e-12)
     loss = {"kind": "independent", "rate": "20 %"}
     radio = {"kind": "wifi", "loss": loss, "tries": 1}
     unsure = run(
@@ -345,7 +345,7 @@ def test_mass_is_conserved_unless_messages_are_lost(tmp_path: Path) -> None:
         fleet=[{"count": NODES, "radio": radio}],
         participation={"kind": "full", "deadline": "1 s"},
     )
-    mass = unsure.rounds["mass"].to_numpy()
+    mass = unsure.rounds["mass"].to_numpy()[1:]
     assert (np.diff(mass) <= 1e-12).all()
     assert mass[-1] < 0.9
 

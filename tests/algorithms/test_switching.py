@@ -81,7 +81,9 @@ def run(two: Pair, folder: Path, beta: float | None, **more: Any) -> Told:
     if beta is not None:
         algorithm |= {"switching": "soft", "sharpness": beta}
     blocks = {
-        key: more.pop(key) for key in ("wire", "participation", "fleet", "stop") if key in more
+        key: more.pop(key)
+        for key in ("wire", "participation", "fleet", "stop", "counting")
+        if key in more
     }
     return told(two.problem, algorithm | more, folder, **blocks)
 
@@ -110,7 +112,7 @@ def test_it_is_the_paper_s_loop(beta: float | None, name: str, cohort: str, tmp_
 @pytest.mark.parametrize("beta", [None, 2 / EPS], ids=["hard", "soft"])
 def test_the_mean_is_of_the_near_feasible_rounds(beta: float | None, tmp_path: Path) -> None:
     two = pair(tmp_path)
-    seen = run(two, tmp_path, beta, output="average")
+    seen = run(two, tmp_path, beta, output="average", counting="rounds")
     loop = fedsgm(two, seen.cohorts, [lambda v: v] * len(SIZES), beta)
     check_near(seen.run.models, loop.means)
     assert [row["seen_constraint"] for row in seen.rounds] == pytest.approx(loop.g, rel=1e-9)
@@ -198,6 +200,7 @@ def test_a_round_that_no_client_answers_moves_nothing(tmp_path: Path) -> None:
     """Nor does the method see it: no figure of it is committed, and the last model stays."""
     radio = LOSSY["fleet"][0]["radio"] | {"loss": {"kind": "independent", "rate": "95 %"}}
     blocks = LOSSY | {"fleet": [LOSSY["fleet"][0] | {"radio": radio}], "stop": {"rounds": 30}}
+    blocks["counting"] = "rounds"
     seen = run(pair(tmp_path), tmp_path, None, **blocks)
     unanswered = {row["round"] for row in seen.events if row["event"] == "abandoned"}
     heard = {row["round"] for row in seen.events if row["event"] == "receive"}

@@ -147,7 +147,7 @@ def test_classes_are_those_of_all_clients() -> None:
 def test_there_is_no_smoothness_constant(loss: MultilayerPerceptron) -> None:
     problem = Problem.of(loss, [DATA])
     for asked in (
-        lambda: problem.smoothness(),
+        problem.smoothness,
         lambda: problem.client_smoothness,
         lambda: problem.losses[0].smoothness,
         lambda: problem.losses[0].hessian(np.zeros(problem.dimension)),

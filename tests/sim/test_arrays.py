@@ -160,7 +160,7 @@ def test_grams_are_those_of_events_also_where_the_run_is_made_again(
     block = scenario(algorithm={"kind": kind, "step_size": 0.1}, fleet=fleet, stop={"rounds": 9})
     one, other = both(tmp_path, block, [Pausing])
     assert restarts == ([2] if kind == "pausing" else [])
-    assert (fedsim.open(one).rounds["grams"] > 0).all()
+    assert (fedsim.open(one).rounds["grams"][1:] > 0).all()
     assert not _different(one, other)
 
 

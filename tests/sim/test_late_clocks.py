@@ -139,5 +139,5 @@ def test_a_fast_radio_of_long_latency_on_a_small_battery(latency: str, tmp_path:
     result = fedsim.run(scenario, out=tmp_path)
     assert list(result.summary["status"]) == ["done"]
     clients = result.clients
-    expected = 1e-6 * clients["bits_up"] + 1e-7 * 3 * result.rounds["bits_down"].iloc[0] / 2
+    expected = 1e-6 * clients["bits_up"] + 1e-7 * 3 * result.rounds["bits_down"].iloc[1] / 2
     assert clients["joules"].to_numpy() == pytest.approx(expected.to_numpy(), rel=1e-12)

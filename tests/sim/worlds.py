@@ -249,7 +249,7 @@ def play(made: WorldConfig) -> Run:
                 run.error, run.reason = error, str(error)
             run.world.close(run.reason)
         run.rows = read_table(folder, "events").to_pylist()
-        run.rounds = read_table(folder, "rounds").to_pylist()
+        run.rounds = read_table(folder, "rounds").to_pylist()[1:]  # without the start
     return run
 
 

@@ -43,12 +43,11 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern
-from fedsim.algorithms.local_steps import Model, mean
+from fedsim.algorithms.local_steps import Model, mean, ratio
 from fedsim.algorithms.local_training import Kept, LocalUpdates
 from fedsim.ports import Array, Client, Message, Payload, Reply, Server
-from fedsim.wire import senders
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class FedAvg(LocalUpdates):
     """Federated averaging (FedAvg): the mean of the clients' models after local steps."""
 
     kind: Literal["fedavg"] = "fedavg"
-    corrects_sampling: ClassVar[bool] = True
+    combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = (
         "McMahan et al.: Communication-Efficient Learning of Deep Networks from Decentralized"
         " Data, AISTATS 2017, algorithm 1"
@@ -114,6 +113,7 @@ class FedNova(LocalUpdates):
     """FedNova: the mean of mean steps, so that more local steps give no larger weight."""
 
     kind: Literal["fednova"] = "fednova"
+    combines: ClassVar[Combines] = "mean"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, NormalisedUpdate)
     handles_rows: ClassVar[bool] = True
@@ -137,7 +137,7 @@ class FedNova(LocalUpdates):
         while True:
             replies = await server.exchange(Model(server.pack(w)))
             if replies:
-                tau = mean(server, replies, "tau")
+                tau = ratio(server, replies, "tau")
                 w = w + tau * mean(server, replies, "delta")
             server.commit(w)
 
@@ -152,7 +152,6 @@ class FedExProx(FedProx):
     """FedExProx: FedProx with a server that extrapolates beyond the clients' mean."""
 
     kind: Literal["fedexprox"] = "fedexprox"  # type: ignore[assignment]  # each has its own name
-    corrects_sampling: ClassVar[bool] = False
     source: ClassVar[str] = (
         "Li, Acharya, Richtarik: The Power of Extrapolation in Federated Learning, NeurIPS 2024,"
         " algorithm 1"
@@ -181,7 +180,6 @@ class FedExProx(FedProx):
         """Return alpha; `step` is the mean of the replies' steps, shape (d,)."""
         if self.extrapolation != "diversity":
             return float(self.extrapolation)
-        weights = server.weights[senders(replies)]
         squares = [float(np.sum(reply.message.delta.values**2)) for reply in replies]
         length = float(step @ step)
-        return float(weights @ squares / weights.sum()) / length if length else 1.0
+        return float(server.coefficients(replies) @ squares) / length if length else 1.0

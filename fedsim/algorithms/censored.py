@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.errors import ParameterError
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
@@ -238,6 +238,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
     """Gradient descent: every worker transmits its innovation in every round."""
 
     kind: Literal["gd"] = "gd"
+    combines: ClassVar[Combines] = "changes"
     messages: ClassVar[tuple[type[Message], ...]] = (Iterate, Innovation)
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
     source: ClassVar[str] = CHB

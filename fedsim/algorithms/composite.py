@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Memory, ProblemInfo
+from fedsim.algorithms.base import Combines, Memory, ProblemInfo
 from fedsim.algorithms.concerns import Concern, concern, long_step
 from fedsim.algorithms.local_steps import LocalGradients, LocalSteps, Model, mean
 from fedsim.ports import Array, Client, Message, Payload, Server, Structure, Work
@@ -107,6 +107,7 @@ class Composite(LocalGradients[Memory]):
 class ServerRate(LocalSteps, Composite):
     """A composite method with two step sizes: eta_c of the clients, eta_s of the server."""
 
+    combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = FCO
 
     server_rate: float = Field(default=1.0, gt=0, description="eta_s, the server's step size")

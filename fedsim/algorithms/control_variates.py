@@ -46,7 +46,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import (
     Batch,
@@ -92,6 +92,7 @@ class Scaffold(LocalSteps[Control]):
     """SCAFFOLD: local steps corrected by the difference of the server's and their own control."""
 
     kind: Literal["scaffold"] = "scaffold"
+    combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Controlled, ControlledUpdate)
     source: ClassVar[str] = (
         "Karimireddy et al.: SCAFFOLD: Stochastic Controlled Averaging for Federated Learning, ICML"
@@ -167,6 +168,7 @@ class Scaffnew(Algorithm[Moved]):
     """Scaffnew (ProxSkip): a random number of local steps, corrected by all updates sent so far."""
 
     kind: Literal["scaffnew"] = "scaffnew"
+    combines: ClassVar[Combines] = "changes"
     messages: ClassVar[tuple[type[Message], ...]] = (Start, Update)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (

@@ -20,7 +20,7 @@ from functools import partial
 from math import sqrt
 from typing import ClassVar, Literal
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.local_steps import Model, shares
@@ -46,6 +46,7 @@ class MarinaP(FullRounds[Own]):
     """MARINA-P: different compressed steps of the model for each client; full models by a coin."""
 
     kind: Literal["marina-p"] = "marina-p"
+    combines: ClassVar[Combines] = "changes"
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Gruntkowska, Tyurin, Richtarik: Improving the Worst-Case Bidirectional Communication"

@@ -13,7 +13,8 @@ from scipy import stats
 
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.signals import Constant, Steps
-from fedsim.ports import Array
+from fedsim.ports import Array, Reply
+from fedsim.protocol.estimates import Estimator
 from fedsim.protocol.participation import (
     AgeParticipation,
     CarbonAwareParticipation,
@@ -26,9 +27,9 @@ from fedsim.protocol.participation import (
     OortParticipation,
     PowerOfChoiceParticipation,
     Selector,
-    WeightedParticipation,
 )
 from fedsim.protocol.participation.importance import ImportanceSelector
+from fedsim.protocol.participation.sampling import weighted_order
 from fedsim.protocol.participation.utility import EnergySelector, UtilitySelector
 from fedsim.sim.known import FleetGrid
 
@@ -75,11 +76,12 @@ def test_importance_sampling_is_unbiased_over_all_draws(by: str) -> None:
         selector.observe(seen(0, [0, 1, 4], [1, 1, 1], **reports))
         stream: Any = Told(draw)
         asked = list(selector.rank(Moment(1, 0.0, 2), stream))
-        factors = selector.corrections()
-        assert factors is not None
-        assert sorted(factors) == asked == sorted(set(draw))
+        assert asked == sorted(set(draw))
+        estimator = Estimator("unbiased", len(SAMPLES))
+        estimator.record(1, selector.last_draw())
         chance = float(np.prod([stream.p[each] for each in draw]))
-        step = sum(factors[each] * shares[each] * updates[each] for each in asked)
+        replies: Any = [Reply(each, 1, None) for each in asked]  # type: ignore[arg-type]
+        step = estimator.coefficients(replies, shares) @ updates[asked]
         expected, total = expected + chance * step, total + chance
     assert total == pytest.approx(1.0, abs=1e-12)
     assert expected == pytest.approx(shares @ updates, abs=1e-12)
@@ -109,7 +111,7 @@ def test_as_many_candidates_as_are_chosen_is_a_sample_by_data(losses: str) -> No
     for number in range(20):
         rng, same = np.random.default_rng(number), np.random.default_rng(number)
         chosen = first(selector, number, 3, rng)
-        due = islice(WeightedParticipation(count=3).order(SAMPLES, number, same), 3)
+        due = islice(weighted_order(SAMPLES, same), 3)
         assert sorted(chosen) == sorted(due)
         reported = seen(number, chosen, [1, 1, 1], loss=[1.0, 3.0, 2.0])
         assert sorted(selector.narrow(Moment(number, 0.0, 3), reported)) == sorted(chosen)

@@ -208,7 +208,7 @@ def test_policies_go_with_deadlines_quorums_and_clients_that_come_and_go(
 @pytest.mark.parametrize(
     ("blocks", "key", "words"),
     [
-        ({"algorithm": {"kind": "scaffold", "step_size": 0.1}, "participation": {
+        ({"algorithm": {"kind": "ef21", "step_size": 0.1}, "participation": {
             "kind": "importance", "count": 2}}, "participation.kind", "does not correct for it"),
         ({"participation": {"kind": "carbon-aware", "count": 2}}, "fleet.0.carbon", "such as DE"),
         ({"participation": {"kind": "power-of-choice", "count": 3, "candidates": 2}},

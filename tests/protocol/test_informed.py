@@ -27,9 +27,9 @@ from fedsim.protocol.participation import (
     OortParticipation,
     PowerOfChoiceParticipation,
     Selector,
+    WeightedParticipation,
 )
 from fedsim.protocol.participation.importance import ImportanceSelector
-from fedsim.protocol.participation.sampling import weighted_order
 from fedsim.protocol.participation.utility import EnergySelector, UtilitySelector
 from fedsim.sim.known import FleetGrid
 
@@ -111,7 +111,7 @@ def test_as_many_candidates_as_are_chosen_is_a_sample_by_data(losses: str) -> No
     for number in range(20):
         rng, same = np.random.default_rng(number), np.random.default_rng(number)
         chosen = first(selector, number, 3, rng)
-        due = islice(weighted_order(SAMPLES, same), 3)
+        due = islice(WeightedParticipation(count=3).order(SAMPLES, number, same), 3)
         assert sorted(chosen) == sorted(due)
         reported = seen(number, chosen, [1, 1, 1], loss=[1.0, 3.0, 2.0])
         assert sorted(selector.narrow(Moment(number, 0.0, 3), reported)) == sorted(chosen)

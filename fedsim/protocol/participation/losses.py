@@ -31,7 +31,7 @@ from fedsim.protocol.participation.informed import (
     Selector,
     WithOracle,
 )
-from fedsim.protocol.participation.sampling import estimate_by, weighted_order
+from fedsim.protocol.participation.sampling import WeightedParticipation, estimate_by
 
 
 class PowerOfChoiceParticipation(WithOracle):
@@ -96,11 +96,12 @@ class LossSelector(Selector):
 
     def __init__(self, policy: PowerOfChoiceParticipation, fleet: KnownFleet) -> None:
         self._policy, self._fleet = policy, fleet
+        self._draws = WeightedParticipation(count=policy.candidates)
         self.losses = np.full(fleet.count, np.inf)
 
     def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
         """Return the candidates, and then all others in the order of the draw."""
-        order = iter(weighted_order(self._fleet.samples, rng))
+        order = iter(self._draws.order(self._fleet.samples, moment.number, rng))
         truth = self._fleet.truth
         if truth is None and self._policy.candidates_asked:
             return order

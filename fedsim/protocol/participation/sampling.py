@@ -190,7 +190,10 @@ class WeightedParticipation(Sample):
         return len(sizes) if self.asked is None else min(self.asked, len(sizes))
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
-        """Return the cohort of a round in which all can be asked, and then all other clients."""
+        """Return the cohort of a round in which all can be asked, then the others by samples."""
         cohort = self.draw(samples, 1.0, rng).clients
         yield from cohort.tolist()
-        yield from np.delete(np.arange(len(samples)), cohort).tolist()
+        others = np.delete(np.arange(len(samples)), cohort)
+        if len(others):  # from a stream of their own, since they may or may not be needed
+            order = weighted_order(samples[others], rng.spawn(1)[0])
+            yield from (int(others[each]) for each in order)

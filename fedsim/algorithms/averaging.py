@@ -13,7 +13,8 @@ takes tau_i stochastic gradient steps w_i <- w_i - eta g_i(w_i), and sends Delta
     FedProx  the same, with steps on f_i + mu/2 |. - w|^2;
     FedNova  w <- w + (sum_i p_i tau_i) (sum_i p_i Delta_i/tau_i).
 
-If only some clients reply, their p_i are scaled to add up to one. Update and model carry the same
+If only some clients reply, `participation.estimate` says how the sums are estimated: by default the
+p_i are scaled to add up to one where clients are drawn uniformly. Update and model carry the same
 information, but the error of a compressed update shrinks with the updates. Round t stands for the
 model after aggregation. A late update is aggregated like any other.
 

@@ -251,7 +251,7 @@ class Builder:
         """Return the problem and its solution; None where something is wrong with the data."""
         try:
             problem = self._get_problem(scenario, seed)
-            local = division(problem, scenario.algorithm)
+            local = division(problem, scenario.algorithm, scenario.participation)
             info = self._info(problem, scenario, seed, local)
             algorithm = scenario.algorithm.configure(info)
             outer = configure_tiers(scenario, info, findings)

@@ -1,4 +1,4 @@
-"""Expected steps over all cohorts of two of three clients, for every method that takes estimates."""
+"""Expected steps over all cohorts of two of three clients, for every method with estimates."""
 
 from typing import Any, Literal
 

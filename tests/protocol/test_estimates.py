@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ def cohorts(sizes: Array, count: int) -> dict[tuple[int, ...], float]:
     for order in orders:
         left = [m for m in order if probabilities[m] < 1 - 1e-12]
         cuts = np.sort(np.concatenate([[0, 1], np.cumsum(probabilities[left]) % 1]))
-        for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+        for begin, end in pairwise(cuts):
             if end - begin > 1e-9:
                 stream: Any = Fixed(order, (begin + end) / 2)
                 sample = systematic_sample(probabilities, count, stream)
@@ -127,7 +127,7 @@ def expectation(law: str, sizes: Array, p: Array, count: int, estimate: Estimate
     for sample, draw, chance in LAWS[law](sizes, count):
         estimator = Estimator(estimate, len(sizes))
         estimator.record(7, draw)
-        replies: Any = [Reply(m, 7, None) for m in sample]  # type: ignore[arg-type]
+        replies: Any = [Reply(m, 7, None) for m in sample]
         mean[list(sample)] += chance * estimator.coefficients(replies, p)
     return mean
 
@@ -171,7 +171,7 @@ def test_replies_that_are_missing_at_random_leave_the_estimate_unbiased() -> Non
         estimator = Estimator("unbiased", 5)
         estimator.record(1, draw)
         for m in sample:
-            replies: Any = [Reply(m, 1, None)]  # type: ignore[arg-type]
+            replies: Any = [Reply(m, 1, None)]
             mean[m] += chance / 3 * estimator.coefficients(replies, p)[0]
     assert mean == pytest.approx(p, abs=1e-7)
 
@@ -180,7 +180,7 @@ def test_a_late_reply_counts_by_the_law_of_its_own_round() -> None:
     estimator, p = Estimator("unbiased", 4), np.full(4, 0.25)
     estimator.record(1, Draw(np.array([0, 2]), np.array([0.1, 0.4]), np.ones(2)))
     estimator.record(2, Draw(np.array([1, 2]), np.array([0.3, 0.2]), np.array([1.0, 2.0])))
-    replies: Any = [Reply(0, 1, None), Reply(1, 2, None), Reply(2, 1, None), Reply(2, 2, None)]  # type: ignore[arg-type]
+    replies: Any = [Reply(0, 1, None), Reply(1, 2, None), Reply(2, 1, None), Reply(2, 2, None)]
     due = [0.25 / (5 * 0.1), 0.25 / (5 * 0.3), 0.25 / (5 * 0.4), 0.25 * 2 / (5 * 0.2)]
     assert estimator.coefficients(replies, p) == pytest.approx(due)
 
@@ -196,6 +196,6 @@ def test_clients_that_cannot_be_asked_are_out_before_the_draw(gone: int) -> None
         own = list(sample)
         estimator = Estimator("unbiased", 5)
         estimator.record(1, Draw(here[own], q[own], np.ones(2)))
-        replies: Any = [Reply(int(m), 1, None) for m in here[own]]  # type: ignore[arg-type]
+        replies: Any = [Reply(int(m), 1, None) for m in here[own]]
         mean[here[own]] += chance * estimator.coefficients(replies, p)
     assert mean[here] == pytest.approx(p[here] / p[here].sum(), abs=1e-7)

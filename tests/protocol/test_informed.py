@@ -80,7 +80,7 @@ def test_importance_sampling_is_unbiased_over_all_draws(by: str) -> None:
         estimator = Estimator("unbiased", len(SAMPLES))
         estimator.record(1, selector.last_draw())
         chance = float(np.prod([stream.p[each] for each in draw]))
-        replies: Any = [Reply(each, 1, None) for each in asked]  # type: ignore[arg-type]
+        replies: Any = [Reply(each, 1, None) for each in asked]
         step = estimator.coefficients(replies, shares) @ updates[asked]
         expected, total = expected + chance * step, total + chance
     assert total == pytest.approx(1.0, abs=1e-12)
@@ -265,10 +265,10 @@ def test_an_oracle_needs_neither_exploration_nor_reports() -> None:
         PowerOfChoiceParticipation.in_si(count=1, candidates=5, oracle=True),
     ):
         assert (policy.reported, policy.asked) == ((), 1)
-        moment: Any = Moment(0, 0.0, 1, sent)  # type: ignore[arg-type]  # any message
+        moment: Any = Moment(0, 0.0, 1, sent)  # any message
         assert next(iter(policy.selector(fleet).rank(moment, rng))) == 1
     reward = EnergyAwareParticipation.in_si(count=1, oracle=True, utility=0.0)
-    found: Any = Moment(0, 0.0, 1, sent)  # type: ignore[arg-type]  # any message
+    found: Any = Moment(0, 0.0, 1, sent)  # any message
     assert 1 not in list(islice(reward.selector(fleet).rank(found, rng), 4))
     sun = EnergyAwareParticipation.in_si(count=1, oracle=True, utility=0.0, energy="harvest")
     assert 2 not in list(islice(sun.selector(fleet).rank(found, rng), 4))

@@ -1,4 +1,4 @@
-"""Estimates from samples of clients are the same where rounds are played in arrays and as events."""
+"""Estimates from samples of clients are the same in arrays and as events."""
 
 from pathlib import Path
 from typing import Any

@@ -127,6 +127,7 @@ class Selection:
         """
         if self._eligibility.always_complete and not busy and (to is not None or not self._draws):
             return Cohort(self._clients if to is None else sorted(to))
+        self.draw = None
         if to is None and isinstance(self._policy, WeightedParticipation):
             return self._drawn_by_size(self._policy)
         wanted = None if to is not None else self._room(busy)

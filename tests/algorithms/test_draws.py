@@ -159,3 +159,14 @@ def test_long_runs_go_to_the_optimum_with_an_unbiased_estimate(
     assert np.mean(models[300:]) == pytest.approx(due, abs=0.025)
     said = [str(note) for note in result.notes if "biased" in note.text]
     assert bool(said) == (due != 1 / 2), said
+
+
+@pytest.mark.parametrize("kind", ["scaffold", "diana", "pp-marina", "ef21", "gd"])
+@pytest.mark.parametrize("policy", ["uniform", "weighted", "age", "importance"])
+def test_methods_whose_noise_vanishes_converge_to_the_optimum(kind: str, policy: str) -> None:
+    if policy == "importance" and kind in ("ef21", "gd"):
+        pytest.skip("importance sampling is refused")
+    made = scenario(kind, {"kind": policy, "count": 2}, rounds=500)
+    keys = {"pp-marina": {"probability": 0.2}, "scaffold": {"local_steps": 2}}.get(kind, {})
+    made["algorithm"] = {"kind": kind, "step_size": 0.03 if kind == "gd" else 0.1, **keys}
+    assert fedsim.run(made, check=False).rounds["gap"].iloc[-1] < 1e-10

@@ -37,7 +37,7 @@ _REMEMBERED = 1_000
 """Number of rounds whose laws are kept, for late replies."""
 
 
-class Draw(NamedTuple):
+class DrawnCohort(NamedTuple):
     """The sampled clients of a round, with the law of the draw.
 
     Attributes:
@@ -50,7 +50,7 @@ class Draw(NamedTuple):
     shares: Array
     times: Array
 
-    def numbered(self, first: ClientId) -> "Draw":
+    def numbered(self, first: ClientId) -> "DrawnCohort":
         """Return the draw with clients numbered from `first` in place of 0."""
         return self._replace(clients=self.clients + first) if first else self
 
@@ -66,9 +66,11 @@ class Estimator:
     def __init__(self, estimate: Estimate, clients: int) -> None:
         self._estimate: Estimate = estimate
         self._clients = clients
-        self._draws: dict[int, Draw] = {}  # by round; none where all clients are equally likely
+        self._draws: dict[
+            int, DrawnCohort
+        ] = {}  # by round; none where all clients are equally likely
 
-    def record(self, number: int, draw: Draw | None) -> None:
+    def record(self, number: int, draw: DrawnCohort | None) -> None:
         """Keep the draw of a round; None where all clients were equally likely."""
         if draw is None:
             return
@@ -178,7 +180,8 @@ def systematic_sample(
     """
     certain = np.flatnonzero(probabilities >= _CERTAIN)
     order = rng.permutation(len(probabilities))
-    order = order[probabilities[order] < _CERTAIN]
+    if len(certain):
+        order = order[probabilities[order] < _CERTAIN]
     left = count - len(certain)
     offset = rng.random()
     if left <= 0:
@@ -192,7 +195,9 @@ _CERTAIN = 1 - 1e-12
 """A client with at least this inclusion probability is always drawn."""
 
 
-def draw_by_size(sizes: Array, count: int, available: float, rng: np.random.Generator) -> Draw:
+def draw_by_size(
+    sizes: Array, count: int, available: float, rng: np.random.Generator
+) -> DrawnCohort:
     """Return a sample without replacement whose inclusion probabilities are by size.
 
     Args:
@@ -204,4 +209,4 @@ def draw_by_size(sizes: Array, count: int, available: float, rng: np.random.Gene
     probabilities = inclusion_probabilities(sizes, count)
     clients = systematic_sample(probabilities, min(count, len(sizes)), rng)
     shares = probabilities[clients] * (available / len(clients))
-    return Draw(clients, np.asarray(shares), np.ones(len(clients)))
+    return DrawnCohort(clients, np.asarray(shares), np.ones(len(clients)))

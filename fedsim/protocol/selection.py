@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.blocks.wording import show
 from fedsim.errors import ClientOrderError
 from fedsim.ports import Array, ClientId, Message
-from fedsim.protocol.estimates import Draw
+from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation import (
     ExchangeOutcome,
     Informed,
@@ -102,7 +102,7 @@ class Selection:
         self._first = clients[0] if clients else 0
         self._informed = policy if isinstance(policy, Informed) else None
         self.watch: Watch | None = None
-        self.draw: Draw | None = None
+        self.draw: DrawnCohort | None = None
         if self._informed is not None:
             self._selector = self._informed.selector(fleet or KnownFleet(self._samples))
             self.watch = Watch(self._informed.reported, self._first)

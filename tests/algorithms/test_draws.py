@@ -8,7 +8,7 @@ import pytest
 import fedsim
 from fedsim.algorithms import ALGORITHMS
 from fedsim.ports import Array
-from fedsim.protocol.estimates import Draw
+from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation import WeightedParticipation
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
@@ -32,9 +32,9 @@ class Told(WeightedParticipation):
     def expected_shares(self, sizes: Array) -> Array:
         return np.full(3, 1 / 3) if self.equal else super().expected_shares(sizes)
 
-    def draw(self, sizes: Array, available: float, rng: np.random.Generator) -> Draw:
+    def draw(self, sizes: Array, available: float, rng: np.random.Generator) -> DrawnCohort:
         own = np.array(self.cohort)
-        return Draw(own, self.expected_shares(sizes)[own], np.ones(len(own)))
+        return DrawnCohort(own, self.expected_shares(sizes)[own], np.ones(len(own)))
 
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
@@ -167,6 +167,6 @@ def test_methods_whose_noise_vanishes_converge_to_the_optimum(kind: str, policy:
     if policy == "importance" and kind in ("ef21", "gd"):
         pytest.skip("importance sampling is refused")
     made = scenario(kind, {"kind": policy, "count": 2}, rounds=500)
-    keys = {"pp-marina": {"probability": 0.2}, "scaffold": {"local_steps": 2}}.get(kind, {})
+    keys = {"probability": 0.2} if kind == "pp-marina" else {}
     made["algorithm"] = {"kind": kind, "step_size": 0.03 if kind == "gd" else 0.1, **keys}
     assert fedsim.run(made, check=False).rounds["gap"].iloc[-1] < 1e-10

@@ -51,7 +51,7 @@ def test_there_is_a_note_where_the_expectation_is_not_the_mean_of_all(
 
 
 def test_all_clients_have_no_note() -> None:
-    policies = [
+    policies: list[dict[str, Any]] = [
         {"kind": "full"},
         {"kind": "uniform", "count": 3},
         {"kind": "oort", "share": "100 %"},

@@ -10,7 +10,7 @@ import pytest
 
 from fedsim.ports import Array, Reply
 from fedsim.protocol.estimates import (
-    Draw,
+    DrawnCohort,
     Estimate,
     Estimator,
     inclusion_probabilities,
@@ -94,7 +94,7 @@ def test_clients_of_a_large_fleet_are_drawn_in_proportion_to_their_samples() -> 
 
 # Expectations over all draws of a law: (cohort with its law, probability).
 
-Law = Iterator[tuple[Sequence[int], Draw | None, float]]
+Law = Iterator[tuple[Sequence[int], DrawnCohort | None, float]]
 
 
 def uniform(sizes: Array, count: int) -> Law:
@@ -107,14 +107,14 @@ def weighted(sizes: Array, count: int) -> Law:
     q = WeightedParticipation(count=count).expected_shares(sizes)
     for sample, chance in cohorts(sizes, count).items():
         own = list(sample)
-        yield own, Draw(np.array(own), q[own], np.ones(len(own))), chance
+        yield own, DrawnCohort(np.array(own), q[own], np.ones(len(own))), chance
 
 
 def with_replacement(sizes: Array, count: int) -> Law:
     q = sizes / sizes.sum()
     for sample in product(range(len(sizes)), repeat=count):
         own, times = np.unique(sample, return_counts=True)
-        draw = Draw(own, q[own], times.astype(float))
+        draw = DrawnCohort(own, q[own], times.astype(float))
         yield own.tolist(), draw, float(np.prod(q[list(sample)]))
 
 
@@ -178,8 +178,8 @@ def test_replies_that_are_missing_at_random_leave_the_estimate_unbiased() -> Non
 
 def test_a_late_reply_counts_by_the_law_of_its_own_round() -> None:
     estimator, p = Estimator("unbiased", 4), np.full(4, 0.25)
-    estimator.record(1, Draw(np.array([0, 2]), np.array([0.1, 0.4]), np.ones(2)))
-    estimator.record(2, Draw(np.array([1, 2]), np.array([0.3, 0.2]), np.array([1.0, 2.0])))
+    estimator.record(1, DrawnCohort(np.array([0, 2]), np.array([0.1, 0.4]), np.ones(2)))
+    estimator.record(2, DrawnCohort(np.array([1, 2]), np.array([0.3, 0.2]), np.array([1.0, 2.0])))
     replies: Any = [Reply(0, 1, None), Reply(1, 2, None), Reply(2, 1, None), Reply(2, 2, None)]
     due = [0.25 / (5 * 0.1), 0.25 / (5 * 0.3), 0.25 / (5 * 0.4), 0.25 * 2 / (5 * 0.2)]
     assert estimator.coefficients(replies, p) == pytest.approx(due)
@@ -195,7 +195,7 @@ def test_clients_that_cannot_be_asked_are_out_before_the_draw(gone: int) -> None
     for sample, chance in cohorts(sizes[here], 2).items():
         own = list(sample)
         estimator = Estimator("unbiased", 5)
-        estimator.record(1, Draw(here[own], q[own], np.ones(2)))
+        estimator.record(1, DrawnCohort(here[own], q[own], np.ones(2)))
         replies: Any = [Reply(int(m), 1, None) for m in here[own]]
         mean[here[own]] += chance * estimator.coefficients(replies, p)
     assert mean[here] == pytest.approx(p[here] / p[here].sum(), abs=1e-7)

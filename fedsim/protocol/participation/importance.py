@@ -25,7 +25,7 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import Fraction
 from fedsim.blocks.spec import as_written
 from fedsim.ports import Array, ClientId
-from fedsim.protocol.estimates import Draw, Estimate
+from fedsim.protocol.estimates import DrawnCohort, Estimate
 from fedsim.protocol.participation.informed import (
     ExchangeOutcome,
     KnownFleet,
@@ -95,7 +95,7 @@ class ImportanceSelector(Selector):
     def __init__(self, policy: ImportanceParticipation, fleet: KnownFleet) -> None:
         self._policy, self._fleet = policy, fleet
         self.norms = np.full(fleet.count, np.nan)
-        self._draw: Draw | None = None
+        self._draw: DrawnCohort | None = None
 
     @property
     def probabilities(self) -> Array:
@@ -118,7 +118,7 @@ class ImportanceSelector(Selector):
         q = self.probabilities
         drawn = rng.choice(len(q), size=moment.wanted, p=q)
         clients, times = np.unique(drawn, return_counts=True)
-        self._draw = Draw(clients, q[clients], times.astype(float))
+        self._draw = DrawnCohort(clients, q[clients], times.astype(float))
         return [int(each) for each in clients]
 
     def observe(self, outcome: ExchangeOutcome) -> None:
@@ -127,6 +127,6 @@ class ImportanceSelector(Selector):
             reported = outcome.where_reported("norm")
             self.norms[reported.clients] = reported.reports["norm"]
 
-    def last_draw(self) -> Draw | None:
+    def last_draw(self) -> DrawnCohort | None:
         """Return the clients of the last draw, with their q_i and k_i."""
         return self._draw

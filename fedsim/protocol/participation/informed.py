@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.ports import Array, ClientId, Message
-from fedsim.protocol.estimates import Draw
+from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation.asynchronous import ascending
 from fedsim.protocol.participation.sampling import Chances, Sample, weighted_order
 
@@ -163,7 +163,7 @@ class Selector(ABC):
         """Return the candidates that are asked for an update, given their reports."""
         return [int(each) for each in outcome.clients]
 
-    def last_draw(self) -> Draw | None:
+    def last_draw(self) -> DrawnCohort | None:
         """Return the last draw with its law; None if that is uniform, or not known."""
         return None
 

@@ -14,7 +14,7 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import ShareOrNone
 from fedsim.blocks.spec import as_written
 from fedsim.ports import Array
-from fedsim.protocol.estimates import Draw, Estimate, draw_by_size, inclusion_probabilities
+from fedsim.protocol.estimates import DrawnCohort, Estimate, draw_by_size, inclusion_probabilities
 from fedsim.protocol.participation.asynchronous import ascending, permutation
 from fedsim.protocol.participation.rounds import FIRST, Early, Rounds, at_least
 
@@ -171,7 +171,7 @@ class WeightedParticipation(Sample):
     estimate: Estimate = estimate_by("unbiased")
     chances: ClassVar[Chances] = "by-size"
 
-    def draw(self, sizes: Array, available: float, rng: np.random.Generator) -> Draw:
+    def draw(self, sizes: Array, available: float, rng: np.random.Generator) -> DrawnCohort:
         """Return the cohort of a round.
 
         Args:

@@ -13,8 +13,8 @@ from fedsim.protocol.participation import (
     Participation,
     Sample,
     UniformParticipation,
-    WeightedParticipation,
 )
+from fedsim.protocol.participation.sampling import weighted_order
 from fedsim.protocol.silence import BeaconSilence, DeadlineSilence, SilencePolicy
 
 
@@ -25,8 +25,7 @@ class ByWeight(Sample):
     weights: tuple[float, ...]
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
-        weighted = WeightedParticipation(count=1)
-        return weighted.order(np.array(self.weights), number, rng)
+        return weighted_order(np.array(self.weights), rng)
 
 
 def participation_of(

@@ -1,7 +1,8 @@
 """Methods that are equal by theory are equal in every column that their round tables share.
 
 Drawn problems have clients with unequal numbers of rows. A step alpha on the objective F = sum_m
-w_m f_m is a step alpha W on the clients' losses for a method that takes a mean, W the sum of the w_m.
+w_m f_m is a step alpha W on the clients' losses for a method that takes a mean, with W the sum of
+the w_m.
 """
 
 from dataclasses import dataclass
@@ -157,6 +158,32 @@ def test_of_one_full_step_every_method_is_gradient_descent(problem: Drawn, share
     result = study(problem, same | others)
     check_equal(result, [*same], COSTS + MODEL)
     check_equal(result, ["gd", *others], MODEL)
+
+
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+@pytest.mark.parametrize("draw", ["uniform", "weighted"])
+@examples(40)
+@given(problem=problems(), share=st.floats(0.1, 1.0))
+def test_of_a_sample_unbiased_estimates_are_the_same_step(
+    draw: str, problem: Drawn, share: float
+) -> None:
+    step = {"step_size": f"{share}/L"}
+    one = {**step, "local_steps": 1}
+    same = {
+        "dcgd": {"kind": "dcgd", **step},
+        "fedavg": {"kind": "fedavg", **one},
+        "fedprox": {"kind": "fedprox", "mu": 0.3, **one},
+        "fedopt": {"kind": "fedopt", "server_optimizer": {"kind": "sgd"}, **one},
+        "fedcom": {"kind": "fedcom", **one},
+    }
+    participation = {"kind": draw, "count": 2, "estimate": "unbiased"}
+    result = study(problem, same, participation=participation)
+    check_equal(result, [*same], COSTS + MODEL)
+    moved = {
+        "dcgd": {"kind": "dcgd", "momentum": BETA, **step},
+        "fedavgm": {"kind": "fedavgm", "momentum": BETA, **one},
+    }
+    check_equal(study(problem, moved, participation=participation), [*moved], COSTS + MODEL)
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")

@@ -24,7 +24,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.local_steps import Model, mean
 from fedsim.algorithms.local_training import LocalUpdates, fit_rule
 from fedsim.blocks.spec import as_written
@@ -48,8 +48,8 @@ REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"
 class ServerOptimizer(LocalUpdates):
     """A server whose step is that of an optimizer, with the negative mean update as gradient."""
 
+    combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = REDDI
-    corrects_sampling: ClassVar[bool] = True
 
     server_rate: float = Field(default=0.1, gt=0, description="eta_g, the server's step size")
     server_schedule: AnySchedule = as_written(

@@ -23,18 +23,19 @@ p_i f_i.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from math import nan, sqrt
+from math import nan
 from statistics import fmean
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import LocalModel, Model
 from fedsim.algorithms.local_training import Kept, LocalUpdates
 from fedsim.ports import Client, Meaning, Message, Reply, Server
+from fedsim.wire import field_payloads, senders, weighted_sum
 
 _SHAPES: dict[str, dict[str, float]] = {
     "constant": {},
@@ -147,6 +148,7 @@ class FedBuff(LocalUpdates):
     """FedBuff: the server takes a step for a buffer of updates, with stale ones scaled down."""
 
     kind: Literal["fedbuff"] = "fedbuff"
+    combines: ClassVar[Combines] = "sum"
     source: ClassVar[str] = (
         "Nguyen et al.: Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022,"
         " algorithm 1"
@@ -161,9 +163,8 @@ class FedBuff(LocalUpdates):
         while True:
             replies = await server.exchange(Model(server.pack(w)))
             steps = staleness.of(server, replies)
-            total = np.zeros_like(w)
-            for reply, u in zip(replies, steps, strict=True):
-                share = len(server.clients) * server.weights[reply.client]
-                total += share / sqrt(1.0 + u) * reply.message.delta.values
-            w = w + self.server_rate / max(len(replies), 1) * total
+            if replies:
+                weights = server.weights[senders(replies)] * server.factors(replies)
+                fresh = weights / np.sqrt(1.0 + np.array(steps))
+                w = w + self.server_rate * weighted_sum(field_payloads(replies, "delta"), fresh)
             server.commit(w, staleness=_mean(steps))

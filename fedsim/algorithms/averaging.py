@@ -7,14 +7,15 @@ Sanjabi, Talwalkar, Smith, "Federated Optimization in Heterogeneous Networks", M
 Problem in Heterogeneous Federated Optimization", NeurIPS 2020 (FedNova, Algorithm 1).
 
 All minimise f = sum_i p_i f_i; the p_i are the problem's weights, n_i/n by default. In a round
-client i starts from the server's w, takes tau_i stochastic gradient steps w_i <- w_i - eta g_i(w_i),
-and sends Delta_i = w_i - w:
+client i starts from the server's w, takes tau_i stochastic gradient steps
+w_i <- w_i - eta g_i(w_i), and sends Delta_i = w_i - w:
 
     FedAvg   w <- w + sum_i p_i Delta_i, which is sum_i p_i w_i;
     FedProx  the same, with steps on f_i + mu/2 |. - w|^2;
     FedNova  w <- w + (sum_i p_i tau_i) (sum_i p_i Delta_i/tau_i).
 
-If only some clients reply, their p_i are scaled to add up to one. Update and model carry the same
+If only some clients reply, `participation.estimate` says how the sums are estimated: by default the
+p_i are scaled to add up to one where clients are drawn uniformly. Update and model carry the same
 information, but the error of a compressed update shrinks with the updates. Round t stands for the
 model after aggregation. A late update is aggregated like any other.
 
@@ -44,12 +45,11 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern
-from fedsim.algorithms.local_steps import Model, mean
+from fedsim.algorithms.local_steps import Model, mean, ratio
 from fedsim.algorithms.local_training import Kept, LocalUpdates
 from fedsim.ports import Array, Client, Message, Payload, Reply, Server
-from fedsim.wire import senders
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class FedAvg(LocalUpdates):
     """Federated averaging (FedAvg): the mean of the clients' models after local steps."""
 
     kind: Literal["fedavg"] = "fedavg"
-    corrects_sampling: ClassVar[bool] = True
+    combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = (
         "McMahan et al.: Communication-Efficient Learning of Deep Networks from Decentralized"
         " Data, AISTATS 2017, algorithm 1"
@@ -115,6 +115,7 @@ class FedNova(LocalUpdates):
     """FedNova: the mean of mean steps, so that more local steps give no larger weight."""
 
     kind: Literal["fednova"] = "fednova"
+    combines: ClassVar[Combines] = "mean"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, NormalisedUpdate)
     handles_rows: ClassVar[bool] = True
@@ -138,7 +139,7 @@ class FedNova(LocalUpdates):
         while True:
             replies = await server.exchange(Model(server.pack(w)))
             if replies:
-                tau = mean(server, replies, "tau")
+                tau = ratio(server, replies, "tau")
                 w = w + tau * mean(server, replies, "delta")
             server.commit(w)
 
@@ -153,7 +154,6 @@ class FedExProx(FedProx):
     """FedExProx: FedProx with a server that extrapolates beyond the clients' mean."""
 
     kind: Literal["fedexprox"] = "fedexprox"  # type: ignore[assignment]  # each has its own name
-    corrects_sampling: ClassVar[bool] = False
     source: ClassVar[str] = (
         "Li, Acharya, Richtarik: The Power of Extrapolation in Federated Learning, NeurIPS 2024,"
         " algorithm 1"
@@ -182,7 +182,6 @@ class FedExProx(FedProx):
         """Return alpha; `step` is the mean of the replies' steps, shape (d,)."""
         if self.extrapolation != "diversity":
             return float(self.extrapolation)
-        weights = server.weights[senders(replies)]
         squares = [float(np.sum(reply.message.delta.values**2)) for reply in replies]
         length = float(step @ step)
-        return float(weights @ squares / weights.sum()) / length if length else 1.0
+        return float(server.coefficients(replies) @ squares) / length if length else 1.0

@@ -202,6 +202,10 @@ class Arrivals(NamedTuple):
         return max(ceil((self.at_work + self.clients) / self.buffer) - 2, 0)
 
 
+Combines = Literal["mean", "sum", "changes", "own"]
+"""How a server combines the replies of a sample of clients; see `Algorithm.combines`."""
+
+
 class AddingUp(NamedTuple):
     """The variant of a method whose clients send increments.
 
@@ -281,8 +285,11 @@ class Algorithm(Spec, Generic[Memory]):
     full_participation: ClassVar[str] = ""
     """Why all clients must be asked in every round; empty if a sample of them may be."""
 
-    corrects_sampling: ClassVar[bool] = False
-    """Whether its server multiplies updates by `corrections`, as importance sampling needs."""
+    combines: ClassVar[Combines] = "own"
+    """How the server combines the replies of a sample of clients. mean: by `coefficients`, which
+    follow `participation.estimate`; sum: by `factors`, an unbiased estimate of a sum over all
+    clients; changes: it keeps a sum over all clients, which replies change, and which no draw makes
+    biased; own: in a way of its own, which draws by other than equal chances would make biased."""
 
     personal: ClassVar[bool] = False
     """Whether each client has a model of its own, `own_model`, at which its loss is evaluated."""

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.errors import ParameterError
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
@@ -239,6 +239,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
     """Gradient descent: every worker transmits its innovation in every round."""
 
     kind: Literal["gd"] = "gd"
+    combines: ClassVar[Combines] = "changes"
     messages: ClassVar[tuple[type[Message], ...]] = (Iterate, Innovation)
     source: ClassVar[str] = CHB
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}

@@ -11,9 +11,9 @@ r = 0, 1, ... every client takes K local steps of size eta_c, and the server one
                         with e = eta_s eta_c r K + eta_c k in step k = 0, ..., K - 1;
                 server  z <- z + eta_s mean(z_i - z), w = prox_{eta_s eta_c (r + 1) K h}(z).
 
-The weights of the mean are the p_i, scaled to add up to one where only some reply. Clients
-send the differences w_i - w and z_i - z: a late one is then as good as a late gradient. Round
-r + 1 of the run stands for the w that its server step ends with. A round without a reply
+The weights of the mean are the p_i; where only some reply, `participation.estimate` says how.
+Clients send the differences w_i - w and z_i - z: a late one is then as good as a late gradient.
+Round r + 1 of the run stands for the w that its server step ends with. A round without a reply
 changes nothing and does not count as one of the r. Nothing else needs to be sent: r is in a
 message's header, and w follows from z.
 """
@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Memory, ProblemInfo
+from fedsim.algorithms.base import Combines, Memory, ProblemInfo
 from fedsim.algorithms.concerns import Concern, concern, long_step
 from fedsim.algorithms.local_steps import LocalGradients, LocalSteps, Model, mean
 from fedsim.ports import Array, Client, Message, Payload, Server, Structure, Work
@@ -107,6 +107,7 @@ class Composite(LocalGradients[Memory]):
 class ServerRate(LocalSteps, Composite):
     """A composite method with two step sizes: eta_c of the clients, eta_s of the server."""
 
+    combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = FCO
 
     server_rate: float = Field(default=1.0, gt=0, description="eta_s, the server's step size")

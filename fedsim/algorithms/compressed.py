@@ -20,8 +20,8 @@ first, which converges to its gradient at the optimum; the server has h = sum_i 
 
 At the optimum h_i is the gradient of f_i, so the compressed differences vanish, and with them the
 noise floor that compressed gradients have if clients differ. If a cohort S of the M clients
-replies, M/|S| sum_S p_i d_i replaces the sum in g, without bias for a uniform draw; h changes by
-what was sent. A late reply changes h, but not the step.
+replies, sum_S p_i/pi_i d_i replaces the sum in g, with the probability pi_i of a reply (|S|/M in a
+uniform sample), without bias; h changes by what was sent. A late reply changes h, but not the step.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern, long_step
 from fedsim.algorithms.error_feedback import Difference
 from fedsim.algorithms.local_steps import (
@@ -42,6 +42,7 @@ from fedsim.algorithms.local_steps import (
     of_this_round,
     shares,
     stochastic_gradient,
+    sum_of_all,
 )
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
@@ -57,6 +58,7 @@ class CompressedDescent(Algorithm):
     """Compressed gradient descent (DCGD): every client sends its gradient, compressed."""
 
     kind: Literal["dcgd"] = "dcgd"
+    combines: ClassVar[Combines] = "sum"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Gradient)
     handles_rows: ClassVar[bool] = True
     weighs_losses: ClassVar[bool] = True
@@ -86,14 +88,12 @@ class CompressedDescent(Algorithm):
 
     async def serve(self, server: Server) -> None:
         """Run the server; the sum of partial replies is scaled to estimate that of all."""
-        alpha, clients = float(self.step_size), len(server.clients)
+        alpha, equal = float(self.step_size), np.ones(len(server.clients))
         w, step = server.initial, np.zeros_like(server.initial)
         while True:
             replies = await server.exchange(Model(server.pack(w)))
             if replies:
-                received: list[Array] = [reply.message.g.values for reply in replies]
-                total = sum(received[1:], start=received[0]) * (clients / len(received))
-                step = self.momentum * step - alpha * total
+                step = self.momentum * step - alpha * sum_of_all(server, replies, "g", equal)
                 w = w + step
             server.commit(w)
 
@@ -118,6 +118,7 @@ class Diana(Algorithm[Shift]):
     """DIANA: clients send compressed differences to a shift that follows their gradients."""
 
     kind: Literal["diana"] = "diana"
+    combines: ClassVar[Combines] = "sum"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference)
     sampled: ClassVar[bool] = False
     source: ClassVar[str] = (
@@ -189,10 +190,9 @@ class Diana(Algorithm[Shift]):
             late = [reply for reply in replies if reply.round < server.round]
             h = h + self._alpha * shares(server, late, "d")
             if fresh:
-                change = shares(server, fresh, "d")
-                v = self.momentum * v + h + change * (len(server.clients) / len(fresh))
+                v = self.momentum * v + h + sum_of_all(server, fresh, "d")
                 w = w - float(self.step_size) * v
-                h = h + self._alpha * change
+                h = h + self._alpha * shares(server, fresh, "d")
             server.commit(w)
 
     async def handle(self, client: Client[Shift], message: Model) -> Difference:

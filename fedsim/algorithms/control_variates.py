@@ -13,8 +13,10 @@ sends y - x and c_i+ - c_i, and stores c_i+. From the cohort S the server comput
     x <- x + eta_g sum_S p_i (y_i - x)/sum_S p_i,    c <- c + sum_S p_i (c_i+ - c_i).
 
 With equal shares p_i = 1/N this is the paper's step, c <- c + |S|/N mean_S(c_i+ - c_i). In general
-c stays equal to sum_i p_i c_i, as the gradient of f = sum_i p_i f_i requires. The c_i that a client
-stores is the server's copy of it, so that its next message corrects a compression error.
+c stays equal to sum_i p_i c_i, as the gradient of f = sum_i p_i f_i requires: by whatever law the
+cohort is drawn, which a factor for its probabilities would break. The mean in x is an estimate of
+that over all clients, and follows `participation.estimate`. The c_i that a client stores is the
+server's copy of it, so that its next message corrects a compression error.
 
 Scaffnew. Mishchenko, Malinovsky, Stich, Richtarik, "ProxSkip: Yes! Local Gradient Steps Provably
 Lead to Communication Acceleration! Finally!", ICML 2022 (Algorithm 2, which is ProxSkip for a
@@ -46,7 +48,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import (
     Batch,
@@ -92,6 +94,7 @@ class Scaffold(LocalSteps[Control]):
     """SCAFFOLD: local steps corrected by the difference of the server's and their own control."""
 
     kind: Literal["scaffold"] = "scaffold"
+    combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Controlled, ControlledUpdate)
     source: ClassVar[str] = (
         "Karimireddy et al.: SCAFFOLD: Stochastic Controlled Averaging for Federated Learning, ICML"
@@ -167,6 +170,7 @@ class Scaffnew(Algorithm[Moved]):
     """Scaffnew (ProxSkip): a random number of local steps, corrected by all updates sent so far."""
 
     kind: Literal["scaffnew"] = "scaffnew"
+    combines: ClassVar[Combines] = "changes"
     messages: ClassVar[tuple[type[Message], ...]] = (Start, Update)
     source: ClassVar[str] = (
         "Mishchenko, Malinovsky, Stich, Richtarik: ProxSkip: Yes! Local Gradient Steps Provably"

@@ -108,7 +108,6 @@ class StreamingDiLoCo(DiLoCo):
     messages: ClassVar[tuple[type[Message], ...]] = (Fragments, Update)
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.EXACT}
     handles_rows: ClassVar[bool] = False
-    corrects_sampling: ClassVar[bool] = False
     synchronous: ClassVar[str] = "a fragment's step takes the replies of the clients in its turn"
     source: ClassVar[str] = (
         "Douillard et al.: Streaming DiLoCo with Overlapping Communication: Towards a Distributed"

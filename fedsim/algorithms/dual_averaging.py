@@ -55,7 +55,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.composite import Composite, CountedDual, Dual, dual, rounds_of
 from fedsim.algorithms.concerns import Concern, at_most, concern
 from fedsim.algorithms.local_steps import Average, mean
@@ -85,6 +85,7 @@ class Combined(Message):
 class StronglyConvex(Composite[Array]):
     """The parts that the methods share: mu, gamma and the map P_A."""
 
+    combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = (
         "Bao, Crawshaw, Luo, Liu: Fast Composite Optimization and Statistical Recovery in"
         " Federated Learning, ICML 2022"

@@ -29,7 +29,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.local_steps import Model, shares
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
@@ -66,6 +66,7 @@ class EF21(Algorithm[ErrorFeedbackState]):
     """EF21: clients send compressed differences to the server's estimates of their gradients."""
 
     kind: Literal["ef21"] = "ef21"
+    combines: ClassVar[Combines] = "changes"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference, FullDifference)
     sampled: ClassVar[bool] = False
     source: ClassVar[str] = (

@@ -35,7 +35,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Memory, ProblemInfo
+from fedsim.algorithms.base import Combines, Memory, ProblemInfo
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.algorithms.local_steps import LocalSteps, Model, Progress, mean, of_this_round
 from fedsim.algorithms.local_training import local_step_concern
@@ -48,6 +48,7 @@ class FedCom(LocalSteps[Memory]):
     """FedCOM: compressed sums of local gradients, with a server step size."""
 
     kind: Literal["fedcom"] = "fedcom"
+    combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Progress)
     source: ClassVar[str] = f"{SOURCE}, algorithm 1"
     unbiased: ClassVar[bool] = True

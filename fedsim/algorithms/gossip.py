@@ -84,11 +84,11 @@ class DPSGD(Descends, SendsPeerModels):
 
     Its f_i is M w_i f_i, so that the mean over the nodes is F. With a constant step size the models
     end near the optimum and near one another, the nearer the shorter the step. It needs a doubly
-    stochastic W, so that mixing preserves the mean of the models. In place of a model that has not arrived,
-    because its sender has left or is late, a node uses its own: its row of W still adds up to 1.
-    For a neighbour that has left for good, a symmetric W stays symmetric among the others. If only
-    one of two neighbours has received the other's model, the column does not add up to 1 in that
-    round, and mixing changes the mean.
+    stochastic W, so that mixing preserves the mean of the models. In place of a model that has not
+    arrived, because its sender has left or is late, a node uses its own: its row of W still adds up
+    to 1. For a neighbour that has left for good, a symmetric W stays symmetric among the others. If
+    only one of two neighbours has received the other's model, the column does not add up to 1 in
+    that round, and mixing changes the mean.
     """
 
     kind: Literal["d-psgd"] = "d-psgd"

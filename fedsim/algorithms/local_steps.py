@@ -169,37 +169,78 @@ def of_this_round(server: Server, replies: Sequence[Reply]) -> Sequence[Reply]:
 
 
 def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
-    """Return the mean of a message field over replies, weighted with the clients' p_m.
+    """Return an estimate of the mean of a message field over all clients, sum_m p_m x_m.
 
-    If only some clients reply, their weights are scaled to add up to one; but under importance
-    sampling they are multiplied by the server's `corrections`, and the sum is an unbiased estimate.
-    It runs in the order of the replies, which is that of the clients.
+    The weights of the replies are the server's `coefficients`. The sum runs in the order of the
+    replies, which is that of the clients.
 
     Args:
         server: has the weights.
         replies: at least one.
         field: of the message.
     """
-    clients = senders(replies)
-    weights = server.weights[clients]
-    corrections = server.corrections
-    if corrections is None:
-        weights = weights / weights.sum()
-    else:
-        weights = weights * [corrections.get(client, 1.0) for client in clients.tolist()]
-    return weighted_sum(field_payloads(replies, field), weights)
+    return weighted_sum(field_payloads(replies, field), server.coefficients(replies))
+
+
+def mean_around(server: Server, replies: Sequence[Reply], field: str, centre: Array) -> Array:
+    """Return centre + sum c_m (x_m - centre), an estimate of the mean over all clients.
+
+    As `mean`, for vectors near a known one: weights c_m that do not add up to 1 then scale the
+    distance to it, not the vector.
+    """
+    coefficients = server.coefficients(replies)
+    total = weighted_sum(field_payloads(replies, field), coefficients)
+    left = 1 - float(coefficients.sum())
+    return total + left * centre if abs(left) > _ROUNDING else total
+
+
+_ROUNDING = 1e-12
+"""Weights add up to 1 up to this."""
+
+
+def ratio(server: Server, replies: Sequence[Reply], field: str) -> Array:
+    """Return the mean of a message field, with the `coefficients` scaled to add up to 1.
+
+    For a number that multiplies a `mean`: where it is the same for all clients, so is the result.
+    """
+    coefficients = server.coefficients(replies)
+    whole = float(coefficients.sum())
+    if abs(1 - whole) > _ROUNDING:
+        coefficients = coefficients / whole
+    return weighted_sum(field_payloads(replies, field), coefficients)
+
+
+def sum_of_all(
+    server: Server, replies: Sequence[Reply], field: str, weights: Array | None = None
+) -> Array:
+    """Return an unbiased estimate of the weighted sum of a message field over all clients.
+
+    Unlike `mean`, it is unbiased whatever `participation.estimate` is, if clients are drawn by a
+    known law: for steps along sums over all clients, as their papers have them.
+
+    Args:
+        server: has the factors.
+        replies: at least one.
+        field: of the message.
+        weights: of all clients, shape (M,); p_m by default.
+    """
+    own = (server.weights if weights is None else weights)[senders(replies)]
+    payloads, factors = field_payloads(replies, field), server.factors(replies)
+    if isinstance(factors, float):
+        return weighted_sum(payloads, own) * factors
+    return weighted_sum(payloads, own * factors)
 
 
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return the sum of p_i times a message field, over the replies in their order.
 
-    Unlike `mean`, it does not scale the weights if only some clients reply: the summands are
-    changes of a sum over all clients.
+    Unlike `mean` and `sum_of_all`, it is no estimate: the summands are changes of a sum over all
+    clients, of which the server keeps the other terms.
     """
-    total = np.zeros_like(server.initial)
+    added = np.zeros_like(server.initial)
     for reply in replies:
-        total += server.weights[reply.client] * getattr(reply.message, field).values
-    return total
+        added += server.weights[reply.client] * getattr(reply.message, field).values
+    return added
 
 
 # The clients' result of local steps is sent as a model, or as its difference from the received one.
@@ -276,7 +317,9 @@ class SendsModels(Algorithm):
         counted = replies if added and not self.synchronous else of_this_round(server, replies)
         if not counted:
             return w
-        return w + mean(server, counted, "change") if added else mean(server, counted, field)
+        if added:
+            return w + mean(server, counted, "change")
+        return mean_around(server, counted, field, w)
 
 
 # The weighted mean of models, for theorems on averages rather than on the last model.

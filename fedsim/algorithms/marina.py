@@ -18,16 +18,16 @@ participation, and so does this method; PP-MARINA is the one for samples of clie
 PP-MARINA (Algorithm 4): if the coin is 1, all clients send their gradients at w in full, and g is
 their mean; otherwise only a sample S of them sends differences:
 
-    g <- g + M/|S| sum_S p_i Q(grad f_i(w) - grad f_i(w')),
+    g <- g + sum_S p_i/pi_i Q(grad f_i(w) - grad f_i(w')),
 
-with w' the model whose gradient g estimates. In both cases w <- w - gamma g. A client does not have
-w' if it was not sampled then, so the server sends it both; in the paper all clients receive every
-model. The paper draws its sample with replacement, this implementation without, which adds no more
-noise.
+with pi_i the probability that client i is in S, |S|/M in a uniform sample, and w' the model whose
+gradient g estimates. In both cases w <- w - gamma g. A client does not have w' if it was not
+sampled then, so the server sends it both; in the paper all clients receive every model. The paper
+draws its sample uniformly with replacement; here policies draw without, which adds no more noise.
 
 g belongs to one round and the next: a late reply to neither, and is not counted; in a full round
 with missing replies g is the mean over those received. A round without replies leaves w' and g
-unchanged. The factor M/|S| is right where clients are drawn uniformly.
+unchanged.
 """
 
 from abc import abstractmethod
@@ -39,11 +39,11 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Memory, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Combines, Memory, ProblemInfo, StepSize
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.error_feedback import Difference, FullDifference
-from fedsim.algorithms.local_steps import Model, mean, of_this_round, shares
+from fedsim.algorithms.local_steps import Model, mean, of_this_round, shares, sum_of_all
 from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Reply, Server
 
 # Full rounds by a coin: the base class of the methods of MARINA's family.
@@ -123,6 +123,7 @@ class Marina(FullRounds[MarinaState]):
     """MARINA: compressed differences of gradients, and full gradients by a coin."""
 
     kind: Literal["marina"] = "marina"
+    combines: ClassVar[Combines] = "changes"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, FullRound, Difference, FullDifference)
     source: ClassVar[str] = (
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
@@ -219,6 +220,7 @@ class PPMarina(FullRounds):
     """PP-MARINA: compressed differences of a sample, and full gradients of all by a coin."""
 
     kind: Literal["pp-marina"] = "pp-marina"
+    combines: ClassVar[Combines] = "sum"
     messages: ClassVar[tuple[type[Message], ...]] = (FullRound, Pair, Gradient, GradientDifference)
     source: ClassVar[str] = (
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
@@ -284,7 +286,7 @@ class PPMarina(FullRounds):
         """Return the next g."""
         if full:
             return mean(server, replies, "g")
-        return g + shares(server, replies, "d") * (len(server.clients) / len(replies))
+        return g + sum_of_all(server, replies, "d")
 
     async def handle(
         self, client: Client, message: FullRound | Pair

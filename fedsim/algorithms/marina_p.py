@@ -19,7 +19,7 @@ from functools import partial
 from math import sqrt
 from typing import ClassVar, Literal
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.local_steps import Model, shares
@@ -45,6 +45,7 @@ class MarinaP(FullRounds[Own]):
     """MARINA-P: different compressed steps of the model for each client; full models by a coin."""
 
     kind: Literal["marina-p"] = "marina-p"
+    combines: ClassVar[Combines] = "changes"
     source: ClassVar[str] = (
         "Gruntkowska, Tyurin, Richtarik: Improving the Worst-Case Bidirectional Communication"
         " Complexity for Nonconvex Distributed Optimization under Function Similarity,"

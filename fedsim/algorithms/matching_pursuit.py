@@ -30,7 +30,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.dictionaries import AnyDictionary, Atoms, Columnwise, IdentityDictionary
 from fedsim.algorithms.local_steps import Change, LocalGradients, SendsModels
@@ -58,6 +58,7 @@ class FedGradMP(SendsModels, LocalGradients):
     """Federated gradient matching pursuit (FedGradMP)."""
 
     kind: Literal["fedgradmp"] = "fedgradmp"
+    combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Coefficients, Estimate, Change)
     source: ClassVar[str] = (
         "Jeong, Needell, Qin: Federated Gradient Matching Pursuit, IEEE Trans. Inf. Theory 2024"

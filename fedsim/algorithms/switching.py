@@ -52,7 +52,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern, at_least, at_most, concern
 from fedsim.algorithms.local_steps import Average, Model, Progress, mean, of_this_round
 from fedsim.blocks.spec import Spec
@@ -182,6 +182,7 @@ class FedSGM(Algorithm[SwitchingState]):
     """FedSGM: local steps on the objective, or on the constraint while it is violated."""
 
     kind: Literal["fedsgm"] = "fedsgm"
+    combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, MeanConstraint, Constraint, Progress)
     source: ClassVar[str] = (
         "Upadhyay, Moon, Hashemi: Switching Gradient Methods for Constrained Federated"

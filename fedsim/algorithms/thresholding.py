@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern, concern, long_step
 from fedsim.algorithms.local_steps import Change, LocalModel, LocalSteps, Model, SendsModels
 from fedsim.errors import ParameterError
@@ -119,6 +119,7 @@ class FedHT(SendsModels, LocalSteps):
     """Fed-HT: clients take local steps, and the server thresholds the mean of their models."""
 
     kind: Literal["fed-ht"] = "fed-ht"
+    combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, LocalModel, Change)
     handles_rows: ClassVar[bool] = True
     sampled: ClassVar[bool] = False

@@ -265,7 +265,7 @@ class Builder:
         reference, infeasible = None, ""
         try:
             problem = self._get_problem(scenario, seed)
-            local = division(problem, scenario.algorithm)
+            local = division(problem, scenario.algorithm, scenario.participation)
             info = self._info(problem, scenario, seed, local)
             algorithm = scenario.algorithm.configure(info)
             outer = configure_tiers(scenario, info, findings)

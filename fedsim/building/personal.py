@@ -28,11 +28,17 @@ from fedsim.problems import (
 )
 from fedsim.problems.optimizers import SGD, Ranges, Training
 from fedsim.problems.parts import LocalParts, local_parts
+from fedsim.protocol.participation import Participation, Sample
 from fedsim.sim.participant import TakeBack
 
 
-def division(problem: Problem, algorithm: Algorithm) -> LocalParts | None:
+def division(problem: Problem, algorithm: Algorithm, policy: Participation) -> LocalParts | None:
     """Return which parts of the model stay with clients; None for none.
+
+    Args:
+        problem: the clients' losses.
+        algorithm: of the scenario.
+        policy: which clients are asked.
 
     Raises:
         ParameterError: a pattern is the name of no part, or nothing would be sent.
@@ -47,12 +53,26 @@ def division(problem: Problem, algorithm: Algorithm) -> LocalParts | None:
         return None
     if kept and (reason := _no_statistics(problem.loss, algorithm)):
         raise DataError("loss.statistics", reason)
+    if kept and _averages_statistics(problem.loss) and _extrapolates(problem, policy):
+        text = (
+            "got averaged, but the weights of an unbiased estimate may add up to more than 1, where"
+            " variances may be negative; take participation.estimate: self-normalised, or local"
+        )
+        raise DataError("loss.statistics", text)
     own = () if _averages_statistics(problem.loss) else kept
     return local_parts((*named, *map(escape, own)), problem.parts)
 
 
 def _averages_statistics(loss: Loss) -> bool:
     return isinstance(loss, TorchLoss) and loss.statistics == "averaged"
+
+
+def _extrapolates(problem: Problem, policy: Participation) -> bool:
+    """Return whether the weights of replies may add up to more than 1."""
+    if not isinstance(policy, Sample) or policy.estimate != "unbiased":
+        return False
+    by_rows = np.allclose(problem.weights, problem.rows / problem.rows.sum())
+    return policy.chances != "by-size" or not by_rows
 
 
 def _no_statistics(loss: Loss, algorithm: Algorithm) -> str:

@@ -108,10 +108,13 @@ class ProtocolServer(ABC):
         """See `fedsim.ports.Server.smoothness`."""
         return self._setup.smoothness()
 
-    @property
-    def corrections(self) -> Mapping[ClientId, float] | None:
-        """See `fedsim.ports.Server.corrections`."""
-        return self.end.corrections()
+    def coefficients(self, replies: Sequence[Reply]) -> Array:
+        """See `fedsim.ports.Server.coefficients`."""
+        return self.end.estimator.coefficients(replies, self.weights)
+
+    def factors(self, replies: Sequence[Reply]) -> Array | float:
+        """See `fedsim.ports.Server.factors`."""
+        return self.end.estimator.factors(replies)
 
     def commit(self, model: Array, **_: float) -> None:
         """Record the model of a round; the last one ends the run."""

@@ -46,12 +46,28 @@ class Server(Protocol):
         """p_m, the clients' weights in the objective over their sum, shape (M,)."""
         ...
 
-    @property
-    def corrections(self) -> Mapping[ClientId, float] | None:
-        """By what each client's update is multiplied before the weighted sum over the replies.
+    def coefficients(self, replies: Sequence[Reply]) -> Array:
+        """Return the weights with which replies x_m estimate the mean sum_m p_m x_m, shape (n,).
 
-        It makes that sum an unbiased estimate of the sum over all clients, where some are sampled
-        more often than others. None where the mean over the replies stands for that over all.
+        They follow `participation.estimate` and the law by which the clients were drawn, and need
+        not add up to 1.
+
+        Args:
+            replies: at least one.
+        """
+        ...
+
+    def factors(self, replies: Sequence[Reply]) -> Array | float:
+        """Return the factors of p_m with which replies estimate a sum over all clients.
+
+        The estimate is unbiased if clients are drawn by a known law: 1/pi_m with the probability
+        pi_m of a reply, which is n/M for n replies of a uniform sample of M clients.
+
+        Args:
+            replies: at least one.
+
+        Returns:
+            Shape (n,), or the number M/n.
         """
         ...
 

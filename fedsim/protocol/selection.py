@@ -1,6 +1,6 @@
 """Client selection: the cohort of a round, from the eligible clients."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import nan
 from operator import index
@@ -11,6 +11,7 @@ import numpy as np
 from fedsim.blocks.wording import show
 from fedsim.errors import ClientOrderError
 from fedsim.ports import Array, ClientId, Message
+from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation import (
     ExchangeOutcome,
     Informed,
@@ -19,6 +20,7 @@ from fedsim.protocol.participation import (
     Participation,
     Report,
     Sent,
+    WeightedParticipation,
 )
 from fedsim.protocol.reporting import read_reports
 
@@ -77,6 +79,8 @@ class Selection:
 
     Attributes:
         watch: what has been seen of exchanges, for an informed policy; None for others.
+        draw: the last draw with its law; None where all clients are equally likely, or the law is
+            not known.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class Selection:
         self._first = clients[0] if clients else 0
         self._informed = policy if isinstance(policy, Informed) else None
         self.watch: Watch | None = None
+        self.draw: DrawnCohort | None = None
         if self._informed is not None:
             self._selector = self._informed.selector(fleet or KnownFleet(self._samples))
             self.watch = Watch(self._informed.reported, self._first)
@@ -122,6 +127,9 @@ class Selection:
         """
         if self._eligibility.always_complete and not busy and (to is not None or not self._draws):
             return Cohort(self._clients if to is None else sorted(to))
+        self.draw = None
+        if to is None and isinstance(self._policy, WeightedParticipation):
+            return self._drawn_by_size(self._policy)
         wanted = None if to is not None else self._room(busy)
         skipped: list[tuple[ClientId, str]] = []
         chosen: list[ClientId] = []
@@ -131,17 +139,48 @@ class Selection:
                 break
             if client in busy:
                 continue
-            obstacle = self._eligibility.obstacle(client)
-            possible += not obstacle
-            if not obstacle and not self._eligibility.sample_available(client):
-                obstacle = OFFLINE
+            can, obstacle = self._obstacle(client)
+            possible += can
             if obstacle:
                 skipped.append((client, obstacle))
             else:
                 chosen.append(client)
         if not possible and not busy:
             return None
+        if to is None and self._informed is not None:
+            draw = self._selector.last_draw()
+            self.draw = None if draw is None else draw.numbered(self._first)
         return Cohort(sorted(chosen), self._draws and to is None, skipped)
+
+    def _drawn_by_size(self, policy: WeightedParticipation) -> Cohort | None:
+        """Return a cohort drawn from all clients that can be asked now.
+
+        Its inclusion probabilities are known only if unavailable clients are out before the draw.
+        """
+        skipped: list[tuple[ClientId, str]] = []
+        places = np.arange(len(self._clients))
+        if not self._eligibility.always_complete:
+            found = [self._obstacle(client) for client in self._clients]
+            if not any(possible for possible, _ in found):
+                return None
+            skipped = [
+                (client, why) for client, (_, why) in zip(self._clients, found, strict=True) if why
+            ]
+            places = np.flatnonzero([not why for _, why in found])
+        if not len(places):
+            return Cohort((), drawn=True, skipped=skipped)
+        sizes = self._samples[places]
+        available = float(sizes.sum() / self._samples.sum())
+        draw = policy.draw(sizes, available, self._rng)
+        self.draw = draw._replace(clients=places[draw.clients]).numbered(self._first)
+        return Cohort(self.draw.clients.tolist(), drawn=True, skipped=skipped)
+
+    def _obstacle(self, client: ClientId) -> tuple[bool, str]:
+        """Return whether a client may be asked, and why it is not asked now; empty if it can be."""
+        obstacle = self._eligibility.obstacle(client)
+        if obstacle:
+            return False, obstacle
+        return True, "" if self._eligibility.sample_available(client) else OFFLINE
 
     def all_gone(self, named: Sequence[ClientId]) -> Cohort:
         """Return the empty cohort of a round whose requested clients have all left for good."""
@@ -178,13 +217,6 @@ class Selection:
         moment = Moment(outcome.number, outcome.ended, wanted)
         chosen = (self._first + each for each in self._selector.narrow(moment, outcome))
         return Cohort(sorted(chosen), drawn=True)
-
-    def corrections(self) -> Mapping[ClientId, float] | None:
-        """Return by what updates are multiplied before they are added up; None for a mean."""
-        found = None if self._informed is None else self._selector.corrections()
-        if found is None or not self._first:
-            return found
-        return {self._first + place: factor for place, factor in found.items()}
 
     def _order(
         self, to: Sequence[ClientId] | None, now: float, sent: Sent | None

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import SERVER, ClientId, Message, Reply, node_name
+from fedsim.protocol.estimates import Estimator
 from fedsim.protocol.exchange import Exchange, Phase
-from fedsim.protocol.participation import ExchangeOutcome, Participation, Sent
+from fedsim.protocol.participation import ExchangeOutcome, Participation, Sample, Sent
 from fedsim.protocol.reporting import Reports
 from fedsim.protocol.selection import Cohort, Selection
 from fedsim.protocol.silence import SilencePolicy
@@ -82,6 +83,7 @@ class ServerProtocol:
         late: the replies to earlier exchanges that count for the next one.
         watched: whether the policy is shown replies; see `see_reply` and `close`.
         asks_candidates: whether candidates report first, in an exchange of their own.
+        estimator: the weights of replies in estimates over all clients.
     """
 
     def __init__(
@@ -117,6 +119,8 @@ class ServerProtocol:
         self._beyond: deque[tuple[ClientId, Envelope]] = deque()
         self.watched = selection.watch is not None
         self.asks_candidates = selection.asks_candidates
+        estimate = policy.estimate if isinstance(policy, Sample) else "self-normalised"
+        self.estimator = Estimator(estimate, len(clients))
 
     def recipients(
         self, message: Message | Mapping[ClientId, Message], to: Sequence[ClientId] | None
@@ -152,6 +156,8 @@ class ServerProtocol:
         """
         cohort = self._selection.cohort(to, self._busy, now, sent)
         self._left_out = cohort is not None and bool(cohort.skipped)
+        if to is None:
+            self.estimator.record(self.round, self._selection.draw)
         return cohort
 
     def all_gone(self, named: Sequence[ClientId]) -> Cohort:
@@ -216,10 +222,6 @@ class ServerProtocol:
         self._end()
         self._left_out = True
         return self._selection.narrow(outcome)
-
-    def corrections(self) -> Mapping[ClientId, float] | None:
-        """Return by what updates are multiplied before they are added up; None for a mean."""
-        return self._selection.corrections()
 
     def check_free(self) -> None:
         """Raise LocalProtocolError if an exchange is open."""

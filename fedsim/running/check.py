@@ -16,6 +16,7 @@ from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, reject_renamed
 from fedsim.building import Builder, Job
+from fedsim.building.estimates import estimate_notes
 from fedsim.physics.spectral import describe_any
 from fedsim.problems import ProgramProblem
 from fedsim.record.regimes import RoundMessages, errors_of_models
@@ -139,6 +140,7 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
             yield Note(job.variant.name, "algorithm", text)
         yield from _full_batches(job, job.algorithm, "algorithm")
         yield from _rounded_values(job)
+        yield from (Note(job.variant.name, *note) for note in estimate_notes(job))
         yield from _identical_seeds(job, openings.get(job.variant.name))
 
 

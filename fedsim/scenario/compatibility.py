@@ -28,6 +28,9 @@ Conflict = tuple[str, str, object]
 
 WAYS = ("up", "down")
 
+_ESTIMATES = ("mean", "sum")
+"""Ways of combining replies by the law of a draw; see `Algorithm.combines`."""
+
 
 def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield compressors and kinds of feedback that do not fit the method."""
@@ -207,8 +210,12 @@ def _unmet_by_method(scenario: ScenarioKeys) -> Iterator[Conflict]:
         added = method.adding_up()
         remedy = "" if added is None else f"; use algorithm.{added.keys}"
         yield "participation.kind", f"{text} {method.kind} send models{remedy}", policy.kind
-    if isinstance(policy, ImportanceParticipation) and not method.corrects_sampling:
-        able = join_names(ALGORITHMS.where(lambda each: each.corrects_sampling), "or")
+    if "norm" in policy.reported and method.constrained:
+        text = f"got {policy.kind}, for which clients report the norm of their update, but those of"
+        text += f" {method.kind} send a constraint first; use by: samples"
+        yield "participation.kind", text, policy.kind
+    if isinstance(policy, ImportanceParticipation) and method.combines not in _ESTIMATES:
+        able = join_names(ALGORITHMS.where(lambda each: each.combines in _ESTIMATES), "or")
         text = f"got {policy.kind}, but {method.kind} does not correct for it; use {able}"
         yield "participation.kind", text, policy.kind
     if isinstance(policy, CarbonAwareParticipation):

@@ -11,7 +11,7 @@ and what it is below share no code with an algorithm.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 
 from fedsim.errors import Failed
 from fedsim.physics.hierarchy import Hierarchy
-from fedsim.ports import SERVER, Array, ClientId, Work, node_name
+from fedsim.ports import SERVER, Array, ClientId, Reply, Work, node_name
 from fedsim.protocol.reporting import reporting
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerProtocol
@@ -110,16 +110,12 @@ class GatewayServer(SimServer):
         self._left = self._number = 0
         self._model: Array
 
-    @property
-    def corrections(self) -> Mapping[ClientId, float] | None:
-        """By what updates are multiplied before the weighted sum; see `fedsim.ports.Server`.
+    def coefficients(self, replies: Sequence[Reply]) -> Array:
+        """Return the weights of replies in a mean; see `fedsim.ports.Server`.
 
         Weights are shares of all samples: among those below they add up to the gateway's own.
         """
-        found = super().corrections
-        if found is None:
-            return None
-        return {node: factor / self._share for node, factor in found.items()}
+        return self._protocol.estimator.coefficients(replies, self.weights, self._share)
 
     async def run_rounds(self, start: Array, number: int) -> Array:
         """Return the model, shape (d,), after its rounds.
@@ -239,9 +235,9 @@ class Tiers(Star):
         self._reach = Reach(world[0].presence)
         self._truth = TrueState(setup, world[0].presence)
         self._handles = [reporting(hop.method.handle, hop.participation) for hop in setup.hops]
-        self._weights = _sum_below(self._tree, setup.shares)
+        self._weights = sum_below(self._tree, setup.shares)
         ones = np.ones(self._tree.clients)
-        self._samples = _sum_below(self._tree, ones if setup.samples is None else setup.samples)
+        self._samples = sum_below(self._tree, ones if setup.samples is None else setup.samples)
         self.servers: LazyTable[GatewayServer] = LazyTable(self._make_gateway_server)
         super().__init__(setup, *world)
 
@@ -392,7 +388,7 @@ class Tiers(Star):
         return "; ".join(text for text in waits if text)
 
 
-def _sum_below(tree: Hierarchy, figures: Array) -> Array:
+def sum_below(tree: Hierarchy, figures: Array) -> Array:
     """Return a figure of each client, shape (M,), and for each gateway the sum of those below."""
     sums = np.zeros(len(tree.above))
     sums[: tree.clients] = figures

@@ -121,10 +121,13 @@ class RoundServer(Clocked):
         """The smoothness constants of the clients' losses, shape (M,)."""
         return self._smoothness()
 
-    @property
-    def corrections(self) -> Mapping[ClientId, float] | None:
-        """See `fedsim.ports.Server.corrections`."""
-        return self._protocol.corrections()
+    def coefficients(self, replies: Sequence[Reply]) -> Array:
+        """See `fedsim.ports.Server.coefficients`."""
+        return self._protocol.estimator.coefficients(replies, self.weights)
+
+    def factors(self, replies: Sequence[Reply]) -> Array | float:
+        """See `fedsim.ports.Server.factors`."""
+        return self._protocol.estimator.factors(replies)
 
     @property
     def answers(self) -> tuple[int, int, int]:

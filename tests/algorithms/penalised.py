@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fedsim.algorithms import Algorithm, ProblemInfo
 from fedsim.ports import DENSE, Array, ClientId, Message, Reply, Structure, Work
 from fedsim.problems import Penalty, Problem, Samples
 from fedsim.problems.losses import Squared, TraceRegression
+from fedsim.protocol.estimates import Estimator
 from fedsim.streams import stream
 from tests.algorithms.local_loops import CLASSES, FEATURES, Local, local
 from tests.works import evaluated
@@ -168,7 +170,10 @@ class Link(Node):
         self.method = method.configure(setting_of(problem))
         self.initial = stream(1, "initial model").standard_normal(problem.dimension)
         self.weights, self.smoothness = problem.weights, np.ones(0)
-        self.clients, self.corrections = range(len(problem.losses)), None
+        self.clients = range(len(problem.losses))
+        estimator = Estimator("self-normalised", len(self.clients))
+        self.coefficients = partial(estimator.coefficients, weights=self.weights)
+        self.factors = estimator.factors
         self.round, self.rng = 1, stream(1, "server")
         self.deaf, self.rounds = deaf, rounds
         self.models: list[Array] = []

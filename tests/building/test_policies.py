@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.protocol.participation import Participation
+from fedsim.protocol.participation import Participation, Sample
 from tests.building.plans import found, group, job
 from tests.policies import participation_of
 
@@ -43,12 +43,12 @@ def test_a_weighted_sample_weighs_samples(tmp_path: Path) -> None:
     rows = np.array([float(loss.rows) for loss in built.problem.losses])
     assert built.setup.samples is not None
     assert built.setup.samples.tolist() == rows.tolist()
-    for draw in range(20):
-        one, other = (np.random.default_rng(draw) for _ in "ab")
-        keys = other.standard_exponential(rows.size) / rows
-        order = made.order(built.setup.samples, draw, one)
-        assert list(order) == np.argsort(keys).tolist()
     assert (made.wanted, made.asked) == (3, 4)
+    assert isinstance(made, Sample)
+    assert made.expected_shares(rows) == pytest.approx(rows / rows.sum())
+    for draw in range(20):
+        order = list(made.order(built.setup.samples, draw, np.random.default_rng(draw)))
+        assert sorted(order) == list(range(rows.size))
 
 
 def test_an_asynchronous_server(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from scipy import stats
 
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.signals import Constant, Steps
-from fedsim.ports import Array
+from fedsim.ports import Array, Reply
+from fedsim.protocol.estimates import Estimator
 from fedsim.protocol.participation import (
     AgeParticipation,
     CarbonAwareParticipation,
@@ -75,11 +76,12 @@ def test_importance_sampling_is_unbiased_over_all_draws(by: str) -> None:
         selector.observe(seen(0, [0, 1, 4], [1, 1, 1], **reports))
         stream: Any = Told(draw)
         asked = list(selector.rank(Moment(1, 0.0, 2), stream))
-        factors = selector.corrections()
-        assert factors is not None
-        assert sorted(factors) == asked == sorted(set(draw))
+        assert asked == sorted(set(draw))
+        estimator = Estimator("unbiased", len(SAMPLES))
+        estimator.record(1, selector.last_draw())
         chance = float(np.prod([stream.p[each] for each in draw]))
-        step = sum(factors[each] * shares[each] * updates[each] for each in asked)
+        replies: Any = [Reply(each, 1, None) for each in asked]
+        step = estimator.coefficients(replies, shares) @ updates[asked]
         expected, total = expected + chance * step, total + chance
     assert total == pytest.approx(1.0, abs=1e-12)
     assert expected == pytest.approx(shares @ updates, abs=1e-12)
@@ -263,10 +265,10 @@ def test_an_oracle_needs_neither_exploration_nor_reports() -> None:
         PowerOfChoiceParticipation.in_si(count=1, candidates=5, oracle=True),
     ):
         assert (policy.reported, policy.asked) == ((), 1)
-        moment: Any = Moment(0, 0.0, 1, sent)  # type: ignore[arg-type]  # any message
+        moment: Any = Moment(0, 0.0, 1, sent)  # any message
         assert next(iter(policy.selector(fleet).rank(moment, rng))) == 1
     reward = EnergyAwareParticipation.in_si(count=1, oracle=True, utility=0.0)
-    found: Any = Moment(0, 0.0, 1, sent)  # type: ignore[arg-type]  # any message
+    found: Any = Moment(0, 0.0, 1, sent)  # any message
     assert 1 not in list(islice(reward.selector(fleet).rank(found, rng), 4))
     sun = EnergyAwareParticipation.in_si(count=1, oracle=True, utility=0.0, energy="harvest")
     assert 2 not in list(islice(sun.selector(fleet).rank(found, rng), 4))

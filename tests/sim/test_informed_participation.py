@@ -84,7 +84,7 @@ def test_candidates_take_a_round_trip_of_their_own() -> None:
 
 
 def test_as_many_candidates_as_are_chosen_train_the_model_of_a_sample_by_data() -> None:
-    weighted = fedsim.run(scenario("weighted")).rounds
+    weighted = fedsim.run(scenario("weighted", estimate="plain")).rounds
     for losses in ("asked", "last"):
         same = fedsim.run(scenario("power-of-choice", candidates=COUNT, losses=losses)).rounds
         assert same["objective"].tolist() == weighted["objective"].tolist()
@@ -208,7 +208,7 @@ def test_policies_go_with_deadlines_quorums_and_clients_that_come_and_go(
 @pytest.mark.parametrize(
     ("blocks", "key", "words"),
     [
-        ({"algorithm": {"kind": "scaffold", "step_size": 0.1}, "participation": {
+        ({"algorithm": {"kind": "ef21", "step_size": 0.1}, "participation": {
             "kind": "importance", "count": 2}}, "participation.kind", "does not correct for it"),
         ({"participation": {"kind": "carbon-aware", "count": 2}}, "fleet.0.carbon", "such as DE"),
         ({"participation": {"kind": "power-of-choice", "count": 3, "candidates": 2}},

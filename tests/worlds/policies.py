@@ -151,7 +151,7 @@ def informed(dice: Dice, blocks: Block, method: type[Algorithm], clients: int) -
     kinds = ["age"]
     if blocks["problem"]["loss"].get("scale") not in ("sum", "share"):
         kinds += ["oort", "energy-aware", "power-of-choice"]
-    if method.corrects_sampling and "over" not in around:
+    if method.combines in ("mean", "sum") and "over" not in around:
         kinds.append("importance")
     if all("carbon" in group for group in blocks.get("fleet", [{}])):
         kinds.append("carbon-aware")

@@ -1,7 +1,7 @@
 """Importance sampling: some clients more often, and their updates with less weight.
 
 In a round n draws with replacement are made, client i with probability q_i. If it is drawn k_i
-times, its update Delta_i counts k_i/(n q_i) times, so that the step
+times, its update Delta_i counts k_i/(n q_i) times (`fedsim.protocol.estimates`), so that the step
 
     sum_i k_i/(n q_i) p_i Delta_i
 
@@ -11,11 +11,11 @@ Learning", TMLR 2022; Zhao, Zhang, ICML 2015). The norms are those that clients 
 a client without a report takes the mean of the others'. A share of the draws is by p_i alone, which
 bounds the factors: a norm reported long ago may be too small.
 
-The estimate is unbiased as long as every client that is drawn replies: one that is offline, or
-misses a deadline, is missing in the sum.
+The estimate is unbiased as long as the clients that are drawn and do not reply, since they are
+offline or miss a deadline, are missing at random: n counts the draws of those that reply.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -25,6 +25,7 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import Fraction
 from fedsim.blocks.spec import as_written
 from fedsim.ports import Array, ClientId
+from fedsim.protocol.estimates import DrawnCohort, Estimate
 from fedsim.protocol.participation.informed import (
     ExchangeOutcome,
     KnownFleet,
@@ -33,6 +34,7 @@ from fedsim.protocol.participation.informed import (
     Selector,
     WithOracle,
 )
+from fedsim.protocol.participation.sampling import Chances, estimate_by
 
 
 class ImportanceParticipation(WithOracle):
@@ -51,7 +53,9 @@ class ImportanceParticipation(WithOracle):
         " last updates, which they report; or to the weights alone",
     )
     plain: Fraction = as_written("10 %", "the share of draws by weights alone")
+    estimate: Estimate = estimate_by("unbiased")
 
+    chances: ClassVar[Chances] = "recorded"
     complete: ClassVar[bool] = False
     source: ClassVar[str] = (
         "Chen, Horvath, Richtarik: Optimal Client Sampling for Federated Learning, TMLR 2022"
@@ -82,7 +86,7 @@ class ImportanceParticipation(WithOracle):
 
 
 class ImportanceSelector(Selector):
-    """The last reported norms, and the factors of the last draw.
+    """The last reported norms, and the last draw.
 
     Attributes:
         norms: of each client, shape (M,); NaN for a client that has not reported any.
@@ -91,7 +95,7 @@ class ImportanceSelector(Selector):
     def __init__(self, policy: ImportanceParticipation, fleet: KnownFleet) -> None:
         self._policy, self._fleet = policy, fleet
         self.norms = np.full(fleet.count, np.nan)
-        self._factors: Mapping[ClientId, float] | None = None
+        self._draw: DrawnCohort | None = None
 
     @property
     def probabilities(self) -> Array:
@@ -114,8 +118,7 @@ class ImportanceSelector(Selector):
         q = self.probabilities
         drawn = rng.choice(len(q), size=moment.wanted, p=q)
         clients, times = np.unique(drawn, return_counts=True)
-        factors = times / (moment.wanted * q[clients])
-        self._factors = dict(zip(clients.tolist(), factors.tolist(), strict=True))
+        self._draw = DrawnCohort(clients, q[clients], times.astype(float))
         return [int(each) for each in clients]
 
     def observe(self, outcome: ExchangeOutcome) -> None:
@@ -124,6 +127,6 @@ class ImportanceSelector(Selector):
             reported = outcome.where_reported("norm")
             self.norms[reported.clients] = reported.reports["norm"]
 
-    def corrections(self) -> Mapping[ClientId, float] | None:
-        """Return k_i/(n q_i) of the clients of the last draw."""
-        return self._factors
+    def last_draw(self) -> DrawnCohort | None:
+        """Return the clients of the last draw, with their q_i and k_i."""
+        return self._draw

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.ports import Array, ClientId, Message
+from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation.asynchronous import ascending
-from fedsim.protocol.participation.sampling import Sample, weighted_order
+from fedsim.protocol.participation.sampling import Chances, Sample, weighted_order
 
 Report = Literal["loss", "rms_loss", "charge", "harvest", "norm"]
 """What a client may report with its reply: its loss at the received model, the root mean square of
@@ -162,11 +163,8 @@ class Selector(ABC):
         """Return the candidates that are asked for an update, given their reports."""
         return [int(each) for each in outcome.clients]
 
-    def corrections(self) -> Mapping[ClientId, float] | None:
-        """Return by what the updates of the last draw are multiplied before they are added up.
-
-        None where the mean over the replies stands for the mean over all clients.
-        """
+    def last_draw(self) -> DrawnCohort | None:
+        """Return the last draw with its law; None if that is uniform, or not known."""
         return None
 
     def delay(self, now: float) -> float:
@@ -257,6 +255,8 @@ class AgeParticipation(Informed):
     )
 
     by_schedule: ClassVar[bool] = True
+    # Clients take turns: over all orders of a run, each is as likely as any other in every round.
+    chances: ClassVar[Chances] = "equal"
     source: ClassVar[str] = (
         "Yang, Arafa, Quek, Poor: Age-Based Scheduling Policy for Federated Learning in Mobile Edge"
         " Networks, ICASSP 2020"

@@ -6,6 +6,9 @@ samples; they are sent the model and report their loss at it; the m with the lar
 asked for an update. The reports take a round trip of their own, which is charged: the model goes to
 all d candidates, and those that are chosen get an empty message then.
 
+The server takes the plain mean over the m. It is biased towards clients with large losses, which is
+the point of the method.
+
 The variant rpow-d has no such round trip: a client reports its loss with each update, and the last
 report counts. A client without one goes first.
 """
@@ -19,6 +22,7 @@ from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.ports import Array, ClientId
+from fedsim.protocol.estimates import Estimate
 from fedsim.protocol.participation.informed import (
     ExchangeOutcome,
     KnownFleet,
@@ -27,7 +31,7 @@ from fedsim.protocol.participation.informed import (
     Selector,
     WithOracle,
 )
-from fedsim.protocol.participation.sampling import WeightedParticipation
+from fedsim.protocol.participation.sampling import WeightedParticipation, estimate_by
 
 
 class PowerOfChoiceParticipation(WithOracle):
@@ -45,6 +49,7 @@ class PowerOfChoiceParticipation(WithOracle):
         description="candidates are asked for their loss first, which is charged; or the one that"
         " each reported with its last update counts",
     )
+    estimate: Estimate = estimate_by("plain")
 
     reports: ClassVar[tuple[Report, ...]] = ("loss",)
     source: ClassVar[str] = (
@@ -91,7 +96,7 @@ class LossSelector(Selector):
 
     def __init__(self, policy: PowerOfChoiceParticipation, fleet: KnownFleet) -> None:
         self._policy, self._fleet = policy, fleet
-        self._draws = WeightedParticipation(count=1)
+        self._draws = WeightedParticipation(count=policy.candidates)
         self.losses = np.full(fleet.count, np.inf)
 
     def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:

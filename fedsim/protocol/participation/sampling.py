@@ -5,7 +5,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from math import floor
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -14,8 +14,28 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import ShareOrNone
 from fedsim.blocks.spec import as_written
 from fedsim.ports import Array
+from fedsim.protocol.estimates import DrawnCohort, Estimate, draw_by_size, inclusion_probabilities
 from fedsim.protocol.participation.asynchronous import ascending, permutation
 from fedsim.protocol.participation.rounds import FIRST, Early, Rounds, at_least
+
+Chances = Literal["equal", "by-size", "recorded", "unknown"]
+"""What is known of the chances with which a policy asks each client.
+
+equal: the same for all clients.
+by-size: inclusion probabilities in proportion to the clients' samples.
+recorded: the policy records the law of each draw.
+unknown: the policy chooses clients by what it has seen, so that no estimate is unbiased.
+"""
+
+
+def estimate_by(default: Estimate) -> Any:  # noqa: ANN401 - a field of any model
+    """Return the field of `participation.estimate` with a default."""
+    return Field(
+        default=default,
+        description="how the server estimates the mean over all clients from the replies x_m of a"
+        " sample, with weights p_m and probabilities pi_m: unbiased, the sum of p_m/pi_m x_m;"
+        " self-normalised, the sum of p_m x_m over that of p_m; or plain, the mean of x_m",
+    )
 
 
 class Sample(Rounds):
@@ -30,6 +50,10 @@ class Sample(Rounds):
     over: float = Field(
         default=1.0, ge=1, description="so many times as many are asked, the first ones count"
     )
+    estimate: Estimate = estimate_by("self-normalised")
+
+    chances: ClassVar[Chances] = "unknown"
+    """What is known of the chances of each client; `estimate: unbiased` needs to know them."""
 
     @model_validator(mode="after")
     def _one_size(self) -> Self:
@@ -37,6 +61,16 @@ class Sample(Rounds):
             raise failure(("count", "missing: give count or share", None))
         if self.count is not None and self.share is not None:
             raise failure(("share", "given beside count; give one of the two", self.share))
+        return self
+
+    @model_validator(mode="after")
+    def _known_chances(self) -> Self:
+        if self.estimate == "unbiased" and self.chances == "unknown":
+            text = (
+                f"got unbiased, but the probabilities with which {self.kind} chooses clients are"
+                " not known; give self-normalised or plain"
+            )
+            raise failure(("estimate", text, self.estimate))
         return self
 
     def among(self, clients: int) -> Self:
@@ -83,6 +117,16 @@ class Sample(Rounds):
             return min(self.count, cohort)
         return super().goal(cohort)
 
+    def expected_shares(self, sizes: Array) -> Array:
+        """Return q, each client's share of the expected draws if all can be asked, shape (M,).
+
+        Equal by default; it means nothing where chances are recorded or unknown.
+
+        Args:
+            sizes: the samples of each client, shape (M,).
+        """
+        return np.full(len(sizes), 1 / len(sizes))
+
     @abstractmethod
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
         """Return all clients, from 0, in the order in which the cohort is filled.
@@ -100,6 +144,7 @@ class UniformParticipation(Sample):
     """A sample without replacement, every client as likely as any other."""
 
     kind: Literal["uniform"] = Field(default="uniform", description="a sample of all clients")
+    chances: ClassVar[Chances] = "equal"
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
         """Return a random permutation."""
@@ -113,11 +158,42 @@ def weighted_order(weights: Array, rng: np.random.Generator) -> Iterable[int]:
 
 
 class WeightedParticipation(Sample):
-    """A sample without replacement, clients of more weight more likely."""
+    """A sample without replacement, each client asked in proportion to its samples.
+
+    The inclusion probabilities are those of the clients that can be asked: K n_m/sum n_j for a
+    sample of K, and 1 for a client with more than a share of 1/K (systematic sampling in random
+    order, Goodman and Kish 1950). The unbiased estimate is then the plain mean over the replies,
+    where no client has so many samples.
+    """
 
     kind: Literal["weighted"] = Field(default="weighted", description="a weighted sample")
     by: Literal["samples"] = Field(default="samples", description="what a client weighs")
+    estimate: Estimate = estimate_by("unbiased")
+    chances: ClassVar[Chances] = "by-size"
+
+    def draw(self, sizes: Array, available: float, rng: np.random.Generator) -> DrawnCohort:
+        """Return the cohort of a round.
+
+        Args:
+            sizes: the samples of each client that can be asked, shape (A,).
+            available: the share of all samples that these clients have.
+            rng: the stream of the draws.
+        """
+        return draw_by_size(sizes, self._asked_of(sizes), available, rng)
+
+    def expected_shares(self, sizes: Array) -> Array:
+        """Return q; see `Sample.expected_shares`."""
+        count = self._asked_of(sizes)
+        return inclusion_probabilities(sizes, count) / count
+
+    def _asked_of(self, sizes: Array) -> int:
+        return len(sizes) if self.asked is None else min(self.asked, len(sizes))
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
-        """Return an order in which each next client is sampled in proportion to its samples."""
-        return weighted_order(samples, rng)
+        """Return the cohort of a round in which all can be asked, then the others by samples."""
+        cohort = self.draw(samples, 1.0, rng).clients
+        yield from cohort.tolist()
+        others = np.delete(np.arange(len(samples)), cohort)
+        if len(others):  # from a stream of their own, since they may or may not be needed
+            order = weighted_order(samples[others], rng.spawn(1)[0])
+            yield from (int(others[each]) for each in order)

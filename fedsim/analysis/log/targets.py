@@ -27,9 +27,8 @@ def speedup(
     """Return by which factor each variant reaches a target sooner than one of them, with intervals.
 
     The factor of a seed is the cost of `against` over that of the variant; seeds are compared by
-    the rule of `fedsim compare`: the geometric mean with Student's interval of the logarithms from
-    five seeds on, below that, or where a run did not reach the target, the median with the
-    interval of the sign test.
+    the rule of `fedsim.analysis.compare.pairwise`: the geometric mean or, where a run did not reach
+    the target, the median, with its interval.
 
     Args:
         rounds: the round table of several variants, as `Result.rounds` gives it.

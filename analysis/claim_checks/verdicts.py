@@ -42,8 +42,8 @@ class Cell(NamedTuple):
         """Return what ratios of single seeds come to.
 
         The interval is Student's of the logarithms from `FEWEST` seeds on; below that it is from
-        the least to the largest, so that seeds decide where all of them agree. It is a tie where the interval holds 1, or where the ratio is
-        within `ALIKE` of it.
+        the least to the largest, so that seeds decide where all of them agree. It is a tie where
+        the interval holds 1, or where the ratio is within `ALIKE` of it.
 
         >>> Cell.of([2.0, 8.0]).ratio, Cell.of([0.5]).verdict, Cell.of([0.9, 1.5]).verdict
         (4.0, 'reversed', 'tie')

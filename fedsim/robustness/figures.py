@@ -171,10 +171,11 @@ def verdict_table(
     """
     drawn = plain(title, keys=2)
     drawn.caption = (
-        "verdict: of seeds and worlds; ratio: typical over seeds, as written, and its range in nine of ten worlds; P typical:"
-        " share of worlds in which it is below 1; P(cheaper): for one run, with a sampled seed and"
-        " world (90 % intervals); noise: share of the ratio's variance that is due to training;"
-        " optimal: share of worlds in which the variant is Pareto-optimal"
+        "verdict: of seeds and worlds; ratio: typical over seeds, as written, and its range in"
+        " nine of ten worlds; P typical: share of worlds in which it is below 1; P(cheaper): for"
+        " one run, with a sampled seed and world (90 % intervals); noise: share of the ratio's"
+        " variance that is due to training; optimal: share of worlds in which the variant is"
+        " Pareto-optimal"
     )
     drawn.add_column("variant")
     drawn.add_column("cost")

@@ -396,10 +396,9 @@ def _case(
     decisions = Decisions.of(own, with_grams(COMPARED, own), confidence, practical)
     front = decisions.front(TRADED)
     table["pareto"] = table["variant"].isin(front.index[front["pareto"].astype(bool)])
-    states = {f"{cost}_state": decisions.states(cost) for cost in decisions.by_cost}
-    table = table.assign(
-        **{name: table["variant"].map(own_states).fillna("") for name, own_states in states.items()}
-    )
+    for cost in decisions.by_cost:
+        states = decisions.states(cost)
+        table[f"{cost}_state"] = [str(states.get(name, "")) for name in table["variant"]]
     pairs = pair(costs, against, confidence, decisions, worlds)
     return Case(target, costs, table, pairs, decisions, worlds)
 

@@ -305,7 +305,9 @@ def _tests(logs: Array, level: float) -> _Tests:
     )
     mean, error = _mean(logs), _standard_error(logs)
     alike, exact = error <= _ROUNDING, np.isinf(logs).any(axis=-1)
-    agreeing = np.maximum(cheaper, costlier)
+    # The seeds that agree with the mean, where there is one: under skew most may contradict it.
+    agreeing = np.where(mean < 0, cheaper, costlier)
+    agreeing = np.where(exact, np.maximum(cheaper, costlier), agreeing)
     sign = _sign_test(agreeing, seeds)
     few = seeds < fewest_seeds(1 - level)
     with np.errstate(divide="ignore", invalid="ignore"):

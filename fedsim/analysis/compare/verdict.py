@@ -214,7 +214,9 @@ def judge(pair: PairedComparison, worlds: Worlds | None = None) -> Verdict:
     if not pair.seeds:
         return Verdict(State.NOT_COMPARABLE, UNKNOWN, pair, worlds)
     if not pair.same and not pair.order:
-        few = pair.seeds < fewest_seeds(pair.confidence)
+        # More seeds like these would decide a sign test that is corrected for many pairs.
+        unanimous = pair.exact and pair.seeds in {pair.cheaper, pair.costlier}
+        few = unanimous or pair.seeds < fewest_seeds(pair.confidence)
         return Verdict(State.UNDECIDED, TOO_FEW if few else INDISTINGUISHABLE, pair, worlds)
     if pair.same:
         state, zone = State.SAME, 1 + pair.practical

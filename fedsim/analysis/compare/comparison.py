@@ -59,7 +59,7 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
     states = table[[f"{cost}_state" for cost in shown]]
     said = {
         "* Pareto-optimal in bits, time and energy": table["pareto"].any(),
-        **{text: states.eq(state).any(axis=None) for state, (_, text) in MARKS.items()},
+        **{text: (states == str(state)).any(axis=None) for state, (_, text) in MARKS.items()},
     }
     drawn.caption = "; ".join(text for text, some in said.items() if some) or None
     drawn.add_column("variant")

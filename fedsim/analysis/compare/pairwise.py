@@ -304,7 +304,7 @@ def _tests(logs: Array, level: float) -> _Tests:
         np.asarray(flags.sum(axis=-1)) for flags in (~np.isnan(logs), logs < 0, logs > 0)
     )
     mean, error = _mean(logs), _standard_error(logs)
-    alike, exact = error <= _ROUNDING, np.isinf(logs).any(axis=-1)
+    alike, exact = error <= _ROUNDING, np.asarray(np.isinf(logs).any(axis=-1))
     # The seeds that agree with the mean, where there is one: under skew most may contradict it.
     agreeing = np.where(mean < 0, cheaper, costlier)
     agreeing = np.where(exact, np.maximum(cheaper, costlier), agreeing)

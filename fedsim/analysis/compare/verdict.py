@@ -43,21 +43,21 @@ class Worlds(NamedTuple):
     Attributes:
         share: of worlds in which the typical ratio is below 1.
         low, high: between which the typical ratio is in nine of ten worlds.
-        count: of worlds.
+        worlds: how many there are.
     """
 
     share: float
     low: float
     high: float
-    count: int
+    worlds: int
 
     @classmethod
     def of(cls, row: Mapping[Any, Any]) -> "Worlds | None":
         """Return the evidence in a row of `fedsim.robustness.verdicts`; None if it has none."""
         if pd.isna(row["typical"]):
             return None
-        shares = (float(row[key]) for key in ("typical", "ratio_low", "ratio_high"))
-        return cls(*shares, int(row["worlds"]))
+        share, low, high = (float(row[key]) for key in ("typical", "ratio_low", "ratio_high"))
+        return cls(share, low, high, int(row["worlds"]))
 
     def of_order(self, order: int) -> float:
         """Return the share of worlds in which the order is -1 (cheaper) or 1 (costlier)."""
@@ -178,7 +178,7 @@ class Verdict:
         worlds = self.worlds
         if worlds is None:
             return ""
-        count = f"{worlds.count:,} worlds"
+        count = f"{worlds.worlds:,} worlds"
         if self.state is State.CHEAPER:
             return f"less in {_share(worlds.share)} of {count}"
         ends = f"{format_number(worlds.low, '.3g')} to {format_number(worlds.high, '.3g')}"

@@ -51,9 +51,9 @@ def speedup(
     Example:
         >>> answer = speedup(log.rounds, 2e4, against="gd", cost="joules")
         >>> print(answer.round(3).to_string(index=False))
-        variant  seeds  speedup  low  high
-             gd      2    1.000  NaN   NaN
-            chb      2    1.038  NaN   NaN
+        variant  seeds  speedup   low  high
+             gd      2    1.000   NaN   NaN
+            chb      2    1.038 1.035  1.04
     """
     check_columns(rounds, "rounds", ("variant", "seed", "round", "t", *COSTS))
     by_seed = _by_variant_and_seed(rounds, target, cost, measure, direction)

@@ -67,7 +67,7 @@ def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: 
     decisions = Decisions.of(with_bits(costs(a=values, b=values + 1 / 3)), COSTS)
     assert pareto_scatter(table, labels, decisions).axes
     drawn = Console(width=100, record=True, file=StringIO())
-    drawn.print(summary_table(table.assign(pareto=False, tie=False), labels, ""))
+    drawn.print(summary_table(with_states(table).assign(pareto=False), labels, ""))
     assert "\N{PLUS-MINUS SIGN}0%" in drawn.export_text()
 
 

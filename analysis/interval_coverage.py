@@ -1,6 +1,7 @@
 """Do the intervals of `fedsim robust` hold the truth at their rate, on studies of real runs?
 
     python analysis/interval_coverage.py [--seeds N] [--worlds N] [--draws N] [--out DIR]
+    python analysis/interval_coverage.py --ratios [--draws N]
 
 Each study is run under many seeds, and priced in many worlds. The shares of seeds x worlds in which
 one variant is cheaper, and of worlds in which it typically is, are the truth: they are counted and
@@ -10,12 +11,17 @@ Prints a table in Markdown. With --out the runs and their prices are kept.
 
 The interval that worlds alone would give, as if the seeds at hand were all there are, stands beside
 it: it is what the intervals were before they knew two levels.
+
+With --ratios nothing is run: logarithms of ratios of costs are drawn from laws whose median is 0,
+and the intervals of `fedsim compare` are counted that hold it, beside those of Student, of the sign
+test and of the bootstrap; and the verdicts that are wrong, with all seeds and with some that did
+not reach the target.
 """
 
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +29,12 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import track
+from scipy import stats
 
 import fedsim
 from fedsim.analysis import cost_to_target
 from fedsim.analysis.compare.cost_tables import Target
-from fedsim.analysis.compare.pairwise import log_ratios
+from fedsim.analysis.compare.pairwise import compare_seeds, fewest_seeds, log_ratios
 from fedsim.ports import Array
 from fedsim.record.read import run_folders
 from fedsim.repricing.history import Original
@@ -214,14 +221,112 @@ def page(found: Sequence[Row]) -> str:
     heads = ["study", "comparison", "cost"]
     for kind in kinds:
         heads += [kind, "holds in", "worlds alone"]
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    lines = list[list[str]]()
     for first in range(0, len(found), len(kinds)):
         row, *_ = own = found[first : first + len(kinds)]
         cells = [row.study, f"{row.pair[0]} below {row.pair[1]}", COSTS[row.cost]]
         for each in own:
             cells += [f"{each.truth:.3f}", f"{each.held:.1%}", f"{each.alone:.1%}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return _markdown(heads, lines)
+
+
+# Ratios of costs, over seeds alone.
+
+Draw = Callable[[np.random.Generator, tuple[int, int]], Array]
+
+LAWS: dict[str, Draw] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "lognormal 1.5": lambda rng, shape: np.exp(1.5 * rng.standard_normal(shape)) - 1,
+    "5 % outliers": lambda rng, shape: (
+        rng.standard_normal(shape) * np.where(rng.random(shape) < 0.05, 10.0, 1.0)
+    ),
+    "two kinds": lambda rng, shape: (
+        rng.choice([-1.0, 1.0], shape) + 0.1 * rng.standard_normal(shape)
+    ),
+}
+"""Of the logarithm of a ratio, each with the median 0. Of two kinds of seeds, each is as frequent
+as the other: as many seeds as there are may be of one kind, and then nothing shows the other."""
+
+COUNTS = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30)
+_RESAMPLES, _FEW_DRAWS = 500, 1000  # of the bootstrap, which takes long
+
+
+def ratio_rows(draws: int, rng: np.random.Generator) -> Iterator[list[str]]:
+    """Yield for each law and number of seeds how many intervals hold the median, and the errors.
+
+    Args:
+        draws: how many sets of seeds are drawn.
+        rng: draws them.
+    """
+    for law, draw in LAWS.items():
+        for count in COUNTS:
+            logs = draw(rng, (draws, count))
+            found = compare_seeds(logs)
+            every = (found.cheaper == count) | (found.costlier == count)
+            shares = [
+                _holds(logs.mean(axis=1) - _student(logs), logs.mean(axis=1) + _student(logs)),
+                _holds(*_bootstrap(logs[:_FEW_DRAWS], rng)),
+                _holds(*_between_ranks(logs)),
+                _holds(found.low - 1, found.high - 1),
+                float(every.mean()),
+                float((found.p_value <= 0.05).mean()),
+            ]
+            yield [law, str(count), *("-" if np.isnan(own) else f"{own:.1%}" for own in shares)]
+
+
+def unreached_rows(draws: int, rng: np.random.Generator) -> Iterator[list[str]]:
+    """Yield the errors where each run of two equal methods misses the target with some chance."""
+    for missed in (0.1, 1 / 3, 0.6):
+        for count in COUNTS:
+            costs = rng.random((2, draws, count))
+            costs[rng.random(costs.shape) < missed] = np.inf
+            found = compare_seeds(log_ratios(*costs))
+            some = found.exact & (found.seeds > 1)
+            agree = np.maximum(found.cheaper, found.costlier) == found.seeds
+            shares = float(agree[some].mean()), float((found.p_value[some] <= 0.05).mean())
+            yield [f"{missed:.0%}", str(count), *(f"{own:.1%}" for own in shares)]
+
+
+def _holds(low: Array, high: Array) -> float:
+    """Return the share of intervals that hold 0; NaN if there are none."""
+    return np.nan if np.isnan(low).any() else float(((low <= 0) & (high >= 0)).mean())
+
+
+def _student(logs: Array) -> Array:
+    count = logs.shape[1]
+    return np.asarray(stats.t.ppf(0.975, count - 1) * stats.sem(logs, axis=1))
+
+
+def _bootstrap(logs: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return the percentile intervals of the median over resampled seeds."""
+    chosen = rng.integers(logs.shape[1], size=(_RESAMPLES, logs.shape[1]))
+    low, high = np.quantile(np.median(logs[:, chosen], axis=2), (0.025, 0.975), axis=1)
+    return low, high
+
+
+def _between_ranks(logs: Array) -> tuple[Array, Array]:
+    """Return the intervals of the sign test; NaN with too few seeds."""
+    count, ordered = logs.shape[1], np.sort(logs, axis=1)
+    if count < fewest_seeds(0.95):
+        return np.full(len(logs), np.nan), np.full(len(logs), np.nan)
+    rank = int(stats.binom.ppf(0.025, count, 0.5))
+    rank -= stats.binom.cdf(rank, count, 0.5) > 0.025
+    return ordered[:, rank], ordered[:, count - 1 - rank]
+
+
+def ratio_page(draws: int) -> str:
+    """Return both tables in Markdown."""
+    rng = np.random.default_rng(1)
+    heads = ["law", "seeds", "Student", "bootstrap", "sign", "fedsim", "all agree", "wrong"]
+    first = _markdown(heads, ratio_rows(draws, rng))
+    missed = _markdown(["not reached", "seeds", *heads[-2:]], unreached_rows(draws, rng))
+    return f"{first}\n\n{missed}"
+
+
+def _markdown(heads: Sequence[str], found: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *(f"| {' | '.join(own)} |" for own in found)])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -233,7 +338,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--worlds", type=int, default=2048, help="of a pool, at the least")
     parser.add_argument("--draws", type=int, default=1000, help="small studies of each comparison")
     parser.add_argument("--out", type=Path, help="keep runs and prices here")
+    parser.add_argument("--ratios", action="store_true", help="of ratios over seeds; no run")
     asked = parser.parse_args(arguments)
+    if asked.ratios:
+        print(ratio_page(20 * asked.draws))
+        return
     rng, found = np.random.default_rng(1), list[Row]()
     with tempfile.TemporaryDirectory() as aside:
         for number, study in enumerate(STUDIES):

@@ -264,6 +264,10 @@ def test_the_coverage_of_intervals_is_counted_over_a_pool(
         truth, held, width, _ = covered(constant, 5, np.random.default_rng(1))
         assert (truth, held) == (1.0, 1.0)
         assert width < 0.05
+    coverage.main(["--ratios", "--draws", "20"])
+    tables = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines() if line]
+    laws = {row[0].strip() for row in tables[2:] if len(row) == 8}
+    assert laws == set(coverage.LAWS)
 
 
 # Benchmarks that need others' packages

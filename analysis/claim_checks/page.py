@@ -12,7 +12,7 @@ from claim_checks.probabilities import WORLDS
 from claim_checks.settings import place
 from claim_checks.verdicts import ALIKE, CONFIDENCE, Cell, short
 from fedsim.analysis import listing
-from fedsim.analysis.compare.caveats import SURE
+from fedsim.analysis.compare.verdict import SURE
 
 WIDTH = 108
 

@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.stats import sem, t
 
 import fedsim
 from claim_checks.costs import costs
 from claim_checks.papers import COSTS, Claim
 from claim_checks.settings import Setting
-from fedsim.analysis.compare.pairwise import compare_seeds
 
 ALIKE = 1.02
 """Costs within two per cent of each other are a tie, as are those that seeds do not tell apart."""
 
-CONFIDENCE = 0.95
+CONFIDENCE, FEWEST = 0.95, 5
+"""Of Student's interval, and the least number of seeds that has one."""
 
 Verdict = Literal["survives", "tie", "reversed", "not reached"]
 
@@ -40,10 +41,9 @@ class Cell(NamedTuple):
     def of(cls, ratios: Sequence[float]) -> "Cell":
         """Return what ratios of single seeds come to.
 
-        The interval is that of `fedsim.analysis.compare.pairwise`, Student's of the logarithms
-        from five seeds on; below that it is from the least to the largest, so that seeds decide
-        where all of them agree. It is a tie where the interval holds 1, or where the ratio is
-        within `ALIKE` of it.
+        The interval is Student's of the logarithms from `FEWEST` seeds on; below that it is from
+        the least to the largest, so that seeds decide where all of them agree. It is a tie where
+        the interval holds 1, or where the ratio is within `ALIKE` of it.
 
         >>> Cell.of([2.0, 8.0]).ratio, Cell.of([0.5]).verdict, Cell.of([0.9, 1.5]).verdict
         (4.0, 'reversed', 'tie')
@@ -54,10 +54,9 @@ class Cell(NamedTuple):
             least = float(min(ratios))
             return cls(np.inf, least, np.inf, "survives" if least > ALIKE else "tie")
         logs = np.log(np.asarray(ratios, dtype=np.float64))
-        mean, found = float(logs.mean()), compare_seeds(logs, CONFIDENCE)
-        low, high = float(logs.min()), float(logs.max())
-        if not found.exact:
-            low, high = float(np.log(found.low)), float(np.log(found.high))
+        mean, low, high = float(logs.mean()), float(logs.min()), float(logs.max())
+        if len(logs) >= FEWEST and high > low:
+            low, high = map(float, t.interval(CONFIDENCE, len(logs) - 1, mean, sem(logs)))
         apart = abs(mean) > np.log(ALIKE) and low * high > 0
         verdict: Verdict = ("survives" if mean > 0 else "reversed") if apart else "tie"
         return cls(float(np.exp(mean)), float(np.exp(low)), float(np.exp(high)), verdict)

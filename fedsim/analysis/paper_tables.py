@@ -1,7 +1,7 @@
 r"""Tables for a paper: LaTeX with booktabs and siunitx, and Markdown.
 
 A column of numbers has one unit with one prefix, which its head states. The lowest cost is bold,
-and so is every cost that is statistically indistinguishable from it. Below a mean stands its
+and so is every cost that is the same or not known to differ from it. Below a mean stands its
 interval.
 """
 
@@ -311,7 +311,8 @@ def _costs(
         few = rows["reached"].between(2, 3).any()
         sure = "minimum and maximum" if few else f"{100 * comparison.confidence:g} % interval"
         caption += f" and {sure}"
-    caption += ". Bold: the lowest, and all that are statistically indistinguishable from it."
+    within = f"{100 * comparison.practical:g} %"
+    caption += f". Bold: the lowest, and all within {within} of it or not known to differ from it."
     return PaperTable(name, caption, columns)
 
 

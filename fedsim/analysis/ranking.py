@@ -6,7 +6,6 @@ from itertools import pairwise
 import pandas as pd
 
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
 from fedsim.analysis.costs import cost_to_target, with_bits, with_grams
 from fedsim.record.columns import MEASURED_IN, RANKED
 from fedsim.record.schema import GRAMS
@@ -41,8 +40,8 @@ def ranking(costs: pd.DataFrame, labels: Mapping[str, str], confidence: float = 
     """Say in a sentence whether the order of methods by rounds is that by other costs.
 
     Methods are in the order of their typical costs. Between neighbours, "<" is where the first is
-    cheaper, "=" where both cost the same in every seed, and "~" where they are statistically
-    indistinguishable, by the rule of `fedsim.analysis.compare.pairwise`.
+    cheaper, "=" where both cost the same, and "~" where the seeds do not decide, by the rule of
+    `fedsim.analysis.compare.pairwise`.
 
     Args:
         costs: a row a run, as `cost_to_target` gives it.
@@ -70,7 +69,7 @@ def ranking(costs: pd.DataFrame, labels: Mapping[str, str], confidence: float = 
     parts = [f"by {_list(own)} it is {order}" for order, own in others]
     if same[1:]:
         parts.append(f"by {_list(same[1:])} it is the same")
-    unsure = f" (~: {INDISTINGUISHABLE})" if "~" in "".join(names) else ""
+    unsure = " (~: not decided by the seeds)" if "~" in "".join(names) else ""
     return f"The order by rounds is {first}; {'; '.join(parts)}{unsure}."
 
 
@@ -80,8 +79,7 @@ def _order(decisions: Decisions, cost: str, labels: Mapping[str, str]) -> str:
     words = labels[ranked[0]]
     for one, other in pairwise(ranked):
         pair = decisions.pair(one, other, cost)
-        same = pair.seeds and not (pair.cheaper or pair.costlier)
-        words += f" {'=' if same else '<~>'[pair.order + 1]} {labels[other]}"
+        words += f" {'=' if pair.same else '<~>'[pair.order + 1]} {labels[other]}"
     return words
 
 

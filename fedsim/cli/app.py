@@ -167,6 +167,10 @@ PaperColumns = Annotated[
 Gzip = Annotated[
     bool, typer.Option("--gzip", help="compress it to trace.json.gz, a tenth of the size")
 ]
+Practical = Annotated[
+    str,
+    typer.Option(metavar="PERCENT", help="costs that differ by less are the same, such as 1%"),
+]
 Against = Annotated[
     str | None,
     typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
@@ -281,6 +285,24 @@ def write_output(
         yield made
     if moved := describe_move(wanted, made.place):
         remark(moved)
+
+
+def practical_difference(text: str) -> float:
+    """Return the practical difference of `--practical` as a share: "1%" is 0.01.
+
+    Raises:
+        DataError: it is no percentage from 0 to below 100.
+    """
+    from fedsim.errors import DataError
+
+    try:
+        share = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        wanted = "give a percentage from 0 to below 100, such as 1%"
+        raise DataError("practical", f"--practical: got {text!r}; {wanted}")
+    return share
 
 
 def comparison_options(comparison: "Comparison", **others: object) -> dict[str, object]:

@@ -146,7 +146,8 @@ def write_files(
     """
     apart = out is not None  # figures for elsewhere, where a caption says what they show
     wanted = out or within(places[0], "comparison")
-    options = comparison_options(comparison, confidence=confidence, titles=not apart)
+    level = {"confidence": confidence, "practical": comparison.practical}
+    options = comparison_options(comparison, **level, titles=not apart)
     with write_output("compare", places, wanted, options) as made:
         comparison.write(made.path, titles=not apart)
     return made.place

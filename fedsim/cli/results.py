@@ -18,11 +18,13 @@ from fedsim.cli.app import (
     Place,
     Places,
     Plugins,
+    Practical,
     Quiet,
     Targets,
     app,
     check_out,
     comparison_options,
+    practical_difference,
 )
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
@@ -44,6 +46,7 @@ def compare(
     confidence: Annotated[
         float, typer.Option(metavar="LEVEL", help="confidence level of the intervals")
     ] = 0.95,
+    practical: Practical = "1%",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -78,7 +81,8 @@ def compare(
         wanted = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
         if out is not None:
             check_out(out, file=wanted.figure)
-        comparison = _comparison(places, targets, against, confidence)
+        share = practical_difference(practical)
+        comparison = _comparison(places, targets, against, (confidence, share))
         for said in wanted.answer(comparison, places, style, columns):
             typer.echo(said, nl=False)
         if wanted.alone:
@@ -93,14 +97,17 @@ def compare(
 
 
 def _comparison(
-    places: list[Path], targets: list[str] | None, against: str | None, confidence: float
+    places: list[Path],
+    targets: list[str] | None,
+    against: str | None,
+    level: tuple[float, float],
 ) -> "Comparison":
     """Return a comparison; where no run has ended, print how far each came, and fail."""
     from fedsim import analysis
     from fedsim.errors import DataError
 
     try:
-        return analysis.Comparison.of(places, targets or (), against, confidence)
+        return analysis.Comparison.of(places, targets or (), against, *level)
     except DataError:
         if (table := analysis.so_far(places)) is not None:
             _out.print(table)  # all there is while no run has ended

@@ -15,9 +15,11 @@ from fedsim.cli.app import (
     OnCluster,
     Place,
     Plugins,
+    Practical,
     Quiet,
     app,
     check_out,
+    practical_difference,
     within,
 )
 from fedsim.cli.app import err as _err
@@ -79,6 +81,7 @@ def robust(
     ] = None,
     base: Base = None,
     arrays: _Arrays = "numpy",
+    practical: Practical = "1%",
     quiet: Quiet = False,  # noqa: FBT002 - a flag
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
@@ -109,8 +112,10 @@ def robust(
             cluster=cluster,
             base=base,
             arrays=arrays,  # type: ignore[arg-type]  # checked there
+            practical=practical_difference(practical),
         )
-        options = {"worlds": worlds, "seed": seed, "intervals": intervals, "runs": runs}
+        sampled = {"worlds": worlds, "seed": seed, "intervals": intervals, "runs": runs}
+        options = {**sampled, "practical": known.practical}
         _report_robustness(known, place, out, options, as_json=as_json)
     if not as_json:
         _next(command("report", place), quiet=quiet)

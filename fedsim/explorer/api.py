@@ -1,10 +1,13 @@
 """The function `explore(folder) -> Path`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from fedsim.analysis.compare.answer import answers
+from fedsim.analysis.compare.caveats import read_doubts
 from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.runs import EndedRuns
 from fedsim.blocks.spec import Spec
@@ -26,6 +29,8 @@ LARGEST = 3_000_000
 """The largest page, bytes: it can still be sent by mail, and opens at once."""
 
 PAGE = "explorer.html"
+
+_VERDICTS = 2  # on the page: energy and time
 
 
 def explore(
@@ -95,7 +100,14 @@ def _study_of(
         tuple(runs),
         (*notes, *gathered.left_out),
         whole=not hindered,
+        verdicts=tuple(islice(_verdicts(gathered, wanted), _VERDICTS)),
     )
+
+
+def _verdicts(gathered: EndedRuns, target: Target) -> Iterator[str]:
+    """Yield the verdicts of `compare` on the study, the costs of the page first."""
+    costs, worlds = target.costs(gathered), read_doubts(gathered, str(target))
+    return answers(costs, target, gathered.labels, rounds=gathered.rounds, worlds=worlds)
 
 
 def _hindrances(every: Iterable[tuple[FinishedRun, Original]]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedsim.analysis import COLOURS
 from fedsim.analysis.compare.cost_tables import Target
+from fedsim.analysis.compare.pairwise import PRACTICAL
 from fedsim.explorer.histories import CompactHistory, pack
 from fedsim.explorer.sliders import SERVER, Slider, figures_of
 from fedsim.extras import VERSION
@@ -87,6 +88,8 @@ class ExploredStudy:
         runs: in the order of the variants.
         notes: what is left out.
         whole: whether all variants of the folder are there.
+        verdicts: of seeds and sampled worlds, with all constants as written, as `compare` words
+            them.
     """
 
     folder: Path
@@ -97,6 +100,7 @@ class ExploredStudy:
     runs: tuple[ExploredRun, ...]
     notes: tuple[str, ...]
     whole: bool
+    verdicts: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -173,6 +177,8 @@ def _data(study: ExploredStudy, places: tuple[dict[str, Any], ...]) -> dict[str,
     rest = iter(places)
     return {
         "goal": study.target.goal,
+        "verdicts": study.verdicts,
+        "practical": PRACTICAL,
         "costs": _costs(study),
         "fleets": [_fleet(each, study) for each in study.fleets],
         "variants": [

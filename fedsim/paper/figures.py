@@ -127,7 +127,7 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
             yield PaperFigure(
                 "pareto",
                 f"{goal[:1].upper()}{goal[1:]}: energy against bits. Full marks are Pareto-optimal,"
-                f" half ones statistically indistinguishable from such a variant.{_missing(case)}",
+                f" half ones not decided.{_missing(case)}",
                 lambda width, out: plot_pareto(
                     logs, target=target, confidence=comparison.confidence, labels=labels,
                     width=width, out=out,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fedsim.analysis.compare.pairwise import FEWEST
+from fedsim.analysis.compare.pairwise import fewest_seeds
 from fedsim.analysis.paper_tables import latex_prose
 from fedsim.paper.bibliography import (
     SIMULATOR,
@@ -308,9 +308,12 @@ def _statistics(study: ReportedStudy) -> Iterator[str]:
         yield (
             f"Every variant is run under {len(seeds)} seeds ({every}); runs of one seed share data,"
             " network and availability, so variants are compared within seeds, by the geometric"
-            f" mean of their cost ratios with a {100 * comparison.confidence:g} % interval of"
-            f" Student's t (below {FEWEST} seeds, or where a run did not reach its target, an exact"
-            " sign test); p-values are corrected for all pairs of variants (Holm)."
+            f" mean of their cost ratios with a {100 * comparison.confidence:g} % interval that"
+            " spans those of Student's t of the logarithms and of the sign test (below"
+            f" {fewest_seeds(comparison.confidence)} seeds, all of them and a t interval of a fifth"
+            " of the error; the sign test alone where a run did not reach its target); p-values are"
+            " corrected for all pairs of variants (Holm), and costs within"
+            f" {100 * comparison.practical:g} % count as the same."
         )
     goals = [case.target.words for case in comparison.cases]
     yield f"Reported is the {' and the '.join(goals)}."

@@ -1,14 +1,13 @@
 """The overview: the answer in sentences, and what it cost to get there."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite, isnan, nan
+from collections.abc import Iterator, Sequence
+from math import isnan, nan
 
 import pandas as pd
 
 from fedsim.analysis import pair, quantity, with_grams
 from fedsim.analysis.compare.caveats import DECIDING, caveats, read_doubts
-from fedsim.analysis.compare.comparison import Case
-from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
+from fedsim.analysis.compare.comparison import MARKS, Case
 from fedsim.analysis.costs import feasible_figure
 from fedsim.record.columns import LEAST, RANKED, SPENT, TITLES, UNITS, higher_is_better
 from fedsim.record.schema import GRAMS
@@ -20,7 +19,7 @@ _NAMED = 3  # variants in a list; of more there is the first
 
 
 def answers(study: ReportedStudy) -> Iterator[str]:
-    """Yield which variant reached each target for the least of each cost, and how sure that is."""
+    """Yield for each target the verdict in each cost, in the words of `compare`."""
     for case in study.comparison.cases:
         table = case.table.set_index("variant")
         if not (table["reached"] == table["runs"]).any():
@@ -31,11 +30,9 @@ def answers(study: ReportedStudy) -> Iterator[str]:
             if table["reached"].eq(table["runs"]).all():
                 yield _alone(study, case)
             continue
-        order = {cost: case.decisions.rank(cost) for cost in _rank(case.table)}
-        yield _first(study, case, {cost: names[0] for cost, names in order.items()})
-        for cost, names in order.items():
-            if len(names) > 1:
-                yield _margin(study, case, cost, (names[0], names[1]))
+        if not case.target.measure and (furthest := _furthest(study)):
+            yield f"{_upper(furthest)}."
+        yield from (f"{_upper(said)}." for said in study.comparison.verdicts(case))
 
 
 def notes(study: ReportedStudy) -> list[str]:
@@ -56,41 +53,6 @@ def _alone(study: ReportedStudy, case: Case) -> str:
     ends = _ends(study).dropna()
     far = "" if ends.empty else f"; {_words(ends)} is {format_number(ends.iloc[0], '.3g')}"
     return f"{_upper(case.target.words)}: {quantity(row['round'])} rounds, {spent}{far}."
-
-
-def _first(study: ReportedStudy, case: Case, best: Mapping[str, str]) -> str:
-    """Name the variant that is first by each cost; one that is so by several is named once."""
-    means = case.table.set_index("variant")
-    praise: dict[str, list[str]] = {}
-    for cost, name in best.items():
-        amount = quantity(float(means[cost][name]), UNITS.get(cost, ""))
-        names = _tied_labels(study, case, cost, name)
-        praise.setdefault(names, []).append(f"{LEAST[cost]} ({amount})")
-    firsts = "; ".join(f"{names} {_and(said)}" for names, said in praise.items())
-    if case.target.measure:
-        return f"{_upper(case.target.words)}: {firsts}."
-    furthest = _furthest(study)
-    far = f"{furthest}; " if furthest else ""
-    return f"No target is set, so this compares whole runs: {far}{firsts}."
-
-
-def _tied_labels(study: ReportedStudy, case: Case, cost: str, name: str) -> str:
-    """Return the label of a variant, and of those that are not costlier, in words."""
-    others = case.decisions.not_costlier(name, cost)
-    every = case.decisions.by_cost[cost].same
-    numbers = {own: number for number, own in enumerate(case.decisions.variants)}
-    same = [own for own in others if every[numbers[own], numbers[name]]]
-    rest = [_label(study, case, own) for own in others if own not in same]
-    first = _and(_few([_label(study, case, own) for own in (name, *same)]))
-    return f"{first} ({INDISTINGUISHABLE} from {_and(_few(rest))})" if rest else first
-
-
-def _label(study: ReportedStudy, case: Case, name: str) -> str:
-    """Return the label of a variant; with how many runs reached the target where not all did."""
-    row = case.table.set_index("variant").loc[name]
-    if row["reached"] == row["runs"]:
-        return study.labels[name]
-    return f"{study.labels[name]} (reached in {row['reached']} of {row['runs']} seeds)"
 
 
 def _few(names: Sequence[str]) -> list[str]:
@@ -133,33 +95,6 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _margin(study: ReportedStudy, case: Case, cost: str, names: tuple[str, str]) -> str:
-    """Say how far the next variant is from the first one, seed by seed."""
-    pair = case.decisions.pair(names[1], names[0], cost)
-    first, rival = (_label(study, case, name) for name in names)
-    head = f"By {TITLES.get(cost, cost)}"
-    if not pair.seeds:
-        return f"{head}, {rival} comes next: {pair.verdict}."
-    if not (pair.cheaper or pair.costlier):
-        return f"{head}, {first} and {rival} cost {pair.verdict}."
-    times = _times(pair.ratio, pair.evidence) if isfinite(pair.ratio) else pair.evidence
-    if pair.order > 0:
-        return f"{head}, {rival} comes next: {times}."
-    return f"{head}, {rival} is {INDISTINGUISHABLE} from {first}: {times}."
-
-
-def _times(ratio: float, evidence: str) -> str:
-    """Say how many times the cost is, in three digits.
-
-    >>> _times(1.5, "p = 0.03"), _times(1.0001, "p = 0.4")
-    ('1.5 times the cost (p = 0.03)', 'the same cost in three digits (p = 0.4)')
-    """
-    shown = format_number(ratio, ".3g")
-    if shown != "1":
-        return f"{shown} times the cost ({evidence})"
-    return f"the same cost{'' if ratio == 1 else ' in three digits'} ({evidence})"
-
-
 def tables(study: ReportedStudy) -> Iterator[PageTable]:
     """Yield, for each target, the table of costs and that of pairs."""
     for case in study.comparison.cases:
@@ -173,23 +108,18 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
     rows = []
     for row in case.table.to_dict("records"):
         name = str(row["variant"])
-        mark = _mark(row["pareto"], row["tie"]) if len(study.labels) > 1 else ""
+        mark = "Pareto-optimal" if row["pareto"] and len(study.labels) > 1 else ""
         cells = [TableCell(study.labels[name], under=mark)]
         cells.append(TableCell(f"{row['reached']} of {row['runs']}", float(row["reached"])))
         cells.append(digits(float(ends.get(name, nan))))
         for cost in costs:
             bounds = row[f"{cost}_low"], row[f"{cost}_high"]
-            cells.append(_with_interval(row[cost], *bounds, UNITS.get(cost, "")))
+            sign, _ = MARKS.get(row[f"{cost}_state"], ("", ""))
+            cells.append(_with_interval(row[cost], *bounds, UNITS.get(cost, ""), sign))
         rows.append(cells)
     heads = (TITLES.get(cost, cost) for cost in costs)
     last = _words(ends)
     return PageTable(_upper(case.target.words), ("variant", "reached", last, *heads), rows)
-
-
-def _mark(optimal: object, tie: object) -> str:
-    if optimal:
-        return "Pareto-optimal"
-    return f"{INDISTINGUISHABLE} from a Pareto-optimal variant" if tie else ""
 
 
 def _ends(study: ReportedStudy) -> "pd.Series[float]":
@@ -200,14 +130,14 @@ def _ends(study: ReportedStudy) -> "pd.Series[float]":
     return feasible_figure(last, measure).groupby(last["variant"], observed=True).mean()
 
 
-def _with_interval(mean: float, low: float, high: float, unit: str) -> TableCell:
+def _with_interval(mean: float, low: float, high: float, unit: str, mark: str) -> TableCell:
     if isnan(mean):
         return TableCell(NOT_REACHED)
     ends = quantity(low, unit), quantity(high, unit)
     first, last = ends[0].partition(" "), ends[1].partition(" ")
     shown = (first[0] if first[2] == last[2] else ends[0], ends[1])  # a shared unit stands once
     interval = " to ".join(shown) if high > low and ends[0] != ends[1] else ""
-    return TableCell(quantity(mean, unit), float(mean), under=interval)
+    return TableCell(f"{quantity(mean, unit)} {mark}".rstrip(), float(mean), under=interval)
 
 
 def _pairs(study: ReportedStudy, case: Case) -> PageTable:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
-from fedsim.analysis.compare.pairwise import FEWEST
+from fedsim.analysis.compare.pairwise import fewest_seeds
 from fedsim.extras import VERSION
 from fedsim.record.atomic import write_whole
 from fedsim.record.outputs import Call, check_page, output
@@ -299,7 +299,7 @@ def _content(own: ReportedStudy) -> Content:
         "plots": {name: _merge(figures) for name, figures in plots.items()},
         "answers": list(overview.answers(own)),
         "notes": overview.notes(own),
-        "fewest": FEWEST,
+        "fewest": fewest_seeds(own.comparison.confidence),
     }
 
 

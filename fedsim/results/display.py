@@ -15,6 +15,8 @@ from rich.table import Table
 
 from fedsim import analysis
 from fedsim import text as tables
+from fedsim.analysis.compare.caveats import read_doubts
+from fedsim.analysis.compare.runs import EndedRuns
 from fedsim.analysis.plots.canvas import figure_of, style_width
 from fedsim.analysis.plots.curves import check_column
 from fedsim.analysis.style import as_png
@@ -37,6 +39,7 @@ class Shown:
         notes: what a reader has to know.
         place: where the runs are, as a sentence has it.
         setting: data, fleet and seeds in a few words.
+        folders: of the runs that have ended.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Shown:
     notes: Sequence[Note]
     place: str
     setting: str = ""
+    folders: Sequence[Path] = ()
 
     def figure(
         self,
@@ -107,7 +111,10 @@ class Shown:
     def answer(self) -> str:
         """Return which variant took the least, by how much, and how sure that is; or nothing."""
         target = analysis.Target.usual(self.summary)
-        return analysis.answer(target.costs(self), target, self.labels, rounds=self.rounds)
+        runs = EndedRuns(tuple(self.folders), self.rounds, self.summary, self.labels)
+        worlds = read_doubts(runs, str(target)) if self.folders else None
+        costs = target.costs(self)
+        return analysis.answer(costs, target, self.labels, rounds=self.rounds, worlds=worlds)
 
     def costs(self, most: int | None = None) -> Table:
         """Return what each variant has cost to its target, or altogether where there was none.

@@ -297,7 +297,8 @@ class Result:
 
         study = read_study(self.folder)
         name = "" if study is None else study.name
-        return Shown(name, self.summary, self.rounds, self.notes, self.place, self.setting)
+        tables = self.summary, self.rounds
+        return Shown(name, *tables, self.notes, self.place, self.setting, self.runs)
 
     @property
     def setting(self) -> str:

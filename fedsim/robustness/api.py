@@ -11,6 +11,7 @@ import pandas as pd
 
 from fedsim.analysis.compare.caveats import run_hashes
 from fedsim.analysis.compare.cost_tables import Target
+from fedsim.analysis.compare.pairwise import PRACTICAL
 from fedsim.analysis.compare.runs import EndedRuns, gather
 from fedsim.analysis.costs import with_bits
 from fedsim.blocks.spec import Spec
@@ -59,6 +60,7 @@ def robust(
     cluster: str | None = None,
     base: str | Path | None = None,
     arrays: Arrays = "numpy",
+    practical: float = PRACTICAL,
 ) -> Robustness:
     """Find which conclusions of a study survive the uncertainty of its constants.
 
@@ -77,6 +79,7 @@ def robust(
         cluster: a Dask cluster instead: "local:4", or "tcp://host:8786" that sees `folder`.
         base: folder of relative paths in the scenarios; the current one if None.
         arrays: library that computes prices: "numpy", or "jax" on its default device, for a GPU.
+        practical: costs whose ratio is nearer to 1 than this are the same.
 
     Raises:
         DataError: nothing to compare, no uncertain constant, no price, or an invalid option.
@@ -97,7 +100,8 @@ def robust(
     store.tidy()
     remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
     notes, made = (*remarks, *store.remarks, *gathered.left_out), run_hashes(gathered.folders)
-    return Robustness(wanted, gathered.labels, other, table, design, reversals, notes, made)
+    costs = wanted.costs(gathered), gathered.rounds, practical
+    return Robustness(wanted, gathered.labels, other, table, design, reversals, notes, made, *costs)
 
 
 def gather_runs(folder: str | Path, target: str | None) -> tuple[EndedRuns, Target]:

@@ -171,24 +171,27 @@ def verdict_table(
     """
     drawn = plain(title, keys=2)
     drawn.caption = (
-        "ratio: typical over seeds, as written, and its range in nine of ten worlds; P typical:"
-        " share of worlds in which it is below 1; P(cheaper): for one run, with a sampled seed and"
-        " world (90 % intervals); noise: share of the ratio's variance that is due to training;"
-        " optimal: share of worlds in which the variant is Pareto-optimal"
+        "verdict: of seeds and worlds; ratio: typical over seeds, as written, and its range in"
+        " nine of ten worlds; P typical: share of worlds in which it is below 1; P(cheaper): for"
+        " one run, with a sampled seed and world (90 % intervals); noise: share of the ratio's"
+        " variance that is due to training; optimal: share of worlds in which the variant is"
+        " Pareto-optimal"
     )
     drawn.add_column("variant")
     drawn.add_column("cost")
+    drawn.add_column("verdict")
     for head in ("ratio", "from", "to", "P typical", "P(cheaper)", "noise", "optimal"):
         drawn.add_column(head, justify="right")
     optimal = fronts.set_index("variant")["optimal"]
     for name, label in labels.items():
         rows = verdicts[verdicts["variant"] == name].to_dict("records")
         if not rows:
-            drawn.add_row(escape(label), *[""] * 7, _percent(optimal[name]))
+            drawn.add_row(escape(label), *[""] * 8, _percent(optimal[name]))
         for number, row in enumerate(rows):
             drawn.add_row(
                 "" if number else escape(label),
                 TITLES.get(row["cost"], row["cost"]),
+                row["verdict"],
                 *(_ratio(row[key]) for key in ("ratio", "ratio_low", "ratio_high")),
                 _probability(row, "typical"),
                 _probability(row, "probability"),

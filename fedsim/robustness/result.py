@@ -12,8 +12,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table as RichTable
 
+from fedsim.analysis.compare.answer import answer
 from fedsim.analysis.compare.caveats import LESS, WORDS, seal_tables
-from fedsim.analysis.compare.cost_tables import Target
+from fedsim.analysis.compare.cost_tables import COMPARED, Target
+from fedsim.analysis.compare.dominance import Decisions
+from fedsim.analysis.compare.pairwise import PRACTICAL
+from fedsim.analysis.costs import with_bits
 from fedsim.analysis.saving import save
 from fedsim.ports import Array
 from fedsim.record.atomic import write_whole
@@ -39,11 +43,14 @@ class Robustness:
         flips: the values at which verdicts reverse; see `fedsim.robustness.break_even.flips`.
         remarks: notes on precision and on what is left out.
         runs: hashes of the runs; see `fedsim.analysis.compare.caveats.run_hashes`.
+        costs: a row a run with its cost to the target, as `Target.costs` returns it.
+        rounds: the round tables.
+        practical: costs whose ratio is nearer to 1 than this are the same.
 
     Example:
         >>> found = fedsim.robust(result.folder, target="gap=1e5", worlds=64)
-        >>> found.answer()
-        'gd takes fewer joules than base (chb) to a gap below 100000 in 100 % of 64 worlds'
+        >>> found.answer().partition(" than")[0]
+        'gd reaches a gap below 100000 with 12 % less energy'
     """
 
     target: Target
@@ -54,6 +61,9 @@ class Robustness:
     flips: pd.DataFrame
     remarks: tuple[str, ...]
     runs: Mapping[str, str]
+    costs: pd.DataFrame
+    rounds: pd.DataFrame
+    practical: float = PRACTICAL
 
     def __repr__(self) -> str:
         return "\n\n".join([*map(as_text, self.tables()), *self.notes])
@@ -66,7 +76,8 @@ class Robustness:
     @cached_property
     def verdicts(self) -> pd.DataFrame:
         """A row a pair of variants and cost; see `fedsim.robustness.verdicts.verdicts`."""
-        return verdicts(self.table, slice(0, self.design.drawn), self.design.drawn)
+        drawn = self.design.drawn
+        return verdicts(self.table, slice(0, drawn), drawn, self.practical)
 
     @cached_property
     def fronts(self) -> pd.DataFrame:
@@ -109,27 +120,10 @@ class Robustness:
         return list(self.table.variants).index(self.against)
 
     def answer(self) -> str:
-        """Return which variant takes the least, and in how many worlds; empty for a single one.
-
-        It is the variant that is cheaper than each of the others in most worlds, and the sentence
-        is about the one that comes nearest to it.
-        """
-        known = self.verdicts[self.verdicts["typical"].notna()]
-        for cost in ("joules", "t"):
-            rows = known[known["cost"] == cost]
-            if rows.empty or not rows["ratio"].ne(1.0).any():
-                continue
-            least = rows.groupby("variant", sort=False)["typical"].min()
-            row = rows[rows["variant"] == least.idxmax()].sort_values("typical").iloc[0]
-            goal = f" to {self.target.goal}" if self.target.measure else ""
-            others, nearest = len(least) - 1, self.labels[row["against"]]
-            than = nearest if others == 1 else f"each of the {others} others"
-            some = others > 1 and row["typical"] < 1
-            said = f"{self.labels[row['variant']]} takes {LESS[cost]} than {than}{goal}"
-            share = f"{'at least ' if some else ''}{format_number(100 * row['typical'], '.3g')} %"
-            last = f"; {nearest} comes nearest" if some else ""
-            return f"{said} in {share} of {self.design.words}{last}"
-        return ""
+        """Return the verdict of seeds and worlds on the cheapest variant, as `compare` words it."""
+        own = with_bits(self.costs)
+        known = Decisions.of(own, [c for c in COMPARED if c in own], practical=self.practical)
+        return answer(self.costs, self.target, self.labels, known, self.rounds, self.verdicts)
 
     @property
     def notes(self) -> list[str]:

@@ -6,7 +6,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis.compare.pairwise import Pairwise, log_ratios, typical
+from fedsim.analysis.compare.pairwise import (
+    PRACTICAL,
+    PairedComparison,
+    Pairwise,
+    log_ratios,
+    typical,
+)
+from fedsim.analysis.compare.verdict import Worlds, judge
 from fedsim.ports import Array
 from fedsim.robustness.confidence import of_a_run, of_the_typical, seeds_share
 from fedsim.robustness.design import Design
@@ -46,17 +53,21 @@ def log_typical(table: CostTable, cost: str, one: int, other: int) -> Array:
         return np.asarray(np.log(typical(seed_ratios(table, cost, one, other).T)))
 
 
-def verdicts(table: CostTable, drawn: slice, written: int) -> pd.DataFrame:
+def verdicts(
+    table: CostTable, drawn: slice, written: int, practical: float = PRACTICAL
+) -> pd.DataFrame:
     """Return a row a pair of variants and cost.
 
     Args:
         table: of costs.
         drawn: the sampled worlds.
         written: the number of the world as written in the scenario.
+        practical: costs whose ratio is nearer to 1 than this are the same.
 
     Returns:
-        variant, against, cost; by_seed (the verdict of the seeds in the world as written, in
-        the words of `pairwise`); ratio (the typical one over seeds, as written), ratio_low,
+        variant, against, cost; verdict (of seeds and worlds together, in the words of
+        `fedsim.analysis.compare.verdict`); by_seed (that of the seeds alone, in the world as
+        written); ratio (the typical one over seeds, as written), ratio_low,
         ratio_mid, ratio_high (its 5, 50 and 95 % quantiles over worlds); probability (that one run
         is cheaper, with a sampled seed and world; see `confidence.of_a_run`) with its 90 % interval
         probability_low and probability_high; typical (the share of worlds in which the typical
@@ -67,12 +78,12 @@ def verdicts(table: CostTable, drawn: slice, written: int) -> pd.DataFrame:
     """
     rows = []
     for cost, values in table.costs.items():
-        decided = Pairwise.of(values[:, :, written])
+        decided = Pairwise.of(values[:, :, written], practical=practical)
         for one in range(len(table.variants)):
             for other in range(len(table.variants)):
                 if one != other and is_priced(table, cost, one, other):
-                    words = decided.pair(one, other).verdict
-                    rows.append(_verdict(table, cost, (one, other), drawn, written, words))
+                    seeds = decided.pair(one, other)
+                    rows.append(_verdict(table, cost, (one, other), drawn, written, seeds))
     frame = pd.DataFrame(rows)
     order = {name: number for number, name in enumerate(table.variants)}
     places = [frame[name].map(order) for name in ("variant", "against")]
@@ -87,7 +98,12 @@ def is_priced(table: CostTable, cost: str, *variants: int) -> bool:
 
 
 def _verdict(
-    table: CostTable, cost: str, pair: tuple[int, int], drawn: slice, written: int, words: str
+    table: CostTable,
+    cost: str,
+    pair: tuple[int, int],
+    drawn: slice,
+    written: int,
+    seeds: PairedComparison,
 ) -> dict[str, object]:
     middle = log_typical(table, cost, *pair)
     known = middle[drawn][~np.isnan(middle[drawn])]
@@ -98,11 +114,7 @@ def _verdict(
         "probability": of_a_run(each),
         "typical": of_the_typical(each, middle[drawn]),
     }
-    return {
-        "variant": table.variants[pair[0]],
-        "against": table.variants[pair[1]],
-        "cost": cost,
-        "by_seed": words,
+    row = {
         "ratio": float(np.exp(middle[written])),
         **dict(zip(("ratio_low", "ratio_mid", "ratio_high"), map(float, spread), strict=True)),
         **{
@@ -113,6 +125,14 @@ def _verdict(
         "noise": seeds_share(each) if len(each) > 1 else np.nan,
         "seeds": len(each),
         "worlds": len(known),
+    }
+    return {
+        "variant": table.variants[pair[0]],
+        "against": table.variants[pair[1]],
+        "cost": cost,
+        "verdict": judge(seeds, Worlds.of(row)).words,
+        "by_seed": judge(seeds).words,
+        **row,
     }
 
 

@@ -15,6 +15,7 @@ from fedsim.analysis.compare.comparison import paired_table, summary_table
 from fedsim.analysis.compare.cost_tables import COMPARED, pair, summarise
 from fedsim.analysis.compare.dominance import Decisions, pareto
 from fedsim.analysis.compare.trade_offs import cost_bars, pareto_scatter
+from fedsim.analysis.compare.verdict import State, judge
 from fedsim.analysis.costs import with_bits
 from tests.tiers import examples
 
@@ -33,6 +34,11 @@ def costs(**figures: np.ndarray) -> pd.DataFrame:
         ],
         ignore_index=True,
     )
+
+
+def with_states(table: pd.DataFrame, state: str = "cheaper") -> pd.DataFrame:
+    """Return a table of means as `Case` has it, with one state for all costs."""
+    return table.assign(**{f"{cost}_state": state for cost in COMPARED})
 
 
 def test_intervals_of_wide_costs_stay_above_zero_around_their_mean() -> None:
@@ -61,7 +67,7 @@ def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: 
     decisions = Decisions.of(with_bits(costs(a=values, b=values + 1 / 3)), COSTS)
     assert pareto_scatter(table, labels, decisions).axes
     drawn = Console(width=100, record=True, file=StringIO())
-    drawn.print(summary_table(table.assign(pareto=False, tie=False), labels, ""))
+    drawn.print(summary_table(with_states(table).assign(pareto=False), labels, ""))
     assert "\N{PLUS-MINUS SIGN}0%" in drawn.export_text()
 
 
@@ -86,7 +92,7 @@ def test_the_rows_of_a_variant_in_the_table_of_pairs_are_one_section() -> None:
 
 def test_costs_stand_to_the_right_and_names_with_their_marks_to_the_left() -> None:
     table = summarise(with_bits(costs(a=np.array([1.0, 2.0]))))
-    drawn = summary_table(table.assign(pareto=True, tie=False), {"a": "a"}, "means")
+    drawn = summary_table(with_states(table).assign(pareto=True), {"a": "a"}, "means")
     variant, mark, *figures = drawn.columns
     assert (variant.header, mark.header) == ("variant", "")
     assert {column.justify for column in (variant, mark)} == {"left"}
@@ -123,12 +129,12 @@ def test_what_differs_by_chance_ties_and_what_is_decided_is_ranked() -> None:
     decisions = Decisions.of(with_bits(costs(c=base + 5, a=base, b=chance)), COSTS)
     front = decisions.front(COSTS)
     assert front["pareto"].to_dict() == {"c": False, "a": False, "b": False}
-    assert front["tie"].to_dict() == {"c": False, "a": True, "b": True}
+    assert front["open"].to_dict() == {"c": False, "a": True, "b": True}
     assert decisions.rank("t")[2] == "c"
     assert decisions.not_costlier("a", "t") == ["b"]
     sure = pareto(with_bits(costs(a=base, c=base + 5)), COSTS)
     assert sure["pareto"].to_dict() == {"a": True, "c": False}
-    assert not sure["tie"].any()
+    assert not sure["open"].any()
 
 
 @pytest.mark.slow
@@ -152,9 +158,10 @@ def test_fronts_and_ranks_follow_from_the_pairs_alone(seeds: int) -> None:
         for name in SHIFTS:
             others = [other for other in SHIFTS if other != name]
             above = all(-1 in signs[name, other].values() for other in others)
-            beaten = any(set(signs[other, name].values()) == {-1} for other in others)
+            rivals = [set(signs[other, name].values()) for other in others]
+            beaten = any(-1 in own and 1 not in own for own in rivals)
             assert front["pareto"][name] == above
-            assert front["tie"][name] == (not above and not beaten)
+            assert front["open"][name] == (not above and not beaten)
         for cost in COSTS:
             first = decisions.rank(cost)[0]
             assert all(signs[other, first][cost] >= 0 for other in SHIFTS if other != first)
@@ -179,7 +186,7 @@ def test_of_one_seed_the_front_is_that_of_the_figures(rows: list[tuple[float, ..
     ]
     front = pareto(table, COSTS)
     assert front["pareto"].tolist() == expected
-    assert not front["tie"].any()
+    assert not front["open"].any()
 
 
 def test_a_method_cheaper_in_every_seed_is_first_though_its_mean_is_no_interval_away() -> None:
@@ -220,4 +227,16 @@ def test_twins_share_their_place_and_a_single_seed_says_what_it_says() -> None:
     one = np.array([2.0])
     decisions = Decisions.of(with_bits(costs(a=one, b=one, c=one + 1)), COSTS)
     assert decisions.front(COSTS)["pareto"].to_dict() == {"a": True, "b": True, "c": False}
-    assert decisions.pair("c", "a", "t").verdict == "costlier (one seed)"
+    assert judge(decisions.pair("c", "a", "t")).words == "costlier (one seed)"
+
+
+def test_a_tie_in_one_cost_is_none_beside_a_much_higher_other_cost() -> None:
+    """Times differ by chance, joules by 8.7 times: the state is one of each cost."""
+    rng = np.random.default_rng(3)
+    base = 10 + rng.random(6)
+    table = costs(a=base, b=base + rng.permutation([-0.2, 0.21, -0.22, 0.2, 0.3, -0.25]))
+    table.loc[table["variant"] == "b", "joules"] *= 8.7
+    decisions = Decisions.of(with_bits(table), COSTS)
+    assert decisions.states("t") == {"a": State.CHEAPER, "b": State.UNDECIDED}
+    assert decisions.states("joules") == {"a": State.CHEAPER, "b": State.COSTLIER}
+    assert decisions.front(COSTS).loc["b"].tolist() == [False, False]

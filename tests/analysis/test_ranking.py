@@ -75,7 +75,7 @@ def test_equal_costs_and_undecided_ones_are_said_to_be_so() -> None:
         joules=[[2, 2, 2]] * 3,
     )
     said = "by bits and seconds it is B ~ C ~ A; by joules it is A = B = C"
-    unsure = "(~: statistically indistinguishable)"
+    unsure = "(~: not decided by the seeds)"
     assert ranking(one, LABELS) == f"The order by rounds is B < A = C; {said} {unsure}."
 
 

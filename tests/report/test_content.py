@@ -63,10 +63,10 @@ def test_what_is_never_reached_is_said_to_be_so(page: Page) -> None:
 def test_the_answer_names_the_variant_of_least_cost(study: ReportedStudy) -> None:
     first = next(iter(overview.answers(study)))
     table = summarise(cost_to_target(study.rounds, 5e4)).set_index("variant")
-    best = table["bits"].idxmin()
     assert (table["reached"] == table["runs"]).all()
-    assert f"{study.labels[str(best)]} for the fewest bits" in first
-    assert quantity(table["bits"].min(), "bit") in first
+    least, next_ = table["joules"].sort_values().index[:2]
+    assert study.labels[str(least)].lower() in first.lower()
+    assert study.labels[str(next_)].lower() in first.lower()
 
 
 def test_the_others_are_held_against_one_that_got_there(runs: Path, study: ReportedStudy) -> None:
@@ -80,9 +80,8 @@ def test_the_others_are_held_against_one_that_got_there(runs: Path, study: Repor
     assert pairs.caption.endswith(f"paired difference from {own.labels['base']}")
     assert {row[0].text for row in pairs.rows} == {own.labels["gd"], own.labels["tree"]}
     verdicts = {row[-1].text for row in pairs.rows if row[0].text == own.labels["gd"]}
-    count = case.table["reached"][0]
-    assert count > 1
-    assert verdicts == {f"costlier in {count} of {count} seeds"}
+    assert case.table["reached"][0] > 1
+    assert verdicts == {"too few seeds to tell"}  # it is costlier in all, which are at most three
 
 
 def test_the_energy_of_all_kinds_is_that_of_the_clients(page: Page, study: ReportedStudy) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fedsim.analysis.compare.pairwise import Pairwise
+from fedsim.analysis.compare.verdict import judge
 from fedsim.ports import Array
 from fedsim.robustness.design import Design
 from fedsim.robustness.verdicts import CostTable, by_weight, deciding, fronts, verdicts
@@ -95,7 +96,7 @@ def test_every_verdict_is_that_of_its_pair_alone(seed: int) -> None:
         if ratios:
             ends = [row["ratio_low"], row["ratio_mid"], row["ratio_high"]]
             assert ends == pytest.approx([quantile(ratios, share) for share in (0.05, 0.5, 0.95)])
-        assert row["by_seed"] == Pairwise.of(values[:, :, written]).pair(*pair).verdict
+        assert row["by_seed"] == judge(Pairwise.of(values[:, :, written]).pair(*pair)).words
 
 
 def quantile(values: Iterable[float], share: float) -> float:
@@ -139,9 +140,9 @@ def test_what_seeds_decide_is_decided_in_the_world_as_written() -> None:
     found = verdicts(table, slice(0, 1), 1)
     assert list(found["ratio"]) == pytest.approx([0.5, 2.0])
     assert list(found["ratio_mid"]) == pytest.approx([2.0, 0.5])
-    words = [Pairwise.of(costs[:, :, 1]).pair(*pair).verdict for pair in ((0, 1), (1, 0))]
+    words = [judge(Pairwise.of(costs[:, :, 1]).pair(*pair)).words for pair in ((0, 1), (1, 0))]
     assert list(found["by_seed"]) == words
-    assert words[0] != Pairwise.of(costs[:, :, 0]).pair(0, 1).verdict
+    assert words[0] != judge(Pairwise.of(costs[:, :, 0]).pair(0, 1)).words
 
 
 def test_the_ends_of_a_line_are_at_the_ends_of_the_interval_for_every_pair() -> None:

@@ -68,10 +68,11 @@ def test_labels_are_text_and_no_markup() -> None:
     assert "[b]x" in console.export_text()
 
 
-def verdict(cost: str, share: float, **more: float) -> dict[str, Any]:
+def row_of(cost: str, share: float, **more: float) -> dict[str, Any]:
     return {
         "variant": "b",
         "cost": cost,
+        "verdict": "cheaper",
         "ratio": 0.5,
         "ratio_low": 0.25,
         "ratio_high": 1.5,
@@ -93,21 +94,21 @@ def verdict_cells(rows: list[dict[str, Any]]) -> list[list[str]]:
 
 def test_a_verdict_has_its_ratio_with_its_range_and_shares_with_their_intervals() -> None:
     """The variant that the others are compared with has a share of fronts alone."""
-    base, time, energy = verdict_cells([verdict("t", 0.75), verdict("joules", 0.5)])
-    assert base == ["the first", *[""] * 7, "100 %"]
-    assert time[:5] == ["the second", "time", "0.500", "0.250", "1.500"]
-    assert time[5:7] == ["75 %\n[dim]65 % to 85 %[/]", "75 %\n[dim]30 % to 90 %[/]"]
-    assert time[7:] == ["12.5 %", "40 %"]
+    base, time, energy = verdict_cells([row_of("t", 0.75), row_of("joules", 0.5)])
+    assert base == ["the first", *[""] * 8, "100 %"]
+    assert time[:6] == ["the second", "time", "cheaper", "0.500", "0.250", "1.500"]
+    assert time[6:8] == ["75 %\n[dim]65 % to 85 %[/]", "75 %\n[dim]30 % to 90 %[/]"]
+    assert time[8:] == ["12.5 %", "40 %"]
     assert (energy[0], energy[1], energy[-1]) == ("", "energy", "")  # said once a variant
 
 
 def test_a_verdict_without_a_common_seed_says_so_and_has_no_figures() -> None:
     none = dict.fromkeys(("ratio", "ratio_low", "ratio_high", "probability", "noise"), nan)
-    (_, row) = verdict_cells([verdict("t", nan, **none)])
+    (_, row) = verdict_cells([row_of("t", nan, **none)])
     said = "no seed in which both reached it"
-    assert row == ["the second", "time", "-", "-", "-", said, said, "-", "40 %"]
+    assert row == ["the second", "time", "cheaper", "-", "-", "-", said, said, "-", "40 %"]
 
 
 def test_an_infinite_ratio_is_no_number() -> None:
-    (_, row) = verdict_cells([verdict("t", 0.0, ratio=inf, ratio_high=inf)])
-    assert row[2:5] == ["-", "0.250", "-"]
+    (_, row) = verdict_cells([row_of("t", 0.0, ratio=inf, ratio_high=inf)])
+    assert row[3:6] == ["-", "0.250", "-"]

@@ -53,12 +53,13 @@ def test_compare_says_which_verdict_is_fragile(folder: Path) -> None:
 
 
 def test_compare_says_what_is_close_where_nobody_has_looked(tmp_path: Path) -> None:
-    near = {"gd": {"algorithm": {"kind": "gd", "step_size": "0.5/L"}}}
-    fedsim.run(study(seeds=1, variants=near), out=tmp_path)
+    near = {"longer": {"stop": {"rounds": 20}}}
+    fedsim.run(study(seeds=1, stop={"rounds": 19}, variants=near), out=tmp_path)
     costs = Comparison.of([tmp_path]).cases[0].costs
     ratio = costs["joules"].max() / costs["joules"].min()
-    assert 1 < ratio < 1.1
-    assert any("(fewer joules) of" in each and "within 10 %" in each for each in told(tmp_path))
+    assert 1.01 < ratio < 1.1
+    said = "differ by less than 10 % in energy; the constants are less certain than that"
+    assert any(said in each for each in told(tmp_path))
 
 
 @pytest.mark.slow

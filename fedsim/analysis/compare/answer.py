@@ -1,12 +1,12 @@
 """The answer of a comparison in one sentence: which variant is cheapest, and how sure that is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
 from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME, PairedComparison
+from fedsim.analysis.compare.verdict import find_worlds, judge
 from fedsim.analysis.costs import feasible_figure, with_bits
 from fedsim.record.columns import TITLES, UNITS, higher_is_better
 from fedsim.text import format_number, quantity
@@ -24,6 +24,7 @@ def answer(
     labels: Mapping[str, str],
     decisions: Decisions | None = None,
     rounds: pd.DataFrame | None = None,
+    worlds: pd.DataFrame | None = None,
 ) -> str:
     """Return which variant reached a target for the least, by how much, and how sure that is.
 
@@ -32,54 +33,78 @@ def answer(
         target: what was to be reached.
         labels: what to call each variant; others are left out.
         decisions: of all variants in these costs, where they are known.
-        rounds: the round tables, by which it is said how near runs came that reached no target.
+        rounds: the round tables, from which the closest run is named where none reached a target.
+        worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
 
     Returns:
         A sentence without its full stop; empty where there is nothing to say.
     """
+    return next(answers(costs, target, labels, decisions, rounds, worlds), "")
+
+
+def answers(
+    costs: pd.DataFrame,
+    target: Target,
+    labels: Mapping[str, str],
+    decisions: Decisions | None = None,
+    rounds: pd.DataFrame | None = None,
+    worlds: pd.DataFrame | None = None,
+) -> Iterator[str]:
+    """Yield `answer`, and after it the verdict in each further cost; see there."""
     own = with_bits(costs).astype({"variant": object})
     own = own[own["variant"].isin(list(labels))]
     if own.empty or own["variant"].nunique() > MOST:
-        return ""
+        return
     arrived = own[own["reached"]]
     if arrived.empty:
-        return _without_target(target, labels, rounds) if target.measure else ""
-    cost = next((name for name in LEADING if arrived[name].max() > 0), "round")
-    decided = decisions or Decisions.of(own, [cost])
-    ranked = decided.rank(cost)
-    names = [_name(own, each, labels) for each in ranked]
-    if len(ranked) == 1:
-        said = _alone(arrived, names[0], target)
-        return f"only {said}" if len(labels) > 1 and target.measure else said
-    pair = decided.pair(ranked[0], ranked[1], cost)
-    what = LEADING[cost]
-    if pair.order < 0:
-        word = "fewer" if what in {"bits", "rounds"} else "less"
-        less = f"{_saving(pair.ratio)} {word}" if 0 < pair.ratio < 1 else word
-        return f"{_does(names[0], target, what)} {less} {what} than {names[1]} ({_sure(pair)})"
-    both = f"{names[0]} and {names[1]}"
-    goal = f" to {target.goal}" if target.measure else ""
-    if not pair.cheaper and not pair.costlier:
-        return f"{both} take {SAME} {what}{goal} ({pair.verdict.removeprefix(SAME).strip(' ()')})"
-    return f"{both} are {INDISTINGUISHABLE} in {what}{goal} ({pair.evidence})"
+        if target.measure:
+            yield _without_target(target, labels, rounds)
+        return
+    names = {str(name): _name(own, str(name), labels) for name in own["variant"].unique()}
+    there = [str(name) for name in arrived["variant"].unique()]
+    shown = [name for name in LEADING if arrived[name].max() > 0]
+    if target.measure and not shown:
+        yield f"the start model already meets {target.goal}: every cost is 0"
+    elif len(there) == 1:
+        said = _alone(arrived, names[there[0]], target)
+        yield f"only {said}" if len(labels) > 1 and target.measure else said
+    elif (
+        not target.measure and own["reached"].all() and own["round"].eq(own["round"].iloc[0]).all()
+    ):
+        count = _rounds(float(own["round"].iloc[0]))
+        yield (
+            f"every run has {count} and no target, so costs do not rank the variants:"
+            f" state what is to be reached, such as --target {_example(rounds)}"
+        )
+    else:
+        decided = decisions or Decisions.of(own, shown)
+        yield from _verdicts(decided, target, names, shown, worlds)
 
 
-def _sure(pair: PairedComparison) -> str:
-    """Return what a saving rests on; an interval is one of the saving, as the sentence has it."""
-    if pair.seeds == 1:
-        return "one seed"
-    if pair.alike or pair.exact or not pair.high < 1:
-        return pair.evidence
-    ends = f"{_saving(pair.high)} to {_saving(pair.low)}"
-    return f"{100 * pair.confidence:g} % interval {ends}, {pair.seeds} seeds"
+def _verdicts(
+    decisions: Decisions,
+    target: Target,
+    names: Mapping[str, str],
+    costs: Sequence[str],
+    worlds: pd.DataFrame | None,
+) -> Iterator[str]:
+    """Yield for each cost the verdict on the cheapest variant and the next one."""
+    for cost in costs:
+        first, second = decisions.rank(cost)[:2]
+        verdict = judge(
+            decisions.pair(first, second, cost), find_worlds(worlds, first, second, cost)
+        )
+        yield verdict.sentence((names[first], names[second]), LEADING[cost], target.goal)
 
 
-def _saving(ratio: float) -> str:
-    return f"{format_number(100 * (1 - ratio), '.2g')} %"
+def _example(rounds: pd.DataFrame | None) -> str:
+    """Return a target as an example: a gap, if the runs measure one."""
+    gap = rounds is None or ("gap" in rounds and rounds["gap"].notna().any())
+    return "gap=1e-3" if gap else "objective=0.1"
 
 
 def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFrame | None) -> str:
-    """Say that no run reached a target, which one came nearest to it, and how near."""
+    """Return that no run reached a target, and the variant that was closest to it."""
     said = f"no run reached {target.goal}"
     if rounds is None or target.measure not in rounds:
         return said
@@ -91,14 +116,8 @@ def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFr
         return f"{said}; every model breaks its constraint"
     higher = higher_is_better(target.measure)
     row = own.sort_values(target.measure, ascending=not higher, kind="stable").iloc[0]
-    came = format_number(row[target.measure], ".4g")
-    return f"{said}; the nearest, {labels[str(row['variant'])]}, came to {came}"
-
-
-def _does(name: str, target: Target, what: str) -> str:
-    if not target.measure:
-        return f"over the whole run, {name} takes"
-    return f"{name} reaches {target.goal} {'in' if what in {'time', 'rounds'} else 'with'}"
+    value = format_number(row[target.measure], ".4g")
+    return f"{said}; closest: {labels[str(row['variant'])]}, {value}"
 
 
 def _name(own: pd.DataFrame, name: str, labels: Mapping[str, str]) -> str:
@@ -109,13 +128,22 @@ def _name(own: pd.DataFrame, name: str, labels: Mapping[str, str]) -> str:
 
 
 def _alone(arrived: pd.DataFrame, name: str, target: Target) -> str:
-    """Say what the only variant that got there has cost, on average over its seeds."""
+    """Return what the only variant that got there has cost, on average over its seeds."""
     means = arrived[["round", "bits", "t", "joules"]].mean()
     spent: Sequence[str] = [
-        f"{format_number(means['round'], '.4g')} rounds",
+        _rounds(float(means["round"])),
         *(quantity(float(means[cost]), UNITS[cost]) for cost in ("bits", "t", "joules")),
     ]
     amounts = f"{', '.join(spent[:-1])} and {spent[-1]}"
     if not target.measure:
         return f"{name} took {amounts}"
     return f"{name} reaches {target.goal} in {amounts}"
+
+
+def _rounds(count: float) -> str:
+    """Return a number of rounds in words.
+
+    >>> _rounds(1), _rounds(2.5)
+    ('1 round', '2.5 rounds')
+    """
+    return f"{format_number(count, '.4g')} round{'' if count == 1 else 's'}"

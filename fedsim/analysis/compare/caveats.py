@@ -10,8 +10,9 @@ import pandas as pd
 
 from fedsim.analysis.compare.cost_tables import COMPARED, heading
 from fedsim.analysis.compare.dominance import seed_costs
-from fedsim.analysis.compare.pairwise import log_ratios, typical
+from fedsim.analysis.compare.pairwise import PRACTICAL, log_ratios, typical
 from fedsim.analysis.compare.runs import EndedRuns
+from fedsim.analysis.compare.verdict import SURE
 from fedsim.analysis.costs import with_grams
 from fedsim.errors import DataError
 from fedsim.record.atomic import write_whole
@@ -41,9 +42,6 @@ SEALED = "sealed.json"
 """The file with the hashes of both tables and of their runs."""
 
 _RUNS = "runs"
-
-SURE = 0.9
-"""A verdict that holds in at least this share of worlds, or at most in the rest, is decided."""
 
 CLOSE = 1.1
 """Costs with a ratio below this may differ by uncertain constants alone, if not analysed."""
@@ -177,8 +175,9 @@ def fragile(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
                 yield f"likewise for {more} more pairs: see fedsim robust"
         elif cost in costs and (pairs := _close(costs, cost)):
             named = _list([f"{runs.labels[a]} and {runs.labels[b]}" for a, b in pairs])
-            text = f"the lower cost ({words}) of {named} may depend on uncertain parameters"
-            yield f"{heading(target)}: {text}, since they are within 10 %: see fedsim robust"
+            text = f"{named} differ by less than 10 % in {WORDS[cost]}"
+            doubt = "the constants are less certain than that: see fedsim robust"
+            yield f"{heading(target)}: {text}; {doubt}"
 
 
 def _unsure(runs: EndedRuns, rows: pd.DataFrame, words: str) -> Iterator[str]:
@@ -190,13 +189,12 @@ def _unsure(runs: EndedRuns, rows: pd.DataFrame, words: str) -> Iterator[str]:
 
 
 def _close(costs: pd.DataFrame, cost: str) -> list[tuple[str, str]]:
-    """Return the pairs of variants whose typical ratio is near 1, though they differ."""
+    """Return the pairs of variants whose typical ratio is near 1, but beyond `PRACTICAL`."""
     names = [str(name) for name in costs["variant"].unique()]
     (own,) = seed_costs(costs, names, [cost])
-    logs = log_ratios(own[:, None], own)
-    ratios, same = typical(logs), ~(np.abs(logs) > 0).any(axis=-1)
     with np.errstate(divide="ignore"):
-        near = ~same & (np.abs(np.log(ratios)) < np.log(CLOSE))
+        logs = np.abs(np.log(typical(log_ratios(own[:, None], own))))
+    near = (logs > np.log1p(PRACTICAL)) & (logs < np.log(CLOSE))
     return [(names[one], names[other]) for one, other in np.argwhere(np.triu(near, 1))]
 
 
@@ -290,8 +288,7 @@ def _repeats(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]
     same = alike.all(axis=1) & (arrived.size() > 1)
     if same.any():
         names = _with_runs(runs, same.index[same])
-        use = "so that the intervals of their means are meaningless"
-        yield f"{heading(target)}: seeds make no difference to the costs of {names}, {use}"
+        yield f"{heading(target)}: all seeds cost the same for {names}: no interval"
 
 
 def _survivors(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
@@ -309,4 +306,5 @@ def _survivors(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[st
 def _with_runs(runs: EndedRuns, variants: Iterable[object]) -> str:
     labels = [runs.labels[str(name)] for name in variants]
     more = [f"{len(labels) - _MOST_NAMES} more"] if len(labels) > _MOST_NAMES else []
-    return ", ".join([*labels[:_MOST_NAMES], *more])
+    *names, last = [*labels[:_MOST_NAMES], *more]
+    return " and ".join(filter(None, (", ".join(names), last)))

@@ -5,20 +5,21 @@ from dataclasses import dataclass
 from html import escape as html_escape
 from math import isfinite, isnan
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.analysis.compare.answer import answer
-from fedsim.analysis.compare.caveats import caveats, failures
+from fedsim.analysis.compare.answer import answers
+from fedsim.analysis.compare.caveats import caveats, failures, read_doubts
 from fedsim.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.compare.pairwise import FEWEST, INDISTINGUISHABLE
+from fedsim.analysis.compare.pairwise import PRACTICAL, fewest_seeds
 from fedsim.analysis.compare.runs import EndedRuns, gather
 from fedsim.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
+from fedsim.analysis.compare.verdict import State
 from fedsim.analysis.costs import with_bits, with_grams
 from fedsim.analysis.figures import progress
 from fedsim.analysis.saving import save
@@ -38,28 +39,36 @@ _LEAST, _LESS = 1e-4, "<1e-4"  # a smaller probability is not credible
 _WIDE = 10  # percent, of which tenths matter no more
 
 
+MARKS = {
+    State.SAME: ("=", "= the same as the lowest of the column"),
+    State.UNDECIDED: ("~", "~ not known to differ from the lowest of the column"),
+}
+"""The mark of a cost by its state against the lowest one, and what stands below the table."""
+
+
 def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
     """Return a table of `summarise`, a row a variant: means, and below them their intervals.
 
     Args:
-        table: with columns `pareto` and `tie` beside.
+        table: with columns `pareto` and COST_state beside; see `Case`.
         labels: variant -> what the table calls it; the others are left out.
         title: above the table.
     """
     drawn = plain(title, keys=2)
-    marks = {
-        "pareto": "* Pareto-optimal in bits, time and energy",
-        "tie": f"tie: {INDISTINGUISHABLE} from a Pareto-optimal variant",
+    shown = with_grams(_SHOWN, table)
+    states = table[[f"{cost}_state" for cost in shown]]
+    said = {
+        "* Pareto-optimal in bits, time and energy": table["pareto"].any(),
+        **{text: (states == str(state)).any(axis=None) for state, (_, text) in MARKS.items()},
     }
-    drawn.caption = "; ".join(text for mark, text in marks.items() if table[mark].any()) or None
+    drawn.caption = "; ".join(text for text, some in said.items() if some) or None
     drawn.add_column("variant")
     drawn.add_column("")  # the mark, which so is beside the name in every block of a narrow table
     drawn.add_column("reached", justify="right")
-    shown = with_grams(_SHOWN, table)
     for cost in shown:
         drawn.add_column(TITLES.get(cost, cost), justify="right")
     for row in table.set_index("variant").loc[list(labels)].reset_index().to_dict("records"):
-        mark = "*" if row["pareto"] else "tie" if row["tie"] else ""
+        mark = "*" if row["pareto"] else ""
         cells = [escape(labels[row["variant"]]), mark, f"{row['reached']} of {row['runs']}"]
         if row["reached"]:
             cells += [_mean(row, cost) for cost in shown]
@@ -73,23 +82,34 @@ _TESTED = {"low": "low", "high": "high", "p_holm": "p"}
 """What several seeds say of a ratio, and the heads of these columns; one seed says none of it."""
 
 
-def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+def paired_table(
+    pairs: pd.DataFrame,
+    labels: Mapping[str, str],
+    title: str,
+    confidence: float = 0.95,
+    practical: float = PRACTICAL,
+) -> Table:
     """Return a table of `pair`, a row a variant and cost.
 
     Args:
         pairs: as `pair` gives it.
         labels: variant -> what the table calls it; the others are left out.
         title: above the table.
+        confidence: of the intervals.
+        practical: costs whose ratio is nearer to 1 than this are the same.
     """
     shown = pairs[pairs["cost"].isin([*_PAIRED, GRAMS]) & pairs["variant"].isin(list(labels))]
     shown = shown[(shown["seeds"] > 0) | (shown["cost"] == _PAIRED[0])]
     tested = [key for key in _TESTED if shown[key].notna().any()]
     drawn = plain(title, keys=3)
+    drawn.caption = f"the same: within {100 * practical:g} %"
     if tested:
-        drawn.caption = (
-            "ratio: geometric mean over seeds (median where a run did not reach the target); p:"
-            f" paired t test of its logarithm (sign test below {FEWEST} seeds, or where a run did"
-            " not reach the target), corrected for all pairs of variants (Holm)"
+        drawn.caption += (
+            "; ratio: geometric mean over seeds (median where a run did not reach the target);"
+            " interval and p: Student's t of its logarithm together with the sign test (below"
+            f" {fewest_seeds(confidence)} seeds all must agree, and t is five times stricter; sign"
+            " test alone where a run did not reach the target), p corrected for all pairs of"
+            " variants (Holm)"
         )
     drawn.add_column("variant")
     heads = [_TESTED[key] for key in tested]
@@ -114,9 +134,10 @@ def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> 
     return drawn
 
 
-def _mean(row: Mapping[Hashable, float], cost: str) -> str:
+def _mean(row: Mapping[Hashable, Any], cost: str) -> str:
     mean, low, high = row[cost], row[f"{cost}_low"], row[f"{cost}_high"]
-    text = quantity(mean, UNITS.get(cost, ""))
+    mark, _ = MARKS.get(row[f"{cost}_state"], ("", ""))
+    text = f"{quantity(mean, UNITS.get(cost, ''))} {mark}".rstrip()
     if not mean or isnan(high):
         return text
     down, up = (_share(bound, mean) for bound in (mean - low, high - mean))
@@ -135,9 +156,8 @@ def _share(part: float, whole: float) -> str:
 
 
 def _ratio(ratio: float) -> str:
-    if isfinite(ratio):
-        return format_number(ratio, ".3g")
-    return "-" if isnan(ratio) else "inf"
+    """Return a ratio; none to a cost of 0, or to that of a run that did not reach the target."""
+    return format_number(ratio, ".3g") if isfinite(ratio) and ratio > 0 else "-"
 
 
 def _p(value: float) -> str:
@@ -158,11 +178,13 @@ class Case(NamedTuple):
     Attributes:
         target: what was to be reached.
         costs: a row a run, as `cost_to_target` gives it.
-        table: a row a variant, as `summarise` gives it; and whether it is Pareto-optimal in
-            bits, seconds and joules (pareto), or statistically indistinguishable from a variant
-            that is (tie).
+        table: a row a variant, as `summarise` gives it; whether it is Pareto-optimal in bits,
+            seconds and joules (pareto); and for each cost c as c_state its state against the
+            cheapest variant in that cost, whose state is "cheaper" (`State`; empty if it did not
+            reach the target).
         pairs: as `pair` gives it.
         decisions: which variant is cheaper than which, in every cost.
+        worlds: the verdicts of `fedsim robust` on these runs; None if it sampled no worlds.
     """
 
     target: Target
@@ -170,6 +192,7 @@ class Case(NamedTuple):
     table: pd.DataFrame
     pairs: pd.DataFrame
     decisions: Decisions
+    worlds: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,12 +204,14 @@ class Comparison:
         against: the variant that the others are compared with seed by seed.
         confidence: of intervals.
         cases: one a target.
+        practical: costs whose ratio is nearer to 1 than this are the same.
     """
 
     runs: EndedRuns
     against: str
     confidence: float
     cases: tuple[Case, ...]
+    practical: float = PRACTICAL
 
     @classmethod
     def of(
@@ -195,6 +220,7 @@ class Comparison:
         targets: Sequence[str] = (),
         against: str | None = None,
         confidence: float = 0.95,
+        practical: float = PRACTICAL,
     ) -> "Comparison":
         """Compare the runs in some folders.
 
@@ -204,6 +230,7 @@ class Comparison:
                 the largest if they differ, and their whole cost where some had none.
             against: a variant or its label; the first one where not given.
             confidence: of intervals, between 0 and 1.
+            practical: costs whose ratio is nearer to 1 than this are the same.
 
         Raises:
             DataError: the folders hold no run that can be compared, no run evaluates a target,
@@ -215,8 +242,9 @@ class Comparison:
         runs = gather(places)
         other = _variant(runs.labels, against)
         wanted = [Target.read(text) for text in targets] or [Target.usual(runs.summary)]
-        cases = [_case(runs, target, other, confidence) for target in dict.fromkeys(wanted)]
-        return cls(runs, other, confidence, tuple(cases))
+        level = confidence, practical
+        cases = [_case(runs, target, other, *level) for target in dict.fromkeys(wanted)]
+        return cls(runs, other, confidence, tuple(cases), practical)
 
     def __repr__(self) -> str:
         return "\n\n".join([*map(as_text, self.tables()), *self.notes])
@@ -229,12 +257,12 @@ class Comparison:
     @property
     def answers(self) -> list[str]:
         """For each target which variant took the least, by how much, and how sure that is."""
-        labels = self.runs.labels
-        rounds = self.runs.rounds
-        said = (
-            answer(case.costs, case.target, labels, case.decisions, rounds) for case in self.cases
-        )
-        return [each for each in said if each]
+        return [first for case in self.cases for first in self.verdicts(case)[:1]]
+
+    def verdicts(self, case: Case) -> list[str]:
+        """Return the answer to one target, and after it the verdict in each further cost."""
+        known = case.decisions, self.runs.rounds, case.worlds
+        return list(answers(case.costs, case.target, self.runs.labels, *known))
 
     @property
     def endings(self) -> list[str]:
@@ -266,7 +294,9 @@ class Comparison:
                 differs = f"paired difference from {self.runs.labels[self.against]}"
                 ratios = f"{sure} of the ratio" if case.pairs["low"].notna().any() else ""
                 title = self._title(f"{case.target.words}: {differs}", ratios)
-                tables.append(paired_table(case.pairs, self.choose(case, MOST_DRAWN), title))
+                level = self.confidence, self.practical
+                labels = self.choose(case, MOST_DRAWN)
+                tables.append(paired_table(case.pairs, labels, title, *level))
         return tables
 
     def _title(self, *parts: str) -> str:
@@ -357,16 +387,20 @@ class Comparison:
         return {variant: label for variant, label in labels.items() if variant in chosen}
 
 
-def _case(runs: EndedRuns, target: Target, against: str, confidence: float) -> Case:
-    costs = target.costs(runs)
+def _case(
+    runs: EndedRuns, target: Target, against: str, confidence: float, practical: float
+) -> Case:
+    costs, worlds = target.costs(runs), read_doubts(runs, str(target))
     table = summarise(costs, confidence)
     own = with_bits(costs)
-    decisions = Decisions.of(own, with_grams(COMPARED, own), confidence)
+    decisions = Decisions.of(own, with_grams(COMPARED, own), confidence, practical)
     front = decisions.front(TRADED)
-    for flag in ("pareto", "tie"):
-        table[flag] = table["variant"].isin(front.index[front[flag].astype(bool)])
-    pairs = pair(costs, against, confidence, decisions)
-    return Case(target, costs, table, pairs, decisions)
+    table["pareto"] = table["variant"].isin(front.index[front["pareto"].astype(bool)])
+    for cost in decisions.by_cost:
+        states = decisions.states(cost)
+        table[f"{cost}_state"] = [str(states.get(name, "")) for name in table["variant"]]
+    pairs = pair(costs, against, confidence, decisions, worlds)
+    return Case(target, costs, table, pairs, decisions, worlds)
 
 
 def _variant(labels: Mapping[str, str], name: str | None) -> str:

@@ -8,6 +8,7 @@ from pandas.api.types import is_numeric_dtype
 from scipy.special import stdtrit
 
 from fedsim.analysis.compare.dominance import Decisions
+from fedsim.analysis.compare.verdict import find_worlds, judge
 from fedsim.analysis.costs import cost_to_target, final_cost, with_bits, with_grams
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
@@ -90,6 +91,7 @@ def pair(
     against: str,
     confidence: float = 0.95,
     decisions: Decisions | None = None,
+    worlds: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return what the other variants cost beside one of them, seed by seed.
 
@@ -98,6 +100,7 @@ def pair(
         against: the variant to compare with.
         confidence: of the intervals and tests, between 0 and 1.
         decisions: of these costs with that confidence, if they are known.
+        worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
 
     Returns:
         A row a variant and cost of `COMPARED`: variant, cost, seeds (in which either reached the
@@ -105,7 +108,7 @@ def pair(
         difference (the paired difference: the mean over these of its cost less that of
         `against`), ratio (the typical one over all seeds, and the interval from low to high),
         p_value (not corrected), p_holm (corrected for all pairs of variants) and verdict.
-        The rule is that of `fedsim.analysis.comparing.pairwise`.
+        The rule is that of `fedsim.analysis.compare.pairwise`, the words are those of `verdict`.
 
     Raises:
         ValueError: there is no variant of that name, or the confidence is not between 0 and 1.
@@ -122,7 +125,8 @@ def pair(
         both = ours[known] - theirs[known]
         difference = float(both.mean()) if len(both) else np.nan
         own_figures = {"variant": name, "cost": cost, "pairs": len(both), "difference": difference}
-        rows.append({**figures, **own_figures})
+        verdict = judge(pair, find_worlds(worlds, name, against, cost)).words
+        rows.append({**figures, **own_figures, "verdict": verdict})
     return pd.DataFrame(rows, columns=list(PAIR_COLUMNS))
 
 

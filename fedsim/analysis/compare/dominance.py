@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis.compare.pairwise import PairedComparison, Pairwise, typical
+from fedsim.analysis.compare.pairwise import PRACTICAL, PairedComparison, Pairwise, typical
+from fedsim.analysis.compare.verdict import State
 from fedsim.ports import Array
 
 
@@ -27,7 +28,11 @@ class Decisions:
 
     @classmethod
     def of(
-        cls, costs: pd.DataFrame, columns: Sequence[str], confidence: float = 0.95
+        cls,
+        costs: pd.DataFrame,
+        columns: Sequence[str],
+        confidence: float = 0.95,
+        practical: float = PRACTICAL,
     ) -> "Decisions":
         """Decide all pairs of variants in some costs.
 
@@ -35,6 +40,7 @@ class Decisions:
             costs: a row a run, as `with_bits` returns it.
             columns: of costs, lower ones being better.
             confidence: of intervals and tests, between 0 and 1.
+            practical: costs whose ratio is nearer to 1 than this are the same.
 
         Raises:
             ValueError: the confidence is not between 0 and 1.
@@ -43,7 +49,7 @@ class Decisions:
         names = [str(name) for name in own["variant"].unique()]
         count = own.groupby("variant", sort=False)["reached"].sum()
         figures = seed_costs(own, names, columns)
-        decided = [Pairwise.of(each, confidence) for each in figures]
+        decided = [Pairwise.of(each, confidence, practical) for each in figures]
         reached = tuple(int(count[name]) for name in names)
         return cls(tuple(names), reached, dict(zip(columns, decided, strict=True)))
 
@@ -85,8 +91,8 @@ class Decisions:
     def chain(self, cost: str, labels: Mapping[str, str]) -> str:
         """Return the variants of `labels` that reached the target, the cheapest one first.
 
-        Between neighbours stands "<" where the first is cheaper, "=" where both cost the same in
-        every seed, and "~" where they are statistically indistinguishable.
+        Between neighbours stands "<" where the first is cheaper, "=" where both cost the same, and
+        "~" where the seeds do not decide.
 
         Args:
             cost: in which they are compared.
@@ -105,7 +111,7 @@ class Decisions:
     def not_costlier(self, name: str, cost: str) -> list[str]:
         """Return the variants that reached the target and are not costlier than one of them.
 
-        They cost the same, or are statistically indistinguishable from it.
+        They cost the same, or the seeds do not decide.
         """
         order = self.by_cost[cost].order[:, self._number(name)]
         rows = zip(self.variants, self.reached, order, strict=True)
@@ -116,19 +122,37 @@ class Decisions:
 
         Returns:
             A row a variant that reached the target in some seed, by name: pareto (every other
-            one is costlier in some cost, or the same in all) and tie (statistically
-            indistinguishable from a Pareto-optimal variant: it is not known to be one, yet none
-            is known to be no costlier in all costs and cheaper in one).
+            one is costlier in some cost, or the same in all) and open (neither that nor dominated:
+            no other variant is cheaper in some cost and not known to be costlier in any).
         """
         there = [number for number, count in enumerate(self.reached) if count]
         grid, names = np.ix_(there, there), [self.variants[number] for number in there]
-        below = np.array([self.by_cost[cost].order[grid] < 0 for cost in columns])
+        order = np.array([self.by_cost[cost].order[grid] for cost in columns])
         same = np.array([self.by_cost[cost].same[grid] for cost in columns])
         itself = np.eye(len(there), dtype=bool)
-        pareto = (below.any(axis=0) | same.all(axis=0) | itself).all(axis=1)
-        beaten = ((below | same).all(axis=0) & below.any(axis=0)).any(axis=0)
-        flags = {"pareto": pareto, "tie": ~pareto & ~beaten}
+        pareto = ((order < 0).any(axis=0) | same.all(axis=0) | itself).all(axis=1)
+        dominated = ((order <= 0).all(axis=0) & (order < 0).any(axis=0)).any(axis=0)
+        flags = {"pareto": pareto, "open": ~pareto & ~dominated}
         return pd.DataFrame(flags, index=pd.Index(names, dtype=object))
+
+    def states(self, cost: str) -> dict[str, State]:
+        """Return the state of each variant that reached the target against the first of `rank`.
+
+        That of the first one itself is `State.CHEAPER`.
+        """
+        every, ranked = self.by_cost[cost], self.rank(cost)
+        if not ranked:
+            return {}
+        first, found = self._number(ranked[0]), dict[str, State]()
+        for name in ranked:
+            number = self._number(name)
+            if number == first or every.order[number, first] < 0:
+                found[name] = State.CHEAPER
+            elif every.order[number, first]:
+                found[name] = State.COSTLIER
+            else:
+                found[name] = State.SAME if every.same[number, first] else State.UNDECIDED
+        return found
 
     def _number(self, name: str) -> int:
         if name not in self.variants:

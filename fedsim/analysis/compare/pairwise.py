@@ -8,34 +8,39 @@ cancels.
 1. A run that did not reach the target costs infinity: it is costlier than one that did. A seed
    in which neither reached it, or of which one of the two runs does not exist, says nothing.
    Two costs of zero are equal; zero is cheaper than anything above it.
-2. From `FEWEST` seeds on, if all their ratios are finite, the typical ratio is the geometric
-   mean, with the two-sided t test and t interval of the mean of the logarithms. If the ratio is
-   the same in every seed, seeds make no difference, and there is nothing to test: that is a plain
-   statement ("cheaper, all seeds alike").
-3. With fewer seeds, or where some run did not reach the target, it is the exact two-sided sign
-   test, and the interval of the median ratio that inverts it (none where no interval is that
-   sure: below six seeds at 95 %). The typical ratio is the geometric mean where all ratios are
-   finite, the median otherwise.
-4. p-values are corrected for the number of pairs of variants by Holm (1979), one family a cost.
-5. One variant is cheaper where its corrected p-value is at most 1 - confidence. Where the sign
-   test applies, it also counts as cheaper if it is so in all seeds: no test of so few seeds could
-   say more, and the words then give the count ("cheaper in 3 of 3 seeds"). One seed is a plain
-   statement ("cheaper (one seed)"). All else is statistically indistinguishable.
+2. If all ratios are finite, the typical ratio is their geometric mean. Its interval spans two
+   intervals: Student's t interval of the mean of the logarithms, which holds if they are normal,
+   and the interval of their median between two order statistics, which inverts the sign test and
+   holds for every distribution. The difference counts as decided only where both exclude 1.
+3. With so few seeds that no interval between order statistics is sure enough (2 to 5 at 95 %),
+   the interval spans all ratios of these seeds and Student's t interval of `STRICTER` times less
+   error (99 % in place of 95 %).
+4. Where some run did not reach the target, only the sign test applies, and its interval of the
+   median. With 2 to 5 seeds it decides nothing at 95 %. The typical ratio is the median.
+5. If the ratio is the same in every seed, seeds make no difference, and there is nothing to test.
+   One seed is a plain statement about that seed.
+6. p-values are corrected for the number of pairs of variants by Holm (1979), one family a cost.
+   One variant is cheaper where its corrected p-value is at most 1 - confidence, or by rule 5.
+7. A typical ratio that is decided, yet within the practical difference of 1, is "the same", and
+   so is one whose whole interval is within it.
+
+`python analysis/interval_coverage.py --ratios` simulates how often these intervals hold the typical
+ratio, and how often the rule errs; docs/explanation/comparing.md has the table.
 
 The functions are pure and take arrays, seeds last, any axes in front. A caller that has costs in
 several worlds, such as `fedsim.robustness`, uses `log_ratios(ours, theirs)` with shape
 (..., worlds, seeds), `typical` for the ratio of each world, and `Pairwise.of(costs, confidence)`
-with the costs of one world, shape (variants, seeds), for its decisions and their words:
+with the costs of one world, shape (variants, seeds). `fedsim.analysis.compare.verdict` words the
+result:
 
->>> costs = np.array([[1.0, 20.0, 3.0], [5.0, 70.0, np.inf]])
->>> pair = Pairwise.of(costs, 0.95).pair(0, 1)
->>> pair.verdict, pair.evidence
-('cheaper in 3 of 3 seeds', 'cheaper in 3 of 3 seeds; sign test p=0.25')
+>>> pair = Pairwise.of(np.array([[1.0, 2.0, 3.0], [5.0, 10.4, 15.2]])).pair(0, 1)
+>>> pair.order, round(pair.ratio, 3), pair.low < 0.19 < 0.21 < pair.high
+(-1, 0.197, True)
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isnan
+from math import ceil, isnan, log2
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,22 +48,20 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, stdtr, stdtrit
 
 from fedsim.ports import Array
-from fedsim.text import format_number
 
-FEWEST = 5
-"""So many seeds have an interval of the geometric mean; fewer have the exact sign test."""
+PRACTICAL = 0.01
+"""Practical difference by default: costs whose ratio is within 1 % of 1 are the same.
 
-CHEAPER, COSTLIER = "cheaper", "costlier"
-SAME, ALIKE = "the same", "all seeds alike"
-INDISTINGUISHABLE = "statistically indistinguishable"
-UNKNOWN = "no common seed in which either reached it"
-"""Verdicts; the first two may be followed by how many seeds say so."""
+Two implementations of one method differ by more, and so do the constants of devices and radios.
+"""
+
+STRICTER = 5
+"""With too few seeds for a sign interval, Student's interval has this many times less error."""
 
 _ROUNDING = 1e-12
 """Logarithms of costs nearer than this are equal: sums in another order differ by less."""
 
 _BLOCK = 1_000_000  # figures that are compared at once
-_LEAST = 1e-4  # smaller p-values are printed as below this
 
 Counts = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -76,7 +79,7 @@ class Seeds(NamedTuple):
         high: where it ends.
         p_value: two-sided, that there is no difference, not corrected; NaN of one seed, and where
             all ratios are the same.
-        exact: whether the sign test was used, and not the t test.
+        exact: whether the sign test was used alone, since some run did not reach the target.
     """
 
     seeds: Counts
@@ -117,8 +120,13 @@ def typical(logs: Array) -> Array:
         return np.asarray(np.exp(np.where(finite, _mean(logs), _median(logs))))
 
 
+def fewest_seeds(confidence: float) -> int:
+    """Return the least number of seeds with an interval between order statistics: 6 at 95 %."""
+    return ceil(1 - log2(1 - confidence) - _ROUNDING)
+
+
 def compare_seeds(logs: Array, confidence: float = 0.95) -> Seeds:
-    """Return what the seeds of the last axis say, by rules 1 to 3 above.
+    """Return what the seeds of the last axis say, by rules 1 to 5 above.
 
     Args:
         logs: as `log_ratios` returns them, shape (..., seeds).
@@ -129,15 +137,19 @@ def compare_seeds(logs: Array, confidence: float = 0.95) -> Seeds:
     """
     _check(confidence)
     logs = np.asarray(logs, dtype=np.float64)
-    tested, level = _tests(logs), 1 - confidence
+    tested, level = _tests(logs, 1 - confidence), 1 - confidence
+    few = tested.seeds < fewest_seeds(confidence)
     degrees = np.maximum(tested.seeds - 1, 1)
-    margin = stdtrit(degrees, 1 - level / 2) * tested.error
-    first, last = _sign_interval(logs, tested.seeds, level)
+    margin = stdtrit(degrees, 1 - np.where(few, level / STRICTER, level) / 2) * tested.error
+    least, most = _sign_interval(logs, tested.seeds, level)
     with np.errstate(invalid="ignore", over="ignore"):
-        low = np.exp(np.where(tested.exact, first, tested.mean - margin))
-        high = np.exp(np.where(tested.exact, last, tested.mean + margin))
-    alike = (tested.seeds > 1) & np.isnan(tested.p_value)
-    low, high = (np.where(alike, np.nan, end) for end in (low, high))
+        # With too few seeds the range of their ratios stands in for the sign interval.
+        first = np.where(few & ~tested.exact, _end(logs, np.fmin), least)
+        last = np.where(few & ~tested.exact, _end(logs, np.fmax), most)
+        low = np.exp(np.where(tested.exact, first, np.minimum(first, tested.mean - margin)))
+        high = np.exp(np.where(tested.exact, last, np.maximum(last, tested.mean + margin)))
+    none = np.isnan(tested.p_value)  # one seed, or all alike
+    low, high = (np.where(none, np.nan, end) for end in (low, high))
     counts = tested.seeds, tested.cheaper, tested.costlier
     return Seeds(*counts, typical(logs), low, high, tested.p_value, tested.exact)
 
@@ -167,7 +179,9 @@ class PairedComparison:
         seeds, cheaper, costlier, ratio, low, high, p_value, exact: as `Seeds` has them.
         p_holm: the p-value, corrected for all pairs of variants.
         order: -1 where the first is cheaper, 1 where it is costlier, else 0.
+        same: whether both cost the same, up to the practical difference.
         confidence: of the interval.
+        practical: the practical difference, as a share of a cost.
     """
 
     seeds: int
@@ -180,50 +194,14 @@ class PairedComparison:
     exact: bool
     p_holm: float
     order: int
+    same: bool
     confidence: float
+    practical: float
 
     @property
     def alike(self) -> bool:
-        """Whether the ratio is the same in all of several seeds, and not 1."""
-        return self.seeds > 1 and isnan(self.p_value) and bool(self.cheaper or self.costlier)
-
-    @property
-    def verdict(self) -> str:
-        """The conclusion in a few words, as tables and sentences print it."""
-        if not self.seeds:
-            return UNKNOWN
-        one = self.seeds == 1
-        if not self.cheaper and not self.costlier:
-            return f"{SAME} (one seed)" if one else f"{SAME} in all {self.seeds} seeds"
-        if not self.order:
-            return INDISTINGUISHABLE
-        word = CHEAPER if self.order < 0 else COSTLIER
-        if one:
-            return f"{word} (one seed)"
-        if self.alike:
-            return f"{word}, {ALIKE}"
-        return f"{word} in {self._agreeing} of {self.seeds} seeds" if self.exact else word
-
-    @property
-    def evidence(self) -> str:
-        """What the conclusion rests on: the interval, the sign test, or one seed."""
-        if self.alike:
-            return f"the same in all {self.seeds} seeds"
-        if self.seeds < 2 or not (self.cheaper or self.costlier):
-            return self.verdict
-        if self.exact:
-            word = CHEAPER if self.cheaper >= self.costlier else COSTLIER
-            count = f"{word} in {self._agreeing} of {self.seeds} seeds"
-            return f"{count}; sign test p{_equals(self.p_value)}"
-        ends = f"{format_number(self.low, '.3g')} to {format_number(self.high, '.3g')}"
-        interval = f"{100 * self.confidence:g} % interval {ends}, {self.seeds} seeds"
-        if self.order or self.p_value > 1 - self.confidence:
-            return interval
-        return f"{interval}; p{_equals(self.p_holm)} after Holm's correction"
-
-    @property
-    def _agreeing(self) -> int:
-        return max(self.cheaper, self.costlier)
+        """Whether the ratio is the same in all of several seeds."""
+        return self.seeds > 1 and isnan(self.p_value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,8 +212,9 @@ class Pairwise:
         costs: shape (variants, seeds), as `of` takes them.
         p_holm: p-values, corrected for all pairs; symmetric.
         order: -1 where the row is cheaper than the column, 1 where it is costlier, else 0.
-        same: where both cost the same in every seed that says anything.
+        same: where both cost the same, up to the practical difference.
         confidence: of the intervals; 1 less that is the level of the tests.
+        practical: the practical difference, as a share of a cost.
     """
 
     costs: Array
@@ -243,15 +222,17 @@ class Pairwise:
     order: NDArray[np.int8]
     same: Flags
     confidence: float
+    practical: float
 
     @classmethod
-    def of(cls, costs: Array, confidence: float = 0.95) -> "Pairwise":
+    def of(cls, costs: Array, confidence: float = 0.95, practical: float = PRACTICAL) -> "Pairwise":
         """Decide all pairs.
 
         Args:
             costs: shape (variants, seeds): from 0, infinite where a run did not reach the target,
                 NaN where there is none.
             confidence: of intervals and tests, between 0 and 1.
+            practical: costs whose ratio is nearer to 1 than this are the same.
 
         Raises:
             ValueError: the confidence is not between 0 and 1.
@@ -260,25 +241,31 @@ class Pairwise:
         costs = np.asarray(costs, dtype=np.float64)
         shape = len(costs), len(costs)
         p_values, order = np.full(shape, np.nan), np.zeros(shape, dtype=np.int8)
-        unanimous, same = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
+        plain, near, within = (np.zeros(shape, dtype=np.bool_) for _ in range(3))
+        zone = np.log1p(practical)
         rows = max(_BLOCK // max(costs.size, 1), 1)  # thousands of variants would not fit at once
         for start in range(0, len(costs), rows):
             own = slice(start, start + rows)
-            found = _tests(log_ratios(costs[own, None], costs))
-            agreeing = np.maximum(found.cheaper, found.costlier)
-            ahead = np.where(found.exact, found.cheaper > found.costlier, found.mean < 0)
-            order[own] = np.where(ahead, -1, 1)
-            unanimous[own] = found.exact & (agreeing == found.seeds) & (agreeing > 0)
-            same[own] = (found.seeds > 0) & (agreeing == 0)
+            found = compare_seeds(log_ratios(costs[own, None], costs), confidence)
             p_values[own] = found.p_value
+            # One seed, or seeds that are all alike, are a plain statement without a test.
+            plain[own] = (found.seeds > 0) & np.isnan(found.p_value)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                near[own] = np.abs(np.log(found.ratio)) <= zone + _ROUNDING
+                ends = np.maximum(-np.log(found.low), np.log(found.high))
+                within[own] = ends <= zone
+            ahead = np.where(found.exact, found.cheaper > found.costlier, found.ratio < 1)
+            order[own] = np.where(ahead, -1, 1)
         upper = np.triu_indices(len(costs), 1)
         p_values[upper] = holm(p_values[upper])
         np.fill_diagonal(p_values, np.nan)
         with np.errstate(invalid="ignore"):
-            order[~(unanimous | (p_values <= 1 - confidence))] = 0
+            decided = plain | (p_values <= 1 - confidence)
+        same = (decided & near) | within
+        order[~decided | same] = 0
         lower = upper[::-1]
         p_values[lower], order[lower], same[lower] = p_values[upper], -order[upper], same[upper]
-        return cls(costs, p_values, order, same, confidence)
+        return cls(costs, p_values, order, same, confidence, practical)
 
     def against(self, other: int) -> Seeds:
         """Return what the seeds say of every variant against one of them, shape (variants,)."""
@@ -289,9 +276,13 @@ class Pairwise:
         logs = log_ratios(self.costs[one], self.costs[other])
         found = compare_seeds(logs, self.confidence)
         figures: dict[str, Any] = {name: each.item() for name, each in found._asdict().items()}
-        corrected, order = float(self.p_holm[one, other]), int(self.order[one, other])
         return PairedComparison(
-            **figures, p_holm=corrected, order=order, confidence=self.confidence
+            **figures,
+            p_holm=float(self.p_holm[one, other]),
+            order=int(self.order[one, other]),
+            same=bool(self.same[one, other]),
+            confidence=self.confidence,
+            practical=self.practical,
         )
 
 
@@ -307,17 +298,23 @@ class _Tests(NamedTuple):
     exact: Flags
 
 
-def _tests(logs: Array) -> _Tests:
-    """Return which test applies, and its p-value, by rules 2 and 3."""
+def _tests(logs: Array, level: float) -> _Tests:
+    """Return which test applies, and its p-value, by rules 2 to 5."""
     seeds, cheaper, costlier = (
         np.asarray(flags.sum(axis=-1)) for flags in (~np.isnan(logs), logs < 0, logs > 0)
     )
     mean, error = _mean(logs), _standard_error(logs)
-    alike = error <= _ROUNDING
-    exact = (seeds < FEWEST) | alike | np.isnan(error)
+    alike, exact = error <= _ROUNDING, np.asarray(np.isinf(logs).any(axis=-1))
+    # The seeds that agree with the mean, where there is one: under skew most may contradict it.
+    agreeing = np.where(mean < 0, cheaper, costlier)
+    agreeing = np.where(exact, np.maximum(cheaper, costlier), agreeing)
+    sign = _sign_test(agreeing, seeds)
+    few = seeds < fewest_seeds(1 - level)
     with np.errstate(divide="ignore", invalid="ignore"):
         student = 2 * stdtr(np.maximum(seeds - 1, 1), -np.abs(mean / error))
-    p_value = np.where(exact, _sign_test(cheaper, costlier), student)
+    student = np.minimum(np.where(few, STRICTER * student, student), 1.0)
+    passed = np.where(few, agreeing == seeds, sign <= level)  # the interval of rule 2 or 3 as well
+    p_value = np.where(exact, sign, np.where(passed, student, np.maximum(student, sign)))
     p_value = np.where(alike | (seeds < 2), np.nan, p_value)
     return _Tests(seeds, cheaper, costlier, mean, error, p_value, exact)
 
@@ -358,11 +355,20 @@ def _standard_error(logs: Array) -> Array:
         return np.asarray(np.where(count > 1, np.sqrt(variance / np.maximum(count, 1)), np.nan))
 
 
-def _sign_test(cheaper: Counts, costlier: Counts) -> Array:
-    """Return two-sided p-values of the exact sign test; NaN where no seed differs."""
-    count, fewer = cheaper + costlier, np.minimum(cheaper, costlier)
-    p_value = np.minimum(2 * bdtr(fewer.astype(np.float64), np.maximum(count, 1), 0.5), 1.0)
-    return np.asarray(np.where(count > 0, p_value, np.nan))
+def _sign_test(agreeing: Counts, seeds: Counts) -> Array:
+    """Return two-sided p-values of the exact sign test; NaN without a seed.
+
+    A seed of equal costs counts against the difference, so that the test rejects where the
+    interval between order statistics excludes 1, and nowhere else.
+    """
+    against = (seeds - agreeing).astype(np.float64)
+    p_value = np.minimum(2 * bdtr(against, np.maximum(seeds, 1), 0.5), 1.0)
+    return np.asarray(np.where(seeds > 0, p_value, np.nan))
+
+
+def _end(logs: Array, nearest: Any) -> Array:  # noqa: ANN401 - a ufunc
+    """Return the least or the largest over the last axis, NaN left out."""
+    return np.asarray(nearest.reduce(logs, axis=-1, initial=np.nan))
 
 
 def _sign_interval(logs: Array, count: Counts, level: float) -> tuple[Array, Array]:
@@ -394,7 +400,3 @@ def _ranks(most: int, level: float) -> Counts:
     ranks = np.arange(1, most + 1)
     missed = [2 * bdtr(ranks - 1.0, max(n, 1), 0.5) for n in range(most + 1)]
     return np.array([np.count_nonzero(own[:n] <= level) for n, own in enumerate(missed)])
-
-
-def _equals(p_value: float) -> str:
-    return f"<{_LEAST:g}" if p_value < _LEAST else f"={format_number(p_value, '.2g')}"

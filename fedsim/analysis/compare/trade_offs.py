@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
 from fedsim.analysis.costs import with_grams
 from fedsim.analysis.style import (
     COLOURS,
@@ -66,7 +65,7 @@ def pareto_scatter(
     """Draw what variants trade: a panel for each two of bits, seconds and joules.
 
     A variant whose mark is full is Pareto-optimal in the two costs of the panel, one whose
-    mark is half full is statistically indistinguishable from such a one; a line joins these.
+    mark is half full is neither that nor known to be dominated; a line joins these.
     Points are means over the runs that reached the target; where some did not, the legend says
     how many did.
 
@@ -96,8 +95,8 @@ def pareto_scatter(
     if not figure.legends:
         every[1].set_title("no run reached the target", color=GREY, fontsize=10)
     if title:
-        caption = "full marks: Pareto-optimal in the two costs of a panel; half ones:"
-        entitle(figure, f"{title}\n{caption} {INDISTINGUISHABLE} from these")
+        caption = "full marks: Pareto-optimal in the two costs of a panel; half ones: not decided"
+        entitle(figure, f"{title}\n{caption}")
     return figure
 
 
@@ -111,7 +110,7 @@ def _legend_name(label: str, rows: pd.DataFrame, name: str) -> str:
 def _fills(decisions: Decisions, pair: tuple[str, str]) -> dict[str, str]:
     """Return how full the mark of each variant is: full, half or none."""
     return {
-        str(name): "full" if own["pareto"] else "half" if own["tie"] else "none"
+        str(name): "full" if own["pareto"] else "half" if own["open"] else "none"
         for name, own in decisions.front(pair).to_dict("index").items()
     }
 

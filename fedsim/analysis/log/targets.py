@@ -27,9 +27,8 @@ def speedup(
     """Return by which factor each variant reaches a target sooner than one of them, with intervals.
 
     The factor of a seed is the cost of `against` over that of the variant; seeds are compared by
-    the rule of `fedsim compare`: the geometric mean with Student's interval of the logarithms from
-    five seeds on, below that, or where a run did not reach the target, the median with the
-    interval of the sign test.
+    the rule of `fedsim.analysis.compare.pairwise`: the geometric mean or, where a run did not reach
+    the target, the median, with its interval.
 
     Args:
         rounds: the round table of several variants, as `Result.rounds` gives it.
@@ -52,9 +51,9 @@ def speedup(
     Example:
         >>> answer = speedup(log.rounds, 2e4, against="gd", cost="joules")
         >>> print(answer.round(3).to_string(index=False))
-        variant  seeds  speedup  low  high
-             gd      2    1.000  NaN   NaN
-            chb      2    1.038  NaN   NaN
+        variant  seeds  speedup   low  high
+             gd      2    1.000   NaN   NaN
+            chb      2    1.038 1.035  1.04
     """
     check_columns(rounds, "rounds", ("variant", "seed", "round", "t", *COSTS))
     by_seed = _by_variant_and_seed(rounds, target, cost, measure, direction)

@@ -122,8 +122,8 @@ def plot_pareto(
 ) -> Axes:
     """Draw what variants trade between two costs of a target, with the Pareto front.
 
-    A full mark is Pareto-optimal in both costs, a half one statistically indistinguishable from
-    such a variant; a dotted line joins these. Marks are means over the seeds that reached the
+    A full mark is Pareto-optimal in both costs, a half one neither that nor known to be dominated
+    by another variant; a dotted line joins these. Marks are means over the seeds that reached the
     target, and error bars their intervals, as in `plot_time_to_target`.
 
     Args:
@@ -158,7 +158,7 @@ def plot_pareto(
     for number, (variant, label) in enumerate(named.items()):
         if variant in rows.index:
             own = rows.loc[[variant]].iloc[0]
-            fill = "full" if front["pareto"][variant] else "half" if front["tie"][variant] else ""
+            fill = "full" if front["pareto"][variant] else "half" if front["open"][variant] else ""
             _point(axis, own, (x, y), (number, label), fill)
     _scale(axis, rows, x, y)
     add_legend(axis, own=ax is None)

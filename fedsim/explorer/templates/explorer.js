@@ -66,24 +66,30 @@ function costText(mean, unit) {
   return Number.isNaN(mean) ? "unknown" : quantity(mean, unit);
 }
 
-/** Say in a sentence which variant takes the least of each cost. */
+/** Show the verdict of the study as written; with moved constants, the lowest of each cost. */
 function showAnswer({ invalid, costs }) {
-  const wins = new Map(); // variant -> its costs that are the least
-  costs.forEach((own, number) => {
-    const means = own.map(typical);
-    const least = leastOf(means);
-    const [, words, unit] = study.costs[number];
-    const text = `${words} (${quantity(means[least], unit)})`;
-    if (least >= 0) wins.set(least, [...(wins.get(least) ?? []), text]);
-  });
-  const parts = [...wins].map(([n, texts]) => `${label(n)} takes the least ${texts.join(" and ")}`);
   const moved = state.values.filter((value, n) => value !== written[n]).length;
-  const where = moved ? `With ${moved} constant${moved > 1 ? "s" : ""} moved` : "As written";
-  element("answer").textContent = `${where}, ${parts.join("; ") || "nothing is known"}.`;
+  const where = moved ? `With ${moved} constant${moved > 1 ? "s" : ""} moved: ` : "As written: ";
+  const parts = moved ? costs.map(lowest).filter(Boolean) : study.verdicts;
+  element("answer").textContent = `${where}${parts.join("; ") || "nothing is known"}.`;
   const low = costs[0].flatMap((own, n) => (own.some(([, each]) => Number.isNaN(each)) ? [label(n)] : []));
   const battery = `${low.join(", ")}: a battery runs low here, so the run would take another course`;
   element("invalid").textContent = invalid ? `This is no device: ${invalid}.` : `${battery}; train it again with fedsim run.`;
   element("invalid").hidden = !invalid && !low.length;
+}
+
+/** Return which variant has the lowest of a cost, how far the next one is, and in which seeds. */
+function lowest(own, number) {
+  const [, words, unit] = study.costs[number];
+  const { least, next } = nextToLeast(own);
+  if (least < 0) return "";
+  const text = `lowest ${words}: ${label(least)} (${quantity(typical(own[least]), unit)})`;
+  if (next < 0) return text;
+  const share = 1 - ratio(own[least], own[next]);
+  if (share / (1 - share) <= study.practical)
+    return `${text}, the same within ${digits(100 * study.practical)} % as ${label(next)}`;
+  const [less, seeds] = agreement(own[least], own[next]);
+  return `${text}, ${digits(100 * share, 2)} % below ${label(next)}, less in ${less} of ${seeds} seeds`;
 }
 
 /** Draw a bar a variant of the chosen cost, and the one as written around it. */

@@ -1,4 +1,4 @@
-// The study: the costs of all its runs under some values of the sliders, and who takes the least.
+// The study: the costs of all its runs under some values of the sliders, and the lowest ones.
 // `study` is the data of the page, as fedsim/explorer/page.py writes it.
 
 /** Return the study that a page holds as JSON and a compressed block. */
@@ -83,4 +83,18 @@ function leastOf(means) {
     if (Number.isFinite(mean) && (least < 0 || mean < means[least])) least = n;
   });
   return least;
+}
+
+/** Return the numbers of the variants of the lowest and the next lowest typical cost; -1 if none. */
+function nextToLeast(own) {
+  const means = own.map(typical);
+  const least = leastOf(means);
+  return { least, next: leastOf(means.map((mean, n) => (n === least ? NaN : mean))) };
+}
+
+/** Return in how many seeds a variant costs less than another, and how many seeds both have. */
+function agreement(pairs, others) {
+  const known = new Map(others);
+  const both = pairs.filter(([seed]) => known.has(seed));
+  return [both.filter(([seed, cost]) => cost < known.get(seed)).length, both.length];
 }

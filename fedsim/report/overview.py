@@ -20,7 +20,7 @@ _NAMED = 3  # variants in a list; of more there is the first
 
 def answers(study: ReportedStudy) -> Iterator[str]:
     """Yield which variant reached each target for the least of each cost, and how sure that is."""
-    for case in study.comparison.cases:
+    for case, causes in zip(study.comparison.cases, study.comparison.explanations, strict=True):
         table = case.table.set_index("variant")
         if not (table["reached"] == table["runs"]).any():
             yield _none_always(study, case)
@@ -32,6 +32,10 @@ def answers(study: ReportedStudy) -> Iterator[str]:
             continue
         order = {cost: case.decisions.rank(cost) for cost in _rank(case.table)}
         yield _first(study, case, {cost: names[0] for cost, names in order.items()})
+        if causes is not None:
+            what, names = TITLES.get(causes.cost, causes.cost), (causes.one, causes.other)
+            one, other = (study.labels[name] for name in names)
+            yield f"By {what}, {one} is ahead of {other} {causes.sentence()}."
         for cost, names in order.items():
             if len(names) > 1:
                 yield _margin(study, case, cost, (names[0], names[1]))

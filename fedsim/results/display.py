@@ -1,8 +1,8 @@
 """Display of a result: a table of costs, and a figure."""
 
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -37,6 +37,7 @@ class Shown:
         notes: what a reader has to know.
         place: where the runs are, as a sentence has it.
         setting: data, fleet and seeds in a few words.
+        runs: the folders of the runs, by variant and seed.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Shown:
     notes: Sequence[Note]
     place: str
     setting: str = ""
+    runs: Mapping[tuple[str, int], Path] = field(default_factory=dict)
 
     def figure(
         self,
@@ -108,6 +110,12 @@ class Shown:
         """Return which variant took the least, by how much, and how sure that is; or nothing."""
         target = analysis.Target.usual(self.summary)
         return analysis.answer(target.costs(self), target, self.labels, rounds=self.rounds)
+
+    def causes(self) -> str:
+        """Return the causes of the difference that the answer is about; or nothing."""
+        costs = analysis.Target.usual(self.summary).costs(self)
+        found = analysis.explain(self.runs, self.rounds, costs, self.labels)
+        return "" if found is None else found.sentence()
 
     def costs(self, most: int | None = None) -> Table:
         """Return what each variant has cost to its target, or altogether where there was none.

@@ -34,7 +34,7 @@ def variant_names(plan: Plan) -> dict[str, str]:
 
 
 def report(result: Result) -> None:
-    """Print answer with its causes, costs and final model quality, draw the figure, and print the paths."""
+    """Print answer, causes, costs and final model quality, draw the figure, and print the paths."""
     if said := "\n".join(filter(None, (result.shown.answer(), result.shown.causes()))):
         _out.print(f"{escape(said)}\n")
     _out.print(result.shown.costs())

@@ -13,7 +13,7 @@ causes are means, as the paired difference is.
 Source: L. S. Shapley, A value for n-person games, 1953.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from fedsim.analysis.costs import with_bits
 from fedsim.analysis.log.spending import COLUMNS as LOGGED
 from fedsim.analysis.log.spending import (
     REST,
+    TIME_PARTS,
     Spending,
     bits_until,
     energy_until,
@@ -47,7 +48,7 @@ MOST_ROWS = 4_000_000
 
 ROUNDS = "rounds"
 
-_FEW, _SHOWN, _LARGE = 3, 0.9, 0.1
+_FEW, _SHOWN, _LARGE = 2, 0.9, 0.1
 # A sentence has at most so many causes, until they explain this share of all that goes their way,
 # and further ones, or those that go the other way, only from the last share on.
 
@@ -95,8 +96,8 @@ _PHRASES: Mapping[str, Mapping[str, _Phrase]] = {
         "slower link": _amount("time on shared or slower links", "s"),
         "latency and queues": _amount("latency and queueing", "s"),
         "absence": _amount("time of absence", "s"),
-        "missing replies": _amount("waiting for missing replies", "s"),
-        "pauses": _amount("waiting between exchanges", "s"),
+        "after the last reply": _amount("waiting after the last reply", "s"),
+        "before an exchange": _amount("waiting before an exchange", "s"),
         REST: _amount("other time", "s"),
     },
     "bits": {
@@ -163,7 +164,7 @@ class Causes:
             enough -= row["share"]
         against = [
             self._clause(row)
-            for row in rows[::-1].head(_FEW - 1).to_dict("records")
+            for row in rows[::-1].head(1).to_dict("records")
             if row["share"] <= -_LARGE
         ]
         despite = f"; despite {' and '.join(against)}" if against else ""
@@ -176,7 +177,7 @@ class Causes:
         one, other = float(str(row["one"])), float(str(row["other"]))
         word = phrase.less if one < other else phrase.more
         amounts = f"{_figure(one, phrase)} instead of {_figure(other, phrase)}{phrase.each}"
-        share = f"{format_number(100 * float(str(row['share'])), '.2g')} %"
+        share = _percent(float(str(row["share"])))
         note = self.notes.get(cause, "")
         return f"{word}: {amounts} ({' '.join(filter(None, (share, of)))}{note and f'; {note}'})"
 
@@ -198,7 +199,7 @@ class Causes:
             phrase = _FEWER if cause == ROUNDS else _PHRASES[self.cost][cause]
             figures = (_figure(float(row[name]), phrase) for name in ("one", "other"))
             difference = quantity(float(row["difference"]), unit)
-            share = f"{format_number(100 * float(row['share']), '.2g')} %"
+            share = _percent(float(row["share"]))
             drawn.add_row(f"{cause}{phrase.each}", *figures, difference, share)
         if rest := float(self.table.loc[small, "difference"].sum()):
             drawn.add_row("all others", "", "", quantity(rest, unit), f"<{100 * _SMALL:g} % each")
@@ -259,7 +260,11 @@ def causes(
     units = [phrases[str(name)].unit if name != ROUNDS else "" for name in table["cause"]]
     table.insert(3, "unit", units)
     table["share"] = table["difference"] / whole
-    notes = dict(_mechanisms(*([each.counts for each in side] for side in sides), cost=cost))
+    within = table[table["cause"] != ROUNDS]
+    first = str(within.loc[within["share"].idxmax(), "cause"])
+    notes = dict[str, str]()
+    for cause, text in _mechanisms(*sides, cost, first):
+        notes[cause] = "; ".join(filter(None, (notes.get(cause), text)))
     return Causes(cost, *pair, len(seeds), table, notes)
 
 
@@ -303,11 +308,19 @@ class _Part(NamedTuple):
 
 
 class _Spent(NamedTuple):
-    """What one run has spent up to its target: rounds, parts by name, and counts."""
+    """What one run has spent up to its target.
+
+    Attributes:
+        rounds: their number.
+        parts: totals by name.
+        counts: of what happened, per round or as shares, by name.
+        last: share of the exchanges whose last reply came from a kind of client, by kind.
+    """
 
     rounds: int
     parts: Mapping[str, _Part]
     counts: Mapping[str, float]
+    last: Mapping[str, float]
 
 
 def _spent(
@@ -331,8 +344,30 @@ def _spent(
         rest = whole - sum(found.parts.values())
         small = abs(rest) <= _ROUNDING * whole
         parts[REST] = _Part(parts.get(REST, _Part(0.0)).total + (0.0 if small else rest))
-    counts = {name: count / last for name, count in found.counts.items()}
-    return _Spent(last, parts, counts)
+    exchanges = found.counts.get("exchanges") or np.nan
+    counts = {
+        name: count / (exchanges if name in _OF_EXCHANGES else last)
+        for name, count in found.counts.items()
+    }
+    counts["seconds"] = float(str(reached["t"])) / last
+    return _Spent(last, parts, counts, _kinds(folder, found.last))
+
+
+_OF_EXCHANGES = ("awake", "upload bits")
+"""What is counted of exchanges, not of rounds."""
+
+
+def _kinds(folder: Path, replies: Mapping[str, int]) -> dict[str, float]:
+    """Return the share of last replies by the device and radio of their clients."""
+    if not replies:
+        return {}
+    names = ["client", "device", "radio"]
+    table = as_frame(read_table(folder, "clients", names, [("client", "in", list(replies))]))
+    shares, whole = dict[str, float](), sum(replies.values())
+    for row in table.astype(object).to_dict("records"):
+        kind = f"{row['device']} on {row['radio']}"
+        shares[kind] = shares.get(kind, 0.0) + replies[str(row["client"])] / whole
+    return shares
 
 
 _ROUNDING = 1e-9
@@ -375,39 +410,71 @@ def _of_sizes(rates: list[float], units: tuple[float, float], sizes: list[float]
     return rates[0] - rates[1] - (units[0] - units[1]) * sum(sizes) / 2
 
 
+# What the logs have of the mechanism behind a part. Nothing is concluded beyond their figures.
+
+_ON_PATH = TIME_PARTS[:8]
+"""The parts of time that belong to the client whose reply came last."""
+
+_APART = 0.02
+"""Shares, and relative differences, below which a mechanism is not worth a note."""
+
+
 def _mechanisms(
-    one: list[Mapping[str, float]], other: list[Mapping[str, float]], cost: str
+    one: Sequence[_Spent], other: Sequence[_Spent], cost: str, first: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield causes with what the logs have of their mechanism, of means over seeds."""
+    """Yield causes with what is behind them, by means over seeds.
+
+    Args:
+        one: the runs of the variant.
+        other: those that it is compared with.
+        cost: of the causes.
+        first: the largest cause among those of a round.
+    """
+
+    def show(cause: str, name: str, unit: str, text: str) -> Iterator[tuple[str, str]]:
+        ours, theirs = (float(np.mean([run.counts[name] for run in side])) for side in (one, other))
+        if abs(ours - theirs) > _APART * (1.0 if unit == "%" else max(ours, theirs)):
+            shown = [
+                _percent(value) if unit == "%" else quantity(value, unit)
+                for value in (ours, theirs)
+            ]
+            yield cause, text.format(f"{shown[0]} instead of {shown[1]}")
+
+    if cost == "joules":
+        yield from show("promotion", "promotions", "", "{} promotions per round")
+        yield from show("sending", "messages", "", "{} uplink messages per round")
+        yield from show("at rest", "seconds", "s", "rounds of {}")
+    if cost == "t":
+        yield from show(
+            "promotion", "awake", "%", "radio of the last reply awake in {} of exchanges"
+        )
+        yield from show("upload", "upload bits", "bit", "a last reply of {}")
+        yield from show("after the last reply", "waits", "%", "in {} of rounds")
+        if first in _ON_PATH and (text := _last_replies(one, other)):
+            yield first, text
+
+
+def _last_replies(one: Sequence[_Spent], other: Sequence[_Spent]) -> str:
+    """Return from which kind of client the last replies come less, or more, often."""
+    kinds = dict.fromkeys(kind for run in (*one, *other) for kind in run.last)
     ours, theirs = (
-        {name: float(np.mean([own[name] for own in side])) for name in side[0]}
+        {kind: float(np.mean([run.last.get(kind, 0.0) for run in side])) for kind in kinds}
         for side in (one, other)
     )
-    if cost == "joules":
-        for cause, name, unit, what in (
-            ("promotion", "promotions", "", "promotions per round"),
-            ("tail", "tail seconds", "s", "in tails per round"),
-            ("sending", "messages", "", "uplink messages per round"),
-            ("computing", "compute seconds", "s", "of computing per round"),
-        ):
-            if ours[name] != theirs[name]:
-                show = [quantity(side[name], unit) for side in (ours, theirs)]
-                yield cause, f"{show[0]} instead of {show[1]} {what}"
-    if cost == "t" and ours["paths"] and theirs["paths"]:
-        awake = [_percent(side["awake"] / side["paths"]) for side in (ours, theirs)]
-        if awake[0] != awake[1]:
-            text = f"the last reply came from a radio that was awake in {awake[0]} of exchanges"
-            yield "promotion", f"{text} instead of {awake[1]}"
-        bits = [quantity(side["upload bits"] / side["paths"], "bit") for side in (ours, theirs)]
-        if bits[0] != bits[1]:
-            yield "upload", f"{bits[0]} instead of {bits[1]} in the last reply"
-        waits = [_percent(side["waits"]) for side in (ours, theirs)]
-        if waits[0] != waits[1]:
-            yield "missing replies", f"in {waits[0]} of rounds instead of {waits[1]}"
+    most = max(kinds, key=lambda kind: abs(ours[kind] - theirs[kind]), default=None)
+    if most is None or abs(ours[most] - theirs[most]) < _LARGE:
+        return ""
+    return f"last reply from {most} in {_percent(ours[most])} instead of {_percent(theirs[most])} of exchanges"
 
 
 def _percent(share: float) -> str:
-    return f"{format_number(100 * share, '.2g')} %"
+    """Return a share in percent, in whole ones or two digits.
+
+    >>> _percent(1.379), _percent(-0.0123)
+    ('138 %', '\N{MINUS SIGN}1.2 %')
+    """
+    form = ".0f" if abs(share) >= _LARGE else ".2g"
+    return f"{format_number(100 * share, form)} %".replace("-", "\N{MINUS SIGN}")
 
 
 def explain(
@@ -437,7 +504,7 @@ def explain(
     cost = next((name for name in LEADING if arrived[name].max() > 0), "round")
     decided = decisions or Decisions.of(own, [cost])
     ranked = decided.rank(cost)
-    if cost not in _READ or len(ranked) < 2 or decided.pair(*ranked[:2], cost).order >= 0:  # noqa: PLR2004 - a pair
+    if cost not in _READ or len(ranked) < 2 or decided.pair(*ranked[:2], cost).order >= 0:
         return None
     try:
         found = causes(folders, rounds, costs, (ranked[0], ranked[1]), cost)

@@ -5,6 +5,7 @@ the log of one run and returns totals over the rounds up to the last one asked f
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from fedsim.analysis.log.frames import (
     opened_by_server,
     total_bits,
 )
-from fedsim.analysis.log.messages import directions, flows, highest_rates
+from fedsim.analysis.log.messages import directions, highest_rates
 from fedsim.analysis.log.rounds import Paths, paths_in
 from fedsim.analysis.timeline import STATES, ClientSpans, client_spans, repeats, seconds_in_first
 from fedsim.errors import DataError
@@ -30,7 +31,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         *("t", "duration", "event", "node", "peer", "round", "detail"),
         *("payload_bits", "header_bits", "transport_bits"),
     ),
-    "joules": ("duration", "event", "node", "peer", "round", "joules"),
+    "joules": ("event", "node", "peer", "round", "joules"),
     "bits": (
         *("event", "node", "peer", "round"),
         *("payload_bits", "header_bits", "transport_bits"),
@@ -40,7 +41,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 TIME_PARTS = (
     *("promotion", "download", "computing", "upload", "sending again", "slower link"),
-    *("latency and queues", "absence", "missing replies", "pauses"),
+    *("latency and queues", "absence", "after the last reply", "before an exchange"),
 )
 """What the critical path of a round consists of, in the order of a table."""
 
@@ -54,10 +55,12 @@ class Spending(NamedTuple):
     Attributes:
         parts: totals of a cost by part; with `REST` they add up to the cost.
         counts: totals of what happened in these rounds, by name.
+        last: in how many exchanges each client's reply was the last one; only of time.
     """
 
     parts: Mapping[str, float]
     counts: Mapping[str, float]
+    last: Mapping[str, int] = MappingProxyType({})
 
 
 def _until(events: pd.DataFrame, last: int) -> pd.DataFrame:
@@ -88,8 +91,8 @@ def energy_until(events: pd.DataFrame, last: int) -> Spending:
     """
     own = _until(events, last)
     groups = own.assign(event=own["event"].astype(object)).groupby("event")
-    joules, counts, seconds = groups["joules"].sum(), groups.size(), groups["duration"].sum()
-    parts = {name: 0.0 for name in ENERGY_PARTS.values()}
+    joules, counts = groups["joules"].sum(), groups.size()
+    parts = dict.fromkeys(ENERGY_PARTS.values(), 0.0)
     for event, amount in joules.items():
         column = "idle_joules" if event in {"round", "stop"} else f"{event}_joules"
         part = ENERGY_PARTS.get(column, REST)
@@ -99,8 +102,6 @@ def energy_until(events: pd.DataFrame, last: int) -> Spending:
         parts,
         {
             "promotions": float(counts.get("promotion", 0)),
-            "tail seconds": float(seconds.get("tail", 0.0)),
-            "compute seconds": float(seconds.get("compute", 0.0)),
             "messages": float(np.count_nonzero(sent)),
         },
     )
@@ -171,10 +172,9 @@ def time_until(events: pd.DataFrame, last: int) -> Spending:
         raise DataError("events", f"the log has no commit of round {last}")
     kept = numbers[paths.number] <= last
     stages = np.diff(paths.borders, axis=0)
-    up = _transfers(events, paths.sent, stages[3], numbers_of(events["node"], names), "send")
-    down = _transfers(
-        events, paths.download, stages[1], numbers_of(events["node"], names), "receive"
-    )
+    node = numbers_of(events["node"], names)
+    up = _transfers(events, paths.sent, stages[3], node, "send")
+    down = _transfers(events, paths.download, stages[1], node, "receive")
     away, computing, promotion, rest = _doing(events, names, paths)
     after, latency = stages[5], rest + stages[4]
     parts = {
@@ -182,24 +182,26 @@ def time_until(events: pd.DataFrame, last: int) -> Spending:
         "download": down[0],
         "computing": computing,
         "upload": up[0],
-        "sending again": up[1],
-        "slower link": up[2] + down[2] + down[1],
+        "sending again": up[1] + down[1],
+        "slower link": up[2] + down[2],
         "latency and queues": latency,
         "absence": away,
-        "missing replies": np.where(paths.closes, after, 0.0),
-        "pauses": np.where(paths.closes, 0.0, after),
+        "after the last reply": np.where(paths.closes, after, 0.0),
+        "before an exchange": np.where(paths.closes, 0.0, after),
     }
     there = kept & (paths.sent >= 0)
     bits = total_bits(events)
-    waited = np.bincount(paths.number, parts["missing replies"] * kept) > 0
+    last_replies = np.bincount(paths.client[there], minlength=len(names))
+    waited = np.bincount(paths.number, parts["after the last reply"] * kept) > 0
     return Spending(
         {name: float(parts[name][kept].sum()) for name in TIME_PARTS},
         {
-            "paths": float(np.count_nonzero(there)),
+            "exchanges": float(np.count_nonzero(there)),
             "awake": float(np.count_nonzero(there & (promotion <= 0))),
             "upload bits": float(bits[paths.sent[there]].sum()),
             "waits": float(np.count_nonzero(waited)),
         },
+        {names[number]: count for number, count in enumerate(last_replies.tolist()) if count},
     )
 
 

@@ -33,8 +33,8 @@ def answers(study: ReportedStudy) -> Iterator[str]:
         order = {cost: case.decisions.rank(cost) for cost in _rank(case.table)}
         yield _first(study, case, {cost: names[0] for cost, names in order.items()})
         if causes is not None:
-            what, names = TITLES.get(causes.cost, causes.cost), (causes.one, causes.other)
-            one, other = (study.labels[name] for name in names)
+            what = TITLES.get(causes.cost, causes.cost)
+            one, other = study.labels[causes.one], study.labels[causes.other]
             yield f"By {what}, {one} is ahead of {other} {causes.sentence()}."
         for cost, names in order.items():
             if len(names) > 1:

@@ -13,10 +13,10 @@ causes are means, as the paired difference is.
 Source: L. S. Shapley, A value for n-person games, 1953.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -171,13 +171,13 @@ class Causes:
         means = f"; means over {self.seeds} seeds" if self.seeds > 1 else ""
         return f"because of {_and(said)}{despite}{means}"
 
-    def _clause(self, row: Mapping[object, object], of: str = "") -> str:
+    def _clause(self, row: Mapping[Hashable, Any], of: str = "") -> str:
         cause = str(row["cause"])
         phrase = _FEWER if cause == ROUNDS else _PHRASES[self.cost][cause]
-        one, other = float(str(row["one"])), float(str(row["other"]))
+        one, other = row["one"], row["other"]
         word = phrase.less if one < other else phrase.more
         amounts = f"{_figure(one, phrase)} instead of {_figure(other, phrase)}{phrase.each}"
-        share = _percent(float(str(row["share"])))
+        share = _percent(row["share"])
         note = self.notes.get(cause, "")
         return f"{word}: {amounts} ({' '.join(filter(None, (share, of)))}{note and f'; {note}'})"
 
@@ -197,9 +197,9 @@ class Causes:
         for row in self.table[~small].to_dict("records"):
             cause = str(row["cause"])
             phrase = _FEWER if cause == ROUNDS else _PHRASES[self.cost][cause]
-            figures = (_figure(float(row[name]), phrase) for name in ("one", "other"))
-            difference = quantity(float(row["difference"]), unit)
-            share = _percent(float(row["share"]))
+            figures = (_figure(row[name], phrase) for name in ("one", "other"))
+            difference = quantity(row["difference"], unit)
+            share = _percent(row["share"])
             drawn.add_row(f"{cause}{phrase.each}", *figures, difference, share)
         if rest := float(self.table.loc[small, "difference"].sum()):
             drawn.add_row("all others", "", "", quantity(rest, unit), f"<{100 * _SMALL:g} % each")
@@ -244,14 +244,14 @@ def causes(
     if not seeds:
         raise DataError("causes", f"there is no seed in which both {pair[0]} and {pair[1]} ended")
     _check(folders, [(name, seed) for name in pair for seed in seeds], cost)
-    sides = [
+    one, other = (
         [
             _spent(folders[name, seed], _rounds_of(rounds, name, seed), known[name, seed], cost)
             for seed in seeds
         ]
         for name in pair
-    ]
-    found = [_apart(one, other) for one, other in zip(*sides, strict=True)]
+    )
+    found = [_apart(ours, theirs) for ours, theirs in zip(one, other, strict=True)]
     table = pd.concat(found).groupby("cause", sort=False).mean().reset_index()
     whole = table["difference"].sum()
     if not whole:
@@ -260,10 +260,10 @@ def causes(
     units = [phrases[str(name)].unit if name != ROUNDS else "" for name in table["cause"]]
     table.insert(3, "unit", units)
     table["share"] = table["difference"] / whole
-    within = table[table["cause"] != ROUNDS]
-    first = str(within.loc[within["share"].idxmax(), "cause"])
+    within = table[table["cause"] != ROUNDS].sort_values("share", ascending=False)
+    first = str(within["cause"].iloc[0])
     notes = dict[str, str]()
-    for cause, text in _mechanisms(*sides, cost, first):
+    for cause, text in _mechanisms(one, other, cost, first):
         notes[cause] = "; ".join(filter(None, (notes.get(cause), text)))
     return Causes(cost, *pair, len(seeds), table, notes)
 
@@ -324,23 +324,23 @@ class _Spent(NamedTuple):
 
 
 def _spent(
-    folder: Path, rounds: pd.DataFrame, reached: Mapping[object, object], cost: str
+    folder: Path, rounds: pd.DataFrame, reached: Mapping[Hashable, Any], cost: str
 ) -> _Spent:
     """Return what one run has spent up to its target, from its log and its round table."""
-    last, whole = int(str(reached["round"])), float(str(reached[cost]))
+    last = int(reached["round"])
     log = as_frame(read_table(folder, "events", LOGGED[cost]))
     found = _READ[cost](log, last)
     if cost == "bits":
-        up, down = float(str(reached["bits_up"])), float(str(reached["bits_down"]))
         asked = float(rounds.loc[rounds["round"] <= last, "cohort"].sum())
         messages = "uplink messages", found.counts["messages"]
         parts = {name: _Part(total) for name, total in found.parts.items()}
         for name in ("payload", "headers"):
             parts[name] = _Part(found.parts[name], messages)
-        parts["downlink"] = _Part(down, ("clients asked", asked))
-        parts[REST] = _Part(up - sum(found.parts.values()))
+        parts["downlink"] = _Part(float(reached["bits_down"]), ("clients asked", asked))
+        parts[REST] = _Part(float(reached["bits_up"]) - sum(found.parts.values()))
     else:
         parts = {name: _Part(total) for name, total in found.parts.items()}
+        whole = float(reached[cost])
         rest = whole - sum(found.parts.values())
         small = abs(rest) <= _ROUNDING * whole
         parts[REST] = _Part(parts.get(REST, _Part(0.0)).total + (0.0 if small else rest))
@@ -349,7 +349,7 @@ def _spent(
         name: count / (exchanges if name in _OF_EXCHANGES else last)
         for name, count in found.counts.items()
     }
-    counts["seconds"] = float(str(reached["t"])) / last
+    counts["seconds"] = float(reached["t"]) / last
     return _Spent(last, parts, counts, _kinds(folder, found.last))
 
 
@@ -376,38 +376,35 @@ _ROUNDING = 1e-9
 
 def _apart(one: _Spent, other: _Spent) -> pd.DataFrame:
     """Take the difference of two runs apart: a row a cause, as `Causes.table` has them."""
-    middle = (one.rounds + other.rounds) / 2
-    total = [sum(part.total for part in run.parts.values()) / run.rounds for run in (one, other)]
-    rows = dict[str, list[float]]()
-
-    def add(name: str, ours: float, theirs: float, difference: float) -> None:
-        before = rows.get(name, [0.0, 0.0, 0.0])[2]
-        rows[name] = [ours, theirs, before + difference]
-
-    add(ROUNDS, one.rounds, other.rounds, (one.rounds - other.rounds) * sum(total) / 2)
+    ours, theirs = one.rounds, other.rounds
+    middle = (ours + theirs) / 2
+    whole = sum(sum(part.total for part in run.parts.values()) / run.rounds for run in (one, other))
+    rows = {ROUNDS: [ours, theirs, (ours - theirs) * whole / 2]}
     for name in dict.fromkeys([*one.parts, *other.parts]):
-        ours, theirs = (run.parts.get(name, _Part(0.0)) for run in (one, other))
-        rates = [part.total / run.rounds for part, run in ((ours, one), (theirs, other))]
-        if ours.units is None or theirs.units is None:
-            add(name, *rates, (rates[0] - rates[1]) * middle)
-            continue
-        units = ours.units[1] / one.rounds, theirs.units[1] / other.rounds
-        sizes = _sizes(rates, units)
-        add(ours.units[0], *units, (units[0] - units[1]) * sum(sizes) / 2 * middle)
-        add(name, *sizes, _of_sizes(rates, units, sizes) * middle)
+        parts = [run.parts.get(name, _Part(0.0)) for run in (one, other)]
+        rates = [part.total / count for part, count in zip(parts, (ours, theirs), strict=True)]
+        left = rates[0] - rates[1]
+        if unit := parts[0].units:
+            counts = [
+                each.units[1] / rounds
+                for each, rounds in zip(parts, (ours, theirs), strict=True)
+                if each.units
+            ]
+            rates = _sizes(rates, counts)
+            by_count = (counts[0] - counts[1]) * sum(rates) / 2
+            left -= by_count
+            before = rows.get(unit[0], [0.0, 0.0, 0.0])[2]
+            rows[unit[0]] = [*counts, before + by_count * middle]
+        rows[name] = [*rates, left * middle]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["one", "other", "difference"])
     return table.rename_axis("cause").reset_index()
 
 
-def _sizes(rates: list[float], units: tuple[float, float]) -> list[float]:
-    """Return the size of a unit in both runs; one without units has the size of the other."""
-    sizes = [rate / count if count else 0.0 for rate, count in zip(rates, units, strict=True)]
-    return [own if count else other for own, other, count in zip(sizes, sizes[::-1], units)]  # noqa: B905
-
-
-def _of_sizes(rates: list[float], units: tuple[float, float], sizes: list[float]) -> float:
-    """Return what the sizes make of a difference: what their number does not."""
-    return rates[0] - rates[1] - (units[0] - units[1]) * sum(sizes) / 2
+def _sizes(rates: Sequence[float], counts: Sequence[float]) -> list[float]:
+    """Return the size of a unit in both runs; a run without units has the size of the other's."""
+    sizes = [rate / count if count else 0.0 for rate, count in zip(rates, counts, strict=True)]
+    turned = zip(counts, sizes, reversed(sizes), strict=True)
+    return [own if count else other for count, own, other in turned]
 
 
 # What the logs have of the mechanism behind a part. Nothing is concluded beyond their figures.
@@ -464,7 +461,8 @@ def _last_replies(one: Sequence[_Spent], other: Sequence[_Spent]) -> str:
     most = max(kinds, key=lambda kind: abs(ours[kind] - theirs[kind]), default=None)
     if most is None or abs(ours[most] - theirs[most]) < _LARGE:
         return ""
-    return f"last reply from {most} in {_percent(ours[most])} instead of {_percent(theirs[most])} of exchanges"
+    less, more = _percent(ours[most]), _percent(theirs[most])
+    return f"last reply from {most} in {less} instead of {more} of exchanges"
 
 
 def _percent(share: float) -> str:
@@ -504,10 +502,11 @@ def explain(
     cost = next((name for name in LEADING if arrived[name].max() > 0), "round")
     decided = decisions or Decisions.of(own, [cost])
     ranked = decided.rank(cost)
-    if cost not in _READ or len(ranked) < 2 or decided.pair(*ranked[:2], cost).order >= 0:
+    pair = ranked[0], ranked[-1 if len(ranked) == 1 else 1]
+    if cost not in _READ or decided.pair(*pair, cost).order >= 0:
         return None
     try:
-        found = causes(folders, rounds, costs, (ranked[0], ranked[1]), cost)
+        found = causes(folders, rounds, costs, pair, cost)
     except (DataError, OSError):
         return None
     return found if found.difference < 0 else None

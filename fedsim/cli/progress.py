@@ -35,7 +35,7 @@ def variant_names(plan: Plan) -> dict[str, str]:
 
 def report(result: Result) -> None:
     """Print answer, causes, costs and final model quality, draw the figure, and print the paths."""
-    if said := "\n".join(filter(None, (result.shown.answer(), result.shown.causes()))):
+    if said := result.shown.explained_answer():
         _out.print(f"{escape(said)}\n")
     _out.print(result.shown.costs())
     _out.print(result.shown.outcome())

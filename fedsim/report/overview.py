@@ -5,7 +5,7 @@ from math import isfinite, isnan, nan
 
 import pandas as pd
 
-from fedsim.analysis import pair, quantity, with_grams
+from fedsim.analysis import Causes, pair, quantity, with_grams
 from fedsim.analysis.compare.caveats import DECIDING, caveats, read_doubts
 from fedsim.analysis.compare.comparison import Case
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
@@ -32,13 +32,16 @@ def answers(study: ReportedStudy) -> Iterator[str]:
             continue
         order = {cost: case.decisions.rank(cost) for cost in _rank(case.table)}
         yield _first(study, case, {cost: names[0] for cost, names in order.items()})
-        if causes is not None:
-            what = TITLES.get(causes.cost, causes.cost)
-            one, other = study.labels[causes.one], study.labels[causes.other]
-            yield f"By {what}, {one} is ahead of {other} {causes.sentence()}."
         for cost, names in order.items():
             if len(names) > 1:
-                yield _margin(study, case, cost, (names[0], names[1]))
+                said = _margin(study, case, cost, (names[0], names[1]))
+                known = causes if causes is not None and causes.cost == cost else None
+                yield f"{said} {_why(study, known)}" if known else said
+
+
+def _why(study: ReportedStudy, causes: Causes) -> str:
+    less = "fewer" if causes.cost == "bits" else "less"
+    return f"{study.labels[causes.one]} takes {less} {causes.sentence()}."
 
 
 def notes(study: ReportedStudy) -> list[str]:

@@ -111,11 +111,15 @@ class Shown:
         target = analysis.Target.usual(self.summary)
         return analysis.answer(target.costs(self), target, self.labels, rounds=self.rounds)
 
-    def causes(self) -> str:
-        """Return the causes of the difference that the answer is about; or nothing."""
+    def cause(self) -> str:
+        """Return the causes of the difference that the answer is about, or nothing."""
         costs = analysis.Target.usual(self.summary).costs(self)
         found = analysis.explain(self.runs, self.rounds, costs, self.labels)
         return "" if found is None else found.sentence()
+
+    def explained_answer(self) -> str:
+        """Return the answer, and in a second line its causes, where there are any; or nothing."""
+        return "\n".join(filter(None, (self.answer(), self.cause())))
 
     def costs(self, most: int | None = None) -> Table:
         """Return what each variant has cost to its target, or altogether where there was none.

@@ -63,8 +63,8 @@ class Pool:
         return causes(self.folders, rounds, final_cost(rounds), (one, other), cost)
 
     def cost(self, name: str, cost: str) -> float:
-        costs = with_bits(final_cost(self.rounds)).set_index("variant")
-        return float(costs.loc[name, cost])
+        costs = with_bits(final_cost(self.rounds))
+        return float(costs.loc[costs["variant"] == name, cost].sum())
 
 
 @pytest.fixture(scope="module")
@@ -177,13 +177,14 @@ def test_energy_and_bits_are_those_of_the_rows_up_to_the_round() -> None:
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
     """Return runs that differ from the first in one thing each."""
     out, own = tmp_path_factory.mktemp("pool"), Pool()
-    base = {"algorithm": {"kind": "gd", "step_size": "1/L"}, "stop": {"rounds": 10}}
-    for name, changes in {
+    base: dict[str, Any] = {"algorithm": {"kind": "gd", "step_size": "1/L"}, "stop": {"rounds": 10}}
+    variants: dict[str, dict[str, Any]] = {
         "plain": {},
         "longer": {"stop": {"rounds": 15}},
         "shorter values": {"wire": {"values": "float32"}},
         "far": {"network": {"server": {"latency": "50 ms"}}},
-    }.items():
+    }
+    for name, changes in variants.items():
         own.add(name, small(**{**base, **changes}), out / name)
     return own
 
@@ -218,13 +219,9 @@ def test_a_longer_way_is_latency_and_what_the_fleet_draws_meanwhile(pool: Pool) 
     time = causes_of(pool.causes("far", "plain", "t"))
     assert time["latency and queues"] == pytest.approx(after - before, rel=1e-6)
     found = pool.causes("far", "plain", "joules")
-    own, power = causes_of(found), 0.0
-    clients = fedsim.open(pool.folders["plain", 1].parents[1]).clients
-    power = (
-        clients["idle_joules"].sum()
-        / fedsim.open(pool.folders["plain", 1].parents[1]).summary["t"].iloc[0]
-    )
-    assert own["at rest"] == pytest.approx(power * (after - before), rel=1e-6)
+    plain = fedsim.open(pool.folders["plain", 1].parents[1])
+    power = plain.clients["idle_joules"].sum() / plain.summary["t"].iloc[0]
+    assert causes_of(found)["at rest"] == pytest.approx(power * (after - before), rel=1e-6)
     assert "rounds of " in found.notes["at rest"]
 
 
@@ -236,8 +233,8 @@ def test_the_quickstart_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert reason.startswith("because of fewer rounds: ")
     result = fedsim.open("runs/quickstart")
     found = result.causes("chb", "hb")
-    rounds = result.summary.set_index("variant")["rounds"]
-    share = found.table.set_index("cause").loc["rounds", "share"]
+    rounds = dict(zip(result.summary["variant"], result.summary["rounds"], strict=True))
+    share = dict(zip(found.table["cause"], found.table["share"], strict=True))["rounds"]
     of = f"{rounds['chb']} instead of {rounds['hb']} ({100 * share:.0f} % of the difference)"
     assert reason == f"because of fewer rounds: {of}"
     compared = CliRunner().invoke(app, ["compare", "runs/quickstart"]).stdout

@@ -204,7 +204,8 @@ class Causes:
             difference = quantity(row["difference"], unit)
             share = _percent(row["share"])
             drawn.add_row(f"{cause}{phrase.each}", *figures, difference, share)
-        if rest := float(self.table.loc[small, "difference"].sum()):
+        rest = float(self.table.loc[small, "difference"].sum())
+        if abs(rest) > _ROUNDING * abs(self.difference):
             drawn.add_row("all others", "", "", quantity(rest, unit), f"<{100 * _SMALL:g} % each")
         drawn.add_row("all", "", "", quantity(self.difference, unit), "100 %")
         return drawn

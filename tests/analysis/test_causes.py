@@ -261,6 +261,17 @@ def test_over_seeds_causes_are_means_of_the_seeds(tmp_path: Path) -> None:
     assert found.sentence().endswith("; means over 3 seeds")
 
 
+def test_amounts_that_would_contradict_a_cause_are_left_out() -> None:
+    """Over seeds the mean of a product may go the other way than the product of the means."""
+    names = ["cause", "one", "other", "unit", "difference", "share"]
+    rows = [["rounds", 21.0, 20.0, "", -3.0, 0.75], ["sending", 1.0, 2.0, "J", -1.0, 0.25]]
+    found = Causes("joules", "a", "b", 2, pd.DataFrame(rows, columns=names), {"sending": "why"})
+    assert found.sentence() == (
+        "because of fewer rounds (75 % of the difference) and less energy for sending: 1 J instead"
+        " of 2 J per round (25 %; why); means over 2 seeds"
+    )
+
+
 def test_without_a_decision_or_a_log_there_is_no_line(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ Source: L. S. Shapley, A value for n-person games, 1953.
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ _READ: Mapping[str, Callable[[pd.DataFrame, int], Spending]] = {
 
 
 class _Phrase(NamedTuple):
-    """How a sentence has a cause: the words for less and for more of it, unit, and "a round"."""
+    """How a sentence has a cause: the words for less and for more of it, unit, and "per round"."""
 
     less: str
     more: str
@@ -118,7 +119,6 @@ _PHRASES: Mapping[str, Mapping[str, _Phrase]] = {
 
 _FEWER = _Phrase("fewer rounds", "more rounds", "", "")
 
-
 COLUMNS = ("cost", "variant", "against", "cause", "one", "other", "unit", "difference", "share")
 """The columns of `Causes.frame`."""
 
@@ -133,7 +133,7 @@ class Causes:
         other: the variant that it is compared with.
         seeds: number of seeds, in all of which both reached the target.
         table: a row a cause: cause; one and other, in each variant the number of rounds, or what
-            the cause is a round or a message; unit (of these); difference (that the cause makes, in
+            the cause is per round or message; unit (of these); difference (that the cause makes, in
             the unit of the cost); share (of the whole difference). Means over the seeds.
         notes: by cause, what the logs have of the mechanism behind it; a few words.
     """
@@ -177,12 +177,14 @@ class Causes:
     def _clause(self, row: Mapping[Hashable, Any], of: str = "") -> str:
         cause = str(row["cause"])
         phrase = _FEWER if cause == ROUNDS else _PHRASES[self.cost][cause]
-        one, other = row["one"], row["other"]
-        word = phrase.less if one < other else phrase.more
-        amounts = f"{_figure(one, phrase)} instead of {_figure(other, phrase)}{phrase.each}"
+        word = phrase.less if row["difference"] < 0 else phrase.more
+        one, other = (_figure(row[name], phrase) for name in ("one", "other"))
+        # Means over seeds may differ the other way than the mean of what they make does.
+        agree = (row["one"] - row["other"]) * row["difference"] > 0 and one != other
+        amounts = f": {one} instead of {other}{phrase.each}" if agree else ""
         share = _percent(row["share"])
         note = self.notes.get(cause, "")
-        return f"{word}: {amounts} ({' '.join(filter(None, (share, of)))}{note and f'; {note}'})"
+        return f"{word}{amounts} ({' '.join(filter(None, (share, of)))}{note and f'; {note}'})"
 
     def listing(self, labels: Mapping[str, str]) -> Table:
         """Return the table for a terminal: causes that make a difference, and their sum.
@@ -258,8 +260,9 @@ def causes(
     found = [_apart(ours, theirs) for ours, theirs in zip(one, other, strict=True)]
     table = pd.concat(found).groupby("cause", sort=False).mean().reset_index()
     whole = table["difference"].sum()
-    if not whole:
-        raise DataError("causes", f"{pair[0]} and {pair[1]} cost the same")
+    if not whole or not isfinite(whole):
+        same = f"{pair[0]} and {pair[1]} cost the same" if not whole else f"{cost} is not known"
+        raise DataError("causes", same)
     phrases = _PHRASES[cost]
     units = [phrases[str(name)].unit if name != ROUNDS else "" for name in table["cause"]]
     table.insert(3, "unit", units)

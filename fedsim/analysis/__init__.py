@@ -1,6 +1,7 @@
 """Analysis: frames in, tables and figures out."""
 
 from fedsim.analysis.compare.answer import answer
+from fedsim.analysis.compare.causes import Causes, causes, explain
 from fedsim.analysis.compare.comparison import Comparison
 from fedsim.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
 from fedsim.analysis.compare.dominance import Decisions, pareto
@@ -82,6 +83,7 @@ __all__ = [
     "OUTCOMES",
     "PART_COLOURS",
     "STATES",
+    "Causes",
     "Comparison",
     "Decisions",
     "EndedRuns",
@@ -93,6 +95,7 @@ __all__ = [
     "battery_deaths",
     "bits_by_layer",
     "bits_by_message",
+    "causes",
     "client_utilisation",
     "convergence",
     "cost_bars",
@@ -105,6 +108,7 @@ __all__ = [
     "edges",
     "energy_parts",
     "example_log",
+    "explain",
     "fairness",
     "final_cost",
     "gather",

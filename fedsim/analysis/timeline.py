@@ -300,7 +300,8 @@ def seconds_in_first(found: ClientSpans, clients: int, states: int, length: floa
 
 # Loads: how many bits a second go through the server, from the event log.
 
-_BROKEN_OFF = ["aborted", "in flight"]
+BROKEN_OFF = ["aborted", "in flight"]
+"""The details of messages whose bits did not all flow."""
 
 
 def link_load(events: pd.DataFrame) -> pd.DataFrame:
@@ -322,7 +323,7 @@ def link_load(events: pd.DataFrame) -> pd.DataFrame:
     seconds = events["duration"].to_numpy() + again
     bits = total_bits(events).astype(np.float64)
     bits += np.where(again > 0, np.append(bits[1:], 0.0)[: len(bits)], 0.0)
-    flowed = (events["event"] == "send") & ~events["detail"].isin(_BROKEN_OFF) & (seconds > 0)
+    flowed = (events["event"] == "send") & ~events["detail"].isin(BROKEN_OFF) & (seconds > 0)
     rates = bits[flowed] / seconds[flowed]
     ends = events["t"].to_numpy()[flowed]
     begins = np.maximum(ends - seconds[flowed], 0.0)

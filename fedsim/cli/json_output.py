@@ -85,6 +85,7 @@ def of_run(
         "shard": shard,
         "figure": figure,
         "answer": result.shown.answer() if figure is not None else None,
+        "cause": result.shown.cause() if figure is not None else None,
         "runs": rows_of(result.summary),
         "folders": list(result.runs),
         "kept": kept,

@@ -34,8 +34,8 @@ def variant_names(plan: Plan) -> dict[str, str]:
 
 
 def report(result: Result) -> None:
-    """Print answer, costs and final model quality, draw the figure, and print the paths."""
-    if said := result.shown.answer():
+    """Print answer, causes, costs and final model quality, draw the figure, and print the paths."""
+    if said := result.shown.explained_answer():
         _out.print(f"{escape(said)}\n")
     _out.print(result.shown.costs())
     _out.print(result.shown.outcome())

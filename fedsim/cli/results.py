@@ -119,7 +119,7 @@ def _print_comparison(comparison: "Comparison") -> None:
     endings = comparison.endings  # above the tables, which do not show missing runs
     for text in endings:
         _err.print(escape(text), style="yellow")
-    for text in comparison.answers:
+    for text in comparison.explained_answers:
         _out.print(f"{escape(text)}\n")
     for table in comparison.tables():
         _out.print(table)
@@ -151,7 +151,7 @@ def report_command(
         comparison = analysis.Comparison.of([place], targets or ())
         with _write_output("report", [place], page, comparison_options(comparison)) as made:
             report.write_comparison(comparison, made.path)
-    for text in comparison.answers:
+    for text in comparison.explained_answers:
         _out.print(f"{escape(text)}\n")
     _out.print(f"report in {escape(str(made.place))}")
     _next(*after_comparison(comparison, place, reported=True), quiet=quiet)

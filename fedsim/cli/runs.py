@@ -237,7 +237,7 @@ def reprice_command(
         out = out or within(place, "repriced")
         blocks = blocks_in(plugins or ())
         result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
-        if said := result.shown.answer():
+        if said := result.shown.explained_answer():
             _out.print(f"{escape(said)}\n")
         _out.print(price_table(place, result.runs))
     _out.print(f"event logs and tables in {escape(str(out))}")

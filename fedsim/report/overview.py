@@ -19,8 +19,8 @@ _NAMED = 3  # variants in a list; of more there is the first
 
 
 def answers(study: ReportedStudy) -> Iterator[str]:
-    """Yield for each target the verdict in each cost, in the words of `compare`."""
-    for case in study.comparison.cases:
+    """Yield for each target the verdict in each cost, in the words of `compare`, and the causes."""
+    for case, causes in zip(study.comparison.cases, study.comparison.explanations, strict=True):
         table = case.table.set_index("variant")
         if not (table["reached"] == table["runs"]).any():
             yield _none_always(study, case)
@@ -32,7 +32,9 @@ def answers(study: ReportedStudy) -> Iterator[str]:
             continue
         if not case.target.measure and (furthest := _furthest(study)):
             yield f"{_upper(furthest)}."
-        yield from (f"{_upper(said)}." for said in study.comparison.verdicts(case))
+        first, *others = study.comparison.verdicts(case)
+        yield f"{_upper(first)}. {_upper(causes.sentence())}." if causes else f"{_upper(first)}."
+        yield from (f"{_upper(said)}." for said in others)
 
 
 def notes(study: ReportedStudy) -> list[str]:

@@ -1,8 +1,9 @@
 """Display of a result: a table of costs, and a figure."""
 
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from fedsim import analysis
 from fedsim import text as tables
+from fedsim.analysis.compare.answer import leading
 from fedsim.analysis.compare.caveats import read_doubts
 from fedsim.analysis.compare.runs import EndedRuns
 from fedsim.analysis.plots.canvas import figure_of, style_width
@@ -39,7 +41,7 @@ class Shown:
         notes: what a reader has to know.
         place: where the runs are, as a sentence has it.
         setting: data, fleet and seeds in a few words.
-        folders: of the runs that have ended.
+        runs: the folders of the runs that have ended, by variant and seed.
     """
 
     name: str
@@ -48,7 +50,7 @@ class Shown:
     notes: Sequence[Note]
     place: str
     setting: str = ""
-    folders: Sequence[Path] = ()
+    runs: Mapping[tuple[str, int], Path] = field(default_factory=dict)
 
     def figure(
         self,
@@ -110,11 +112,28 @@ class Shown:
 
     def answer(self) -> str:
         """Return which variant took the least, by how much, and how sure that is; or nothing."""
-        target = analysis.Target.usual(self.summary)
-        runs = EndedRuns(tuple(self.folders), self.rounds, self.summary, self.labels)
-        worlds = read_doubts(runs, str(target)) if self.folders else None
-        costs = target.costs(self)
+        target, (costs, worlds) = self._question
         return analysis.answer(costs, target, self.labels, rounds=self.rounds, worlds=worlds)
+
+    def cause(self) -> str:
+        """Return the causes of the difference that the answer is about, or nothing."""
+        target, (costs, worlds) = self._question
+        pair = leading(costs, target, self.labels, worlds=worlds)
+        found = analysis.explain(self.runs, self.rounds, costs, pair)
+        return "" if found is None else found.sentence()
+
+    @cached_property
+    def _question(self) -> tuple[analysis.Target, tuple[pd.DataFrame, pd.DataFrame | None]]:
+        """The target of the answer; the costs to it, and the sampled worlds, if there are any."""
+        target = analysis.Target.usual(self.summary)
+        folders = tuple(self.runs.values())
+        runs = EndedRuns(folders, self.rounds, self.summary, self.labels)
+        worlds = read_doubts(runs, str(target)) if folders else None
+        return target, (target.costs(self), worlds)
+
+    def explained_answer(self) -> str:
+        """Return the answer, and in a second line its causes, where there are any; or nothing."""
+        return "\n".join(filter(None, (self.answer(), self.cause())))
 
     def costs(self, most: int | None = None) -> Table:
         """Return what each variant has cost to its target, or altogether where there was none.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fedsim.analysis import Comparison
+    from fedsim.analysis import Causes, Comparison
     from fedsim.analysis.plots.curves import By
     from fedsim.analysis.plots.network import Layout, OnEdges
     from fedsim.analysis.seeds import Band, Ends
@@ -248,11 +248,33 @@ class Result:
 
         Example:
             >>> list(result.compare("gap=1e5").frames())
-            ['runs', 'costs', 'pairs']
+            ['runs', 'costs', 'pairs', 'causes']
         """
         from fedsim.analysis import Comparison
 
         return Comparison.of([self.folder], targets, against, confidence)
+
+    def causes(
+        self, one: str, other: str, cost: str = "joules", *, target: str | None = None
+    ) -> "Causes":
+        """Take the difference in cost between two variants apart into causes that add up to it.
+
+        Args:
+            one: a variant.
+            other: the variant to compare it with.
+            cost: "joules", "t" (s) or "bits".
+            target: up to which costs are counted, such as "gap=1e-5"; as for `compare` if None.
+
+        Raises:
+            DataError: there is no such variant, cost or target, no seed in which both reached it,
+                or the causes cannot be found; the text says why.
+
+        Example:
+            >>> found = result.causes("gd", "base", "bits", target="gap=1e5")
+            >>> bool(abs(found.table["share"].sum() - 1) < 1e-9)
+            True
+        """
+        return self.compare(*filter(None, [target])).causes(one, other, cost)
 
     def report(self, out: str | Path | None = None, targets: Sequence[str] = ()) -> Path:
         """Write one HTML page about the study, and return its path.
@@ -297,8 +319,11 @@ class Result:
 
         study = read_study(self.folder)
         name = "" if study is None else study.name
+        runs = {
+            (path.parent.name, int(path.name.removeprefix("seed-"))): path for path in self.runs
+        }
         tables = self.summary, self.rounds
-        return Shown(name, *tables, self.notes, self.place, self.setting, self.runs)
+        return Shown(name, *tables, self.notes, self.place, self.setting, runs)
 
     @property
     def setting(self) -> str:

@@ -1,12 +1,13 @@
 """The answer of a comparison in one sentence: which variant is cheapest, and how sure that is."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
 from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.compare.verdict import find_worlds, judge
+from fedsim.analysis.compare.verdict import Verdict, find_worlds, judge
 from fedsim.analysis.costs import feasible_figure, with_bits
 from fedsim.record.columns import TITLES, UNITS, higher_is_better
 from fedsim.text import format_number, quantity
@@ -42,6 +43,57 @@ def answer(
     return next(answers(costs, target, labels, decisions, rounds, worlds), "")
 
 
+class Leading(NamedTuple):
+    """The verdict that an answer states first, if it is on two variants.
+
+    Attributes:
+        cost: column of costs.
+        one, other: the variants, the cheaper one first.
+        verdict: on their costs.
+    """
+
+    cost: str
+    one: str
+    other: str
+    verdict: Verdict
+
+
+def leading(
+    costs: pd.DataFrame,
+    target: Target,
+    labels: Mapping[str, str],
+    decisions: Decisions | None = None,
+    worlds: pd.DataFrame | None = None,
+) -> Leading | None:
+    """Return the verdict that `answer` states; None where it is not on two variants."""
+    own = _own(costs, labels)
+    shown = _ranked_costs(own, target)
+    if not shown:
+        return None
+    return next(_verdicts(decisions or Decisions.of(own, shown), shown, worlds), None)
+
+
+def _own(costs: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
+    """Return the costs of some variants, with their bits."""
+    own = with_bits(costs).astype({"variant": object})
+    return own[own["variant"].isin(list(labels))]
+
+
+def _ranked_costs(own: pd.DataFrame, target: Target) -> list[str]:
+    """Return the costs in which variants are ranked; none where there is no such question."""
+    arrived = own[own["reached"]]
+    if own["variant"].nunique() > MOST or arrived["variant"].nunique() < 2:
+        return []
+    if not target.measure and _equally_long(own):
+        return []
+    return [name for name in LEADING if arrived[name].max() > 0]
+
+
+def _equally_long(own: pd.DataFrame) -> bool:
+    """Return whether all runs have ended after the same number of rounds."""
+    return bool(own["reached"].all() and own["round"].eq(own["round"].iloc[0]).all())
+
+
 def answers(
     costs: pd.DataFrame,
     target: Target,
@@ -51,8 +103,7 @@ def answers(
     worlds: pd.DataFrame | None = None,
 ) -> Iterator[str]:
     """Yield `answer`, and after it the verdict in each further cost; see there."""
-    own = with_bits(costs).astype({"variant": object})
-    own = own[own["variant"].isin(list(labels))]
+    own = _own(costs, labels)
     if own.empty or own["variant"].nunique() > MOST:
         return
     arrived = own[own["reached"]]
@@ -62,15 +113,12 @@ def answers(
         return
     names = {str(name): _name(own, str(name), labels) for name in own["variant"].unique()}
     there = [str(name) for name in arrived["variant"].unique()]
-    shown = [name for name in LEADING if arrived[name].max() > 0]
-    if target.measure and not shown:
+    if target.measure and not arrived[list(LEADING)].to_numpy().any():
         yield f"the start model already meets {target.goal}: every cost is 0"
     elif len(there) == 1:
         said = _alone(arrived, names[there[0]], target)
         yield f"only {said}" if len(labels) > 1 and target.measure else said
-    elif (
-        not target.measure and own["reached"].all() and own["round"].eq(own["round"].iloc[0]).all()
-    ):
+    elif not (shown := _ranked_costs(own, target)):
         count = _rounds(float(own["round"].iloc[0]))
         yield (
             f"every run has {count} and no target, so costs do not rank the variants:"
@@ -78,23 +126,19 @@ def answers(
         )
     else:
         decided = decisions or Decisions.of(own, shown)
-        yield from _verdicts(decided, target, names, shown, worlds)
+        for each in _verdicts(decided, shown, worlds):
+            pair = names[each.one], names[each.other]
+            yield each.verdict.sentence(pair, LEADING[each.cost], target.goal)
 
 
 def _verdicts(
-    decisions: Decisions,
-    target: Target,
-    names: Mapping[str, str],
-    costs: Sequence[str],
-    worlds: pd.DataFrame | None,
-) -> Iterator[str]:
+    decisions: Decisions, costs: Sequence[str], worlds: pd.DataFrame | None
+) -> Iterator[Leading]:
     """Yield for each cost the verdict on the cheapest variant and the next one."""
     for cost in costs:
-        first, second = decisions.rank(cost)[:2]
-        verdict = judge(
-            decisions.pair(first, second, cost), find_worlds(worlds, first, second, cost)
-        )
-        yield verdict.sentence((names[first], names[second]), LEADING[cost], target.goal)
+        one, other = decisions.rank(cost)[:2]
+        sampled = find_worlds(worlds, one, other, cost)
+        yield Leading(cost, one, other, judge(decisions.pair(one, other, cost), sampled))
 
 
 def _example(rounds: pd.DataFrame | None) -> str:

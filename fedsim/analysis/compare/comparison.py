@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape as html_escape
 from math import isfinite, isnan
 from pathlib import Path
@@ -12,7 +13,9 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.analysis.compare.answer import answers
+from fedsim.analysis.compare.answer import Leading, answers, leading
+from fedsim.analysis.compare.causes import COLUMNS as CAUSES
+from fedsim.analysis.compare.causes import Causes, causes, explain
 from fedsim.analysis.compare.caveats import caveats, failures, read_doubts
 from fedsim.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
 from fedsim.analysis.compare.dominance import Decisions
@@ -264,6 +267,44 @@ class Comparison:
         known = case.decisions, self.runs.rounds, case.worlds
         return list(answers(case.costs, case.target, self.runs.labels, *known))
 
+    @cached_property
+    def explanations(self) -> tuple[Causes | None, ...]:
+        """For each target the causes of the difference that its answer is about, if known."""
+        runs = self.runs
+        return tuple(
+            explain(runs.by_name, runs.rounds, each.costs, self._leading(each))
+            for each in self.cases
+        )
+
+    def _leading(self, case: Case) -> Leading | None:
+        return leading(case.costs, case.target, self.runs.labels, case.decisions, case.worlds)
+
+    @property
+    def explained_answers(self) -> list[str]:
+        """The answers, each with the causes of its difference in a second line, where known."""
+        said = zip(self.cases, self.explanations, strict=True)
+        return [
+            f"{text}\n{found.sentence()}" if found else text
+            for case, found in said
+            for text in self.verdicts(case)[:1]
+        ]
+
+    def causes(self, one: str, other: str, cost: str = "joules") -> Causes:
+        """Take the difference in cost between two variants apart; see `fedsim.analysis.causes`.
+
+        Args:
+            one: a variant or its label.
+            other: the variant to compare it with, or its label.
+            cost: "t", "joules" or "bits", up to the first target.
+
+        Raises:
+            DataError: there is no such variant or cost, no seed in which both reached the target,
+                or the causes cannot be found; the text says why.
+        """
+        runs, labels = self.runs, self.runs.labels
+        pair = _variant(labels, one), _variant(labels, other)
+        return causes(runs.by_name, runs.rounds, self.cases[0].costs, pair, cost)
+
     @property
     def endings(self) -> list[str]:
         """How the runs ended that no stop rule has ended; they are among the notes, too."""
@@ -281,11 +322,11 @@ class Comparison:
         return notes
 
     def tables(self) -> list[Table]:
-        """Return what a terminal shows: for each target a table of costs and one of pairs."""
+        """Return what a terminal shows: for each target tables of costs, of pairs and of causes."""
         sure = f"{100 * self.confidence:g} % intervals"
         means = f"{sure} (of 2 or 3 runs: min and max)" if self._few else sure
         tables = []
-        for case in self.cases:
+        for case, found in zip(self.cases, self.explanations, strict=True):
             labels = self.choose(case, _MOST_ROWS)
             several = (case.table["reached"] > 1).any()  # one run has no interval
             title = self._title(case.target.words, means if several else "")
@@ -297,6 +338,8 @@ class Comparison:
                 level = self.confidence, self.practical
                 labels = self.choose(case, MOST_DRAWN)
                 tables.append(paired_table(case.pairs, labels, title, *level))
+            if found is not None:
+                tables.append(found.listing(self.runs.labels))
         return tables
 
     def _title(self, *parts: str) -> str:
@@ -310,13 +353,15 @@ class Comparison:
         return any(case.table["reached"].between(2, 3).any() for case in self.cases)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Return all tables: of runs, of variants and of pairs, with their target in front.
+        """Return all tables: of runs, variants, pairs and causes, with their target in front.
 
         The column `unfinished` has the extent of an interrupted campaign; else it is empty.
         """
-        tables: dict[str, list[pd.DataFrame]] = {"runs": [], "costs": [], "pairs": []}
-        for case in self.cases:
-            frames = with_bits(case.costs), case.table, case.pairs
+        names = "runs", "costs", "pairs", "causes"
+        tables: dict[str, list[pd.DataFrame]] = {name: [] for name in names}
+        for case, found in zip(self.cases, self.explanations, strict=True):
+            every = pd.DataFrame(columns=list(CAUSES)) if found is None else found.frame
+            frames = with_bits(case.costs), case.table, case.pairs, every
             for name, frame in zip(tables, frames, strict=True):
                 own = frame.copy()
                 own.insert(0, "target", str(case.target))

@@ -231,6 +231,15 @@ class EndedRuns:
     left_out: tuple[str, ...] = field(default=())
     extent: str = ""
 
+    @property
+    def by_name(self) -> dict[tuple[str, int], Path]:
+        """The folder of each run, by variant and seed."""
+        names = zip(self.summary["variant"], self.summary["seed"], strict=True)
+        return {
+            (str(variant), int(seed)): path
+            for (variant, seed), path in zip(names, self.folders, strict=True)
+        }
+
     @cached_property
     def setting(self) -> str:
         """Data, fleet and seeds in a few words; of several folders, the settings of all."""

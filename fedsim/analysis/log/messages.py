@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedsim.analysis.log.frames import (
     BITS,
     SERVER,
+    Codes,
     check_columns,
     clients_in,
     covered,
@@ -18,7 +19,8 @@ from fedsim.analysis.log.frames import (
     total_bits,
 )
 from fedsim.analysis.log.runs import by_run
-from fedsim.analysis.timeline import repeats
+from fedsim.analysis.timeline import BROKEN_OFF, repeats
+from fedsim.ports import Array
 
 _DIRECTIONS = ("up", "down", "peer")
 _LAYERS = {
@@ -74,7 +76,7 @@ def _bits_by_message(events: pd.DataFrame) -> pd.DataFrame:
     columns = {name: np.where(first, own[name], 0) for name in BITS}
     table = pd.DataFrame(
         {
-            "direction": np.array(_DIRECTIONS, dtype=object)[_directions(own)],
+            "direction": np.array(_DIRECTIONS, dtype=object)[directions(own)],
             "message": own["message"].astype(object).to_numpy(),
             "messages": first.astype(np.int64),
             **columns,
@@ -86,7 +88,7 @@ def _bits_by_message(events: pd.DataFrame) -> pd.DataFrame:
     return groups.sum().reset_index()
 
 
-def _directions(rows: pd.DataFrame) -> NDArray[np.intp]:
+def directions(rows: pd.DataFrame) -> NDArray[np.intp]:
     """Return in which of `_DIRECTIONS` the message of each row went, by number.
 
     A gateway has a larger number than the nodes below it, whose server it is.
@@ -187,7 +189,7 @@ def lost_messages(events: pd.DataFrame) -> pd.DataFrame:
 def _lost_messages(events: pd.DataFrame) -> pd.DataFrame:
     names = clients_in(events)
     own = events[is_event(events, "send", "retransmit")]
-    direction = _directions(own)
+    direction = directions(own)
     down = direction == 1
     node, peer = (numbers_of(own[name], names) for name in ("node", "peer"))
     client = np.where(down, peer, node)
@@ -260,10 +262,28 @@ def flows(events: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.float64]]
     return is_event(events, "send"), events["duration"].to_numpy(np.float64) + repeats(events)
 
 
+def highest_rates(events: pd.DataFrame, client: Codes, count: int) -> Array:
+    """Return the highest rate that a whole message of each client had, bit/s, shape (count,).
+
+    It is 0 of a client without a message that took time. Messages that were broken off are left
+    out, for the log does not have how many of their bits had flowed.
+
+    Args:
+        events: the log of one run.
+        client: whose message each row is, by number; -1 for rows to leave out, shape (rows,).
+        count: the number of clients.
+    """
+    lasting = events["duration"].to_numpy(np.float64)
+    there = (client >= 0) & (lasting > 0) & ~events["detail"].isin(BROKEN_OFF).to_numpy()
+    best = np.zeros(count)
+    np.maximum.at(best, client[there], total_bits(events)[there] / lasting[there])
+    return best
+
+
 def _server_queue(events: pd.DataFrame) -> pd.DataFrame:
     sent, lasting = flows(events)
     length = float(events["t"].max()) if len(events) else 0.0
-    way = _directions(events)
+    way = directions(events)
     rows = []
     for number, direction in enumerate(_DIRECTIONS[:2]):
         there = sent & (way == number)

@@ -1,5 +1,7 @@
 """Rounds: their critical path, the clients that decided their duration, and stragglers."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -142,14 +144,39 @@ def _latest(there: NDArray[np.bool_], keys: Codes, at: Codes, wanted: Codes) -> 
     return np.where((found >= 0) & (place // count == wanted), place % count, -1)
 
 
-def _critical_path(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the paths of one run.
+class Paths(NamedTuple):
+    """The critical paths of one run: time is cut at every exchange and every commit.
 
-    Time is cut at every exchange and every commit. A piece between two cuts has the path of the
-    last message that arrived in it. The stages of a path are differences of times that only rise
-    from the begin of the piece to its end, so they add up to its length whatever is missing.
+    A piece between two cuts has the path of the last message that arrived in it. Its borders only
+    rise, from the begin of the piece to its end, so that the stages between them add up to its
+    length whatever is missing.
+
+    Attributes:
+        ends: the rows of the commits, shape (rounds,).
+        number: the place in `ends` of the round that each piece belongs to, shape (pieces,).
+        closes: whether a piece ends with its round, shape (pieces,).
+        borders: times between `STAGES`, s, shape (7, pieces).
+        client: the number of the client whose message arrived last; -1 for none.
+        sent: the row of that message's first transmission; -1 for none.
+        download: the row of the client's last download before it; -1 for none.
     """
-    names = clients_in(events)
+
+    ends: Codes
+    number: Codes
+    closes: NDArray[np.bool_]
+    borders: Array
+    client: Codes
+    sent: Codes
+    download: Codes
+
+
+def paths_in(events: pd.DataFrame, names: list[str]) -> Paths:
+    """Return the critical paths of one run.
+
+    Args:
+        events: its log, rows numbered from 0.
+        names: of its clients, in the order of their numbers.
+    """
     times = events["t"].to_numpy(np.float64)
     committed = is_event(events, "round")
     cuts = np.flatnonzero(committed | opened_by_server(events))
@@ -157,19 +184,25 @@ def _critical_path(events: pd.DataFrame) -> pd.DataFrame:
     cuts = cuts[cuts <= ends.max(initial=-1)]
     begins = np.append(-1, cuts[:-1])[: len(cuts)]
     begin = np.where(begins < 0, 0.0, times[begins])
-    marks, sender = _marks(events, names, begins, cuts)
+    marks, client, sent, download = _marks(events, names, begins, cuts)
     border = np.minimum.accumulate(np.vstack([times[cuts], marks]), axis=0)
     border = np.vstack([np.maximum(border, begin), begin])
-    spent = (border[:-1] - border[1:])[::-1]
     number = np.searchsorted(ends, cuts)
-    stages = np.stack([np.bincount(number, row, minlength=len(ends)) for row in spent])
+    return Paths(ends, number, committed[cuts], border[::-1], client, sent, download)
+
+
+def _critical_path(events: pd.DataFrame) -> pd.DataFrame:
+    names = clients_in(events)
+    paths = paths_in(events, names)
+    ends, times = paths.ends, events["t"].to_numpy(np.float64)
+    spent = np.diff(paths.borders, axis=0)
+    stages = np.stack([np.bincount(paths.number, row, minlength=len(ends)) for row in spent])
     first = np.append(0.0, times[ends][:-1])[: len(ends)]
     called = np.array([*names, None], dtype=object)
-    last = called[sender[np.searchsorted(cuts, ends)]]
     return pd.DataFrame(
         {
             "round": events["round"].to_numpy()[ends],
-            "client": last,
+            "client": called[paths.client[paths.closes]],
             "duration": times[ends] - first,
             **dict(zip(STAGES, stages, strict=True)),
         }
@@ -178,8 +211,8 @@ def _critical_path(events: pd.DataFrame) -> pd.DataFrame:
 
 def _marks(
     events: pd.DataFrame, names: list[str], begins: Codes, cuts: Codes
-) -> tuple[Array, Codes]:
-    """Return the times at which the stages of each piece begin, from the last one, and its client.
+) -> tuple[Array, Codes, Codes, Codes]:
+    """Return the times at which the stages of each piece begin, from the last one, and its path.
 
     Args:
         events: the log of one run.
@@ -189,7 +222,8 @@ def _marks(
 
     Returns:
         Times, shape (5, pieces): of arrival, last bit, first bit, end and begin of the download;
-        and the number of the client, -1 for none, shape (pieces,).
+        the number of the client, and the rows of transmission and download, -1 for none, each of
+        shape (pieces,).
     """
     nodes = [*names, SERVER]
     node, peer = (numbers_of(events[name], nodes) for name in ("node", "peer"))
@@ -215,9 +249,8 @@ def _marks(
     first_bit = at(sent, times - flowing, left)
     loaded = at(download, times, start)
     lasting = events["duration"].to_numpy(np.float64)
-    return np.stack(
-        [arrived, left, first_bit, loaded, at(download, times - lasting, loaded)]
-    ), sender
+    marks = [arrived, left, first_bit, loaded, at(download, times - lasting, loaded)]
+    return np.stack(marks), sender, sent, download
 
 
 def _deciding_clients(events: pd.DataFrame) -> pd.DataFrame:

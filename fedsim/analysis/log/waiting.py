@@ -12,7 +12,7 @@ from fedsim.analysis.log.frames import (
     sums,
     total_bits,
 )
-from fedsim.analysis.log.messages import flows
+from fedsim.analysis.log.messages import flows, highest_rates
 from fedsim.analysis.log.runs import by_run
 from fedsim.analysis.timeline import STATES, ClientSpans, client_spans, seconds_in_first
 from fedsim.ports import Array
@@ -156,11 +156,10 @@ def _share_beyond_best(events: pd.DataFrame, end: str, clients: list[str]) -> Ar
     client = numbers_of(events[end], clients)
     lasting = events["duration"].to_numpy(np.float64)
     there = sent & (client >= 0) & (lasting > 0)
+    best = highest_rates(events, np.where(sent, client, -1), len(clients))[client[there]]
     client, lasting, flowing = client[there], lasting[there], flowing[there]
     bits = total_bits(events)[there] * 1.0
-    best = np.zeros(len(clients))
-    np.maximum.at(best, client, bits / lasting)
-    least = np.divide(bits, best[client], out=lasting.copy(), where=best[client] > 0)
+    least = np.minimum(lasting, np.divide(bits, best, out=lasting.copy(), where=best > 0))
     beyond = sums(client, len(clients), lasting - least)
     whole = sums(client, len(clients), flowing)
     return np.divide(beyond, whole, out=np.zeros(len(clients)), where=whole > 0).clip(0, 1)

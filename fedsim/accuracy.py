@@ -49,8 +49,8 @@ class Accuracy(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"off by {percent(self.median)} in the median, {percent(self.nine)} in nine of ten,"
-            f" {percent(self.worst)} at worst"
+            f"median error {percent(self.median)}, nine of ten cases below {percent(self.nine)},"
+            f" worst {percent(self.worst)}"
         )
 
     @property
@@ -170,9 +170,9 @@ TRANSFERS: Mapping[str, Mapping[str, Accuracy]] = {
 that stack, `wifi` the cells of `network.wifi`; with random losses medians of runs were compared."""
 
 REFERENCES: Mapping[str, str] = {
-    "fluid": "ns-3's packets of TCP",
-    "lv08": "ns-3's packets of TCP",
-    "ns-3": "ns-3's packets of TCP",
+    "fluid": "ns-3's TCP, a new connection for each message",
+    "lv08": "ns-3's TCP, a new connection for each message",
+    "ns-3": "ns-3's TCP, a new connection for each message",
     "linux": "Linux 6.18",
     "wifi": "ns-3's frames",
 }

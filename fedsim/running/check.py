@@ -61,14 +61,14 @@ def preflight_notes(
 
 
 def accuracy_notes(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:
-    """Yield how far the times of messages are from packets; a note for variants that share it."""
+    """Yield the errors of the times of messages; one note for variants that share them."""
     alike: dict[str, list[str]] = {}
     for job in jobs:
         scenario = job.scenario.model_dump(mode="json", include={"network", "fleet"})
         rounds = openings[job.variant.name].rounds
         messages = RoundMessages.of_round(rounds[-1].traffic.as_dict()) if rounds else None
         for found in errors_of_models(scenario["network"], scenario["fleet"], messages):
-            alike.setdefault("; ".join(found), []).append(job.variant.name)
+            alike.setdefault(". ".join(found), []).append(job.variant.name)
     for text, variants in alike.items():
         yield Note(", ".join(variants), "network.model", text)
 

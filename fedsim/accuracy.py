@@ -170,9 +170,9 @@ TRANSFERS: Mapping[str, Mapping[str, Accuracy]] = {
 that stack, `wifi` the cells of `network.wifi`; with random losses medians of runs were compared."""
 
 REFERENCES: Mapping[str, str] = {
-    "fluid": "ns-3's TCP, a new connection for each message",
-    "lv08": "ns-3's TCP, a new connection for each message",
-    "ns-3": "ns-3's TCP, a new connection for each message",
+    "fluid": "ns-3's packets of TCP",
+    "lv08": "ns-3's packets of TCP",
+    "ns-3": "ns-3's packets of TCP",
     "linux": "Linux 6.18",
     "wifi": "ns-3's frames",
 }

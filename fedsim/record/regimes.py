@@ -152,10 +152,10 @@ def _transfers(
     law, over = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
     if law.get("connections", _CONNECTIONS.get(model)) == "kept":
         over = "Transfer times over kept connections: not measured yet. Over new ones"
-    text = (
-        f"{over}, {regime}: {found} ({runs}{found.cases} cases against {REFERENCES[table]}:"
-        f" {found.extent})."
-    )
+    held = REFERENCES[table]
+    if model in {"fluid", "lv08"}:
+        held += " with a new connection for each message"
+    text = f"{over}, {regime}: {found} ({runs}{found.cases} cases against {held}: {found.extent})."
     here = list(_beyond(found, messages, rates, trips))
     if lossy and regime != LOSSES:
         here.insert(0, "Losses are random here, and were not in the cases.")

@@ -44,8 +44,8 @@ class Tcp(Spec):
     )
     connections: Literal["new", "kept"] = Field(
         default="kept",
-        description=f"kept: {_KEPT}, as with gRPC and HTTP/2; new: one for each message, which begins"
-        " with a handshake",
+        description=f"kept: {_KEPT}, as with gRPC and HTTP/2; new: one for each message, with its"
+        " handshake",
     )
     idle_restart: bool = Field(
         default=True, description="whether a kept connection's window shrinks while idle, RFC 2861"

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-from fedsim.errors import Diverged, RunError
+from fedsim.blocks.wording import put_line_first
+from fedsim.errors import Diverged, FedsimError, RunError
 from fedsim.record.summary import DONE, Ending
 from fedsim.worlds.observer import Observer
 
@@ -41,6 +42,7 @@ class ObservedRun:
 
         Raises:
             RunError: the run's own, or the last model is not finite.
+            Exception: of the user's code; its message begins with the line that raised it.
         """
         try:
             self.status, reason = run()
@@ -50,5 +52,10 @@ class ObservedRun:
                 self._observer.end()
             if isinstance(error, Diverged):
                 raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None
+            raise
+        except FedsimError:
+            raise
+        except Exception as error:
+            put_line_first(error)
             raise
         return reason

@@ -266,7 +266,7 @@ def _deciding_clients(events: pd.DataFrame) -> pd.DataFrame:
         {
             "client": names,
             "decided": rounds,
-            "tied": sums(client, len(names), tied > 1).astype(np.int64),
+            "tied": sums(client, len(names), (tied > 1).astype(np.int64)).astype(np.int64),
             "share": rounds / len(paths) if len(paths) else np.nan,
             "seconds": sums(client, len(names), paths["duration"].to_numpy()[number] / tied),
         }

@@ -19,7 +19,11 @@ _NAMED = 3  # variants in a list; of more there is the first
 
 
 def answers(study: ReportedStudy) -> Iterator[str]:
-    """Yield which variant reached each target for the least of each cost, and how sure that is."""
+    """Yield which variant reached each target for the least of each cost, and how sure that is.
+
+    Before that: how many clients left for good, since all that follows is without them.
+    """
+    yield from _departures(study)
     for case in study.comparison.cases:
         table = case.table.set_index("variant")
         if not (table["reached"] == table["runs"]).any():
@@ -35,6 +39,19 @@ def answers(study: ReportedStudy) -> Iterator[str]:
         for cost, names in order.items():
             if len(names) > 1:
                 yield _margin(study, case, cost, (names[0], names[1]))
+
+
+def _departures(study: ReportedStudy) -> Iterator[str]:
+    """Yield for each variant how many clients left for good before the end of its runs."""
+    for variant, label in study.labels.items():
+        runs = [run.summary for run in study.runs if run.variant == variant]
+        counts = sorted(sum(run.get("left", {}).values()) for run in runs)
+        if not counts[-1]:
+            continue
+        number = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+        reasons = dict.fromkeys(reason for run in runs for reason in run.get("left", {}))
+        who = f"{number} of {runs[0]['clients']} clients left for good ({', '.join(reasons)})"
+        yield f"{_upper(label)}: {who}." if len(study.labels) > 1 else f"{who}."
 
 
 def notes(study: ReportedStudy) -> list[str]:

@@ -35,9 +35,9 @@ from fedsim.record.manifest import (
 )
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
-from fedsim.record.scenarios import ABANDONED, DESERTED, RISEN, sign
+from fedsim.record.scenarios import ABANDONED, DESERTED, LEFT, RISEN, sign
 from fedsim.record.schema import Event
-from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Ending, is_whole, status_of
+from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Departures, Ending, is_whole, status_of
 from fedsim.running.imports import Sources, sources
 from fedsim.scenario import Scenario, Variant
 from fedsim.sim.config import WorldConfig
@@ -67,12 +67,14 @@ class Course(NamedTuple):
         end: the objective of its last round; NaN where there was none.
         rounds: how many there were.
         abandoned: how many of these were no step of the algorithm.
+        left: how many of its clients left for good, when and why; empty if none did.
     """
 
     start: float | None
     end: float
     rounds: int
     abandoned: int
+    left: str = ""
 
 
 def end_notes(
@@ -87,9 +89,11 @@ def end_notes(
         advice: returns a hint on the step size, which may take long to compute.
     """
     status, reason = ending
-    start, end, rounds, abandoned = course
+    start, end, rounds, abandoned, left = course
     if status == NO_CLIENTS:
         yield f"{DESERTED}: it ended before any stop rule applied: {reason}"
+    elif left:
+        yield f"{LEFT}: {left}"
     if has_risen(scenario, start, end):
         yield f"{RISEN}: it ended at {end:.6g}, above its initial value {start:.6g}{advice()}"
     if 2 * abandoned > rounds:
@@ -144,6 +148,7 @@ class RunnableWorld(Protocol):
     """A world that runs once, simulated or live; see `fedsim.sim.world.World`."""
 
     status: str
+    departures: Departures
 
     @property
     def now(self) -> float:
@@ -383,13 +388,16 @@ def _summary(
     if status == DONE and has_risen(scenario, start, objective):
         status = ROSE
     ending = Ending(status, reason)
-    course = Course(start, objective, number, world.abandoned)
+    departures = world.departures
+    left = departures.describe(job.identity["clients"])
+    course = Course(start, objective, number, world.abandoned, left)
     notes = end_notes(scenario, ending, course, job.advice) if is_whole(status) else ()
     return {
         **job.identity,
         "status": status,
         "reason": reason,
         "notes": list(notes),
+        "left": dict(departures.reasons),
         "rounds": number,
         "t": world.now,
         "objective": objective,

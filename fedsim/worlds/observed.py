@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from fedsim.blocks.wording import put_line_first
 from fedsim.errors import Diverged, FedsimError, RunError
-from fedsim.record.summary import DONE, Ending
+from fedsim.record.summary import DONE, Departures, Ending
 from fedsim.worlds.observer import Observer
 
 
@@ -14,12 +14,14 @@ class ObservedRun:
 
     Attributes:
         status: how it has ended, once it has run without an error; one of `fedsim.record.summary`.
+        departures: the clients that left for good, once it is closed.
     """
 
     _observer: Observer
 
     def __init__(self) -> None:
         self.status = DONE
+        self.departures = Departures()
         self._looks: set[str] = set()
 
     @property

@@ -10,11 +10,11 @@ import pytest
 import fedsim
 from tests.runs import small
 
-SMALL_BATTERY = {"capacity": "0.02 Wh", "charge": "30 %"}
+SMALL_BATTERY = {"capacity": "0.02 Wh", "charge": "20.2 %"}
 OWNERS, OTHERS = 6, 2
 STUDY: dict[str, Any] = small(
     problem={**small()["problem"], "split": {"kind": "contiguous"}},
-    algorithm={"kind": "gd", "step_size": "1/L"},
+    algorithm={"kind": "gd", "step_size": "0.1/L"},
     fleet=[
         {"count": OWNERS, "device": "pi-4", "radio": "wifi", "battery": SMALL_BATTERY},
         {"count": OTHERS, "device": "pi-4", "radio": "wifi"},
@@ -32,13 +32,13 @@ def test_clients_below_their_threshold_for_ever_are_counted(tmp_path: Path) -> N
     for client, t in zip(result.clients["client"], left, strict=True):
         sent = events[(events["node"] == client) & (events["event"] == "send")]
         work = events[(events["node"] == client) & (events["event"] == "compute")]
-        if np.isfinite(t):  # a client ends what it does, and begins nothing more
-            assert (sent["t"] - sent["duration"] <= t + 0.1).all()
-            assert (work["t"] - work["duration"] <= t).all()
+        if np.isfinite(t):  # a client ends the round that it is in, and takes part in no other
+            assert (sent["t"] > t).sum() <= 1
+            assert (work["t"] > t).sum() <= 1
             assert len(sent) < 200
         else:
             assert len(sent) == 200
-    assert result.summary["status"].item() == "done"
+    assert result.summary["status"].item() in {"done", "rose"}
     (note,) = [each for each in result.notes if each.key == "fleet"]
     first = f"{np.nanmin(left):.3g}"
     assert note.text == (
@@ -58,19 +58,18 @@ def test_a_battery_that_is_charged_brings_its_client_back() -> None:
     assert "fleet" not in [note.key for note in result.notes]
 
 
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 def test_an_idle_battery_leaves_when_the_closed_form_says() -> None:
-    """It never takes part, so its threshold is reached by idle power alone."""
-    never = {"kind": "uniform", "count": 1}
+    """A client that is never asked reaches its threshold by idle power alone."""
     battery = {"capacity": "0.02 Wh", "charge": "20.1 %", "discharge_efficiency": "100 %"}
     fleet = [
-        {"count": 1, "device": "ideal", "radio": "ideal"},
-        {"count": 40, "device": "pi-4", "radio": "ideal", "battery": battery},
+        {"count": 1, "device": "pi-4", "radio": "wifi"},
+        {"count": 40, "device": "pi-4", "radio": "wifi", "battery": battery},
     ]
-    result = fedsim.run(
-        {**STUDY, "fleet": fleet, "participation": never, "stop": {"time": "10 s"}}, check=False
-    )
-    idle = result.clients.iloc[1:]
-    unused = idle[idle["transmissions"] == 0]
-    watts = unused["idle_joules"] / 10
-    assert len(unused) > 0
-    assert unused["left_s"].to_numpy() == pytest.approx(0.001 * 72 / watts.to_numpy(), rel=1e-6)
+    one = {"kind": "uniform", "count": 1}
+    result = fedsim.run({**STUDY, "fleet": fleet, "participation": one, "stop": {"rounds": 20}})
+    idle = result.clients[(result.clients["bits_down"] == 0) & (result.clients["group"] == 1)]
+    watts = idle["idle_joules"] / result.summary["t"].item()
+    assert len(idle) > 20
+    spare = 0.001 * 0.02 * 3600  # J above the threshold of 20 %
+    assert idle["left_s"].to_numpy() == pytest.approx(spare / watts.to_numpy(), rel=1e-6)

@@ -55,7 +55,7 @@ class Departures(NamedTuple):
     first: float = nan
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """Their number."""
         return sum(self.reasons.values())
 
@@ -68,7 +68,7 @@ class Departures(NamedTuple):
         if not self.reasons:
             return ""
         why = ", ".join(f"{reason} ({count})" for reason, count in self.reasons.items())
-        who = f"{self.count} of {clients} clients left for good"
+        who = f"{self.total} of {clients} clients left for good"
         return f"{who}, the first at {format_number(self.first, '.3g')} s: {why}"
 
 

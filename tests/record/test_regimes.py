@@ -107,13 +107,19 @@ def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
             {},
             [group()],
             RoundMessages(2, 1e2),
-            "Fewer messages overlap here than in the cases. Your messages are smaller than in the cases.",
+            (
+                "Fewer messages overlap here than in the cases."
+                " Your messages are smaller than in the cases."
+            ),
         ),
         (
             {},
             [group()],
             RoundMessages(99, 1e7),
-            "More messages overlap here than in the cases. Your messages are larger than in the cases.",
+            (
+                "More messages overlap here than in the cases."
+                " Your messages are larger than in the cases."
+            ),
         ),
         (
             {},
@@ -126,7 +132,10 @@ def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
             {"server": {**SERVER, "uplink": "unlimited", "latency": "1 s"}},
             [group(up="unlimited")],
             RoundMessages(10, 1e5),
-            "Your links are faster than in the cases. Your round trips are longer than in the cases.",
+            (
+                "Your links are faster than in the cases."
+                " Your round trips are longer than in the cases."
+            ),
         ),
         ({}, [group(up=None)], RoundMessages(10, 1e5), ""),  # a trace
         (

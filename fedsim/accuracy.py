@@ -49,8 +49,8 @@ class Accuracy(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"off by {percent(self.median)} in the median, {percent(self.nine)} in nine of ten,"
-            f" {percent(self.worst)} at worst"
+            f"median error {percent(self.median)}, nine of ten cases below {percent(self.nine)},"
+            f" worst {percent(self.worst)}"
         )
 
     @property

@@ -61,10 +61,10 @@ def test_it_states_the_error_of_each_model_of_a_network_once() -> None:
         ("lv08", "network.model"),
         ("tcp", "network.model"),
     ]
-    assert [note.text.partition(";")[0] for note in found.accuracy] == ["fluid", "lv08", "tcp"]
+    assert [note.text.partition(".")[0] for note in found.accuracy] == ["fluid", "lv08", "tcp"]
     assert all(str(note) in repr(found) for note in found.accuracy)
     known = {"radio.up": "2 Mbit/s..4 Mbit/s"}
     calibrated = fedsim.check(small(fleet=[{**fleet[0], "intervals": known}]))
-    assert "a calibrated fleet: off by" in calibrated.accuracy[0].text
+    assert "Round times of a calibrated fleet: median error" in calibrated.accuracy[0].text
     problem = {**SMALL["problem"], "split": {"kind": "contiguous", "clients": 2}}
     assert not fedsim.check(small(fleet=[], problem=problem)).accuracy  # messages take no time

@@ -92,7 +92,9 @@ WORLDS: dict[str, Block] = {
     | {"participation": {"kind": "full", "quorum": "40 %"}, "stop": {"rounds": 1}},
     "TCP": {"network": {"topology": "tree", "gateways": 2, "model": "lv08", **SLOW_LINKS}},
     "windows": {"network": {"topology": "tree", "gateways": 2, "model": "tcp", **SLOW_LINKS}},
-    "windows that are lost": {"network": {"model": "tcp", "tcp": {"queue": 2}, **SLOW_LINKS}}
+    "windows that are lost": {
+        "network": {"model": "tcp", "tcp": {"queue": 2, "connections": "new"}, **SLOW_LINKS}
+    }
     | {"fleet": fleet([*STEADY, LOSSY])},
     "windows of batteries": {"network": {"model": "tcp", **SLOW_LINKS}}
     | {"fleet": fleet(EVERY, battery=BATTERY), "stop": {"time": "90 s"}}

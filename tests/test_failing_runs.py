@@ -101,6 +101,10 @@ def test_an_error_of_a_user_s_own_code_says_in_which_run() -> None:
     with pytest.raises(ZeroDivisionError, match="a defect") as caught:
         fedsim.run(scenario, blocks=[Broken])
     assert caught.value.__notes__ == ["in the run broken, seed 1"]
+    source = 'raise ZeroDivisionError("a defect")'
+    number = Path(__file__).read_text().split(source)[0].count("\n") + 1
+    assert str(caught.value) == f"test_failing_runs.py:{number} `{source}`: a defect"
+    assert [each.name for each in caught.traceback][-1] == "handle", "its chain is whole"
 
 
 @pytest.mark.parametrize(

@@ -222,3 +222,126 @@ def test_the_table_of_a_run_marks_what_has_risen(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "base (gd) (rose)" in " ".join(result.output.split())
     assert "note: base, seed 1: objective: it ended at" in result.output
+
+
+# -- settings without effect ---------------------------------------------------------------
+
+DIABETES: dict[str, Any] = {
+    "loss": {"kind": "squared", "l2": 1},
+    "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise"]},
+    "split": {"kind": "iid"},
+}
+IRIS = {
+    **DIABETES,
+    "loss": {"kind": "softmax", "l2": 0.1},
+    "data": {"kind": "sklearn", "name": "iris"},
+}
+PLAIN: dict[str, Any] = {
+    "problem": DIABETES,
+    "algorithm": {"kind": "gd", "step_size": "0.5/L"},
+    "fleet": [{"count": 8, "device": "pi-4", "radio": "wifi", "carbon": "DE"}],
+    "stop": {"rounds": 3},
+}
+SLOW = {"kind": "pi-4", "slowdown": {"kind": "lognormal", "sigma": 1}}
+COHORT = {"kind": "carbon-aware", "count": 2}
+DCGD = {"kind": "dcgd", "step_size": "0.1/L"}
+
+
+def compressed(fraction: float) -> dict[str, Any]:
+    up = {"compressor": {"kind": "rand-k", "fraction": fraction}}
+    return {"algorithm": DCGD, "wire": {"up": up}}
+
+
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+@pytest.mark.parametrize(
+    ("without", "with_effect", "key", "text"),
+    [
+        (
+            {"fleet": [{"count": 8, "device": SLOW, "radio": "wifi"}]},
+            {"fleet": [{"count": 8, "device": {**SLOW, "speed": "1 Mflop/s"}, "radio": "wifi"}]},
+            "fleet.0.device",
+            "computing is 0.0",
+        ),
+        (compressed(0.9), compressed(0.1), "wire.up.compressor", "it saves nothing"),
+        (
+            {"stop": {"rounds": 3, "patience": {"rounds": 3}}},
+            {"stop": {"rounds": 3, "patience": {"rounds": 2}}},
+            "stop.patience",
+            "it never ends a run",
+        ),
+        (
+            {"stop": {"rounds": 3, "objective": 1.0}},
+            {"stop": {"rounds": 3, "objective": 1e6}},
+            "stop.objective",
+            "but the smallest objective is 108081",
+        ),
+        (
+            {"problem": {**DIABETES, "split": {"kind": "dirichlet", "alpha": 0.1}}},
+            {"problem": {**IRIS, "split": {"kind": "dirichlet", "alpha": 0.1}}},
+            "problem.split",
+            "214 distinct values in 442 rows",
+        ),
+        (
+            {"participation": {**COHORT, "below": "3 g/kWh"}},
+            {"participation": {**COHORT, "below": "900 g/kWh"}},
+            "participation.below",
+            "no hour meets it",
+        ),
+    ],
+)
+def test_a_setting_without_effect_is_named_by_check_and_by_a_run(
+    without: dict[str, Any], with_effect: dict[str, Any], key: str, text: str
+) -> None:
+    result = fedsim.run(PLAIN | without)
+    for found in (fedsim.check(PLAIN | without).notes, result.notes):
+        (note,) = [each for each in found if each.key == key]
+        assert text in note.text
+    assert key not in [note.key for note in fedsim.check(PLAIN | with_effect).notes]
+
+
+def test_labels_of_one_class_are_named(tmp_path: Path) -> None:
+    (tmp_path / "same.csv").write_text("a,y\n" + "".join(f"{0.5 + n % 7},1\n" for n in range(40)))
+    data = {"kind": "table", "path": str(tmp_path / "same.csv"), "label": "y"}
+    found = fedsim.check(PLAIN | {"problem": {**DIABETES, "data": data}}).notes
+    assert ["all 40 labels are" in each.text for each in found if each.key == "problem.data"] == [
+        True
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"participation": {"kind": "full", "deadline": "60 s"}}, "participation.deadline"),
+        ({"silence": {"kind": "deadline", "after": "60 s"}}, "silence.after"),
+    ],
+)
+def test_a_deadline_that_all_replies_met_is_named(changes: dict[str, Any], key: str) -> None:
+    (note,) = fedsim.run(PLAIN | changes).seen
+    assert (note.key, note.text) == (
+        key,
+        "got 60 s, and all replies of all rounds were in time: it had no effect",
+    )
+
+
+def test_a_deadline_that_some_replies_missed_is_not() -> None:
+    far = {"kind": "wifi", "latency": "1 s"}
+    fleet = [*PLAIN["fleet"], {"count": 1, "device": "pi-4", "radio": far}]
+    changes = {
+        "participation": {"kind": "full", "deadline": "500 ms"},
+        "fleet": fleet,
+        "stop": {"rounds": 9},
+    }
+    result = fedsim.run(PLAIN | changes)
+    assert result.clients["late"].sum() + result.clients["lost"].sum() > 0
+    assert "participation.deadline" not in [note.key for note in result.seen]
+
+
+@pytest.mark.parametrize(("value", "remedy"), [(85, "; give 0.85 for 85 %"), (850, "")])
+def test_a_share_above_one_can_never_be_reached(value: float, remedy: str) -> None:
+    stop = {"rounds": 3, "train_accuracy": value}
+    with pytest.raises(fedsim.ScenarioError) as caught:
+        fedsim.check(PLAIN | {"problem": IRIS, "measures": ["train_accuracy"], "stop": stop})
+    (fault,) = caught.value.faults
+    assert str(fault) == (
+        f"stop.train_accuracy: got {value}, but train_accuracy is a share, at most 1{remedy}"
+    )

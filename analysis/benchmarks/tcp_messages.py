@@ -51,7 +51,10 @@ def bearers(calendar: Calendar, model: Sharing, queue: int) -> Sequence[Bearer]:
     radios = [ConstantRate(OWN)] * CLIENTS
     packets = Framing(52, 1500)
     connections = Connections(
-        Tcp(queue=queue), lambda _: packets, None, lambda *_: np.random.default_rng(0)
+        Tcp(queue=queue, connections="new"),
+        lambda _: packets,
+        None,
+        lambda *_: np.random.default_rng(0),
     )
     up, _ = choose_bearers(
         calendar,
@@ -117,7 +120,8 @@ def run(model: Sharing, bits: float, rounds: int, *, recurs: bool) -> None:
         ClientConfig(client_round.DEVICE, radio, radio.rates({}), oracle)
         for radio, oracle in zip(radios, oracles, strict=True)
     ]
-    setup = replace(setup, fleet=fleet, header_bits=round(bits), sharing=model)
+    law = Tcp(connections="new")  # which kernels carry
+    setup = replace(setup, fleet=fleet, header_bits=round(bits), sharing=model, tcp=law)
     client_round.run(setup)
 
 

@@ -283,6 +283,7 @@ class Stack(NamedTuple):
 def _law_of_ns3(case: Case) -> Tcp:
     return Tcp(
         variant=case.variant,
+        connections="new",  # each message of a case has a socket of its own
         queue=case.queue,
         discipline="fq-codel" if case.discipline == "fq_codel" else "drop-tail",
         stack="ns-3",

@@ -66,7 +66,7 @@ def wrong_kind(
         hint: a suggestion for an unknown kind.
     """
     if isinstance(block, str):
-        return failure(("", unknown(block, known, hint), block))
+        return failure(("", _unknown_kind(block, known, hint), block))
     if not isinstance(block, Mapping):
         text = f"got {show(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
         return failure(("", f"{text} One of: {', '.join(known)}", block))
@@ -74,7 +74,18 @@ def wrong_kind(
         meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]
         text = f"missing{''.join(meant)}; say which. One of: {', '.join(known)}"
         return failure((key, text, block))
-    return failure((key, unknown(block[key], known, hint), block[key]))
+    return failure((key, _unknown_kind(block[key], known, hint), block[key]))
+
+
+def _unknown_kind(kind: object, known: Sequence[str], hint: str) -> str:
+    """Return a message on an unknown kind, which a file of the user may define."""
+    hint = hint or nearest(kind, known)
+    if isinstance(kind, str):
+        hint += f"{' If' if hint else '; if'} {_DEFINED}."
+    return unknown(kind, known, hint)
+
+
+_DEFINED = "a file of yours defines it, pass --plugin FILE (in Python: blocks=[...])"
 
 
 def block_of(model: type[Spec], value: object, info: ValidationInfo) -> Spec:

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from traceback import extract_tb
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 _LONGEST = 60
 _FEW = 6  # the largest number of suggested names
@@ -33,6 +33,9 @@ def first_line(error: BaseException) -> str:
         ('too long', 'KeyError')
     """
     lines = str(error).strip().splitlines()
+    line = user_line(error)
+    if lines and line is not None and lines[0].startswith(line.place):
+        return lines[0]  # `put_line_first` was called
     return (lines[0] if lines else type(error).__name__) + place_of(error)
 
 
@@ -54,8 +57,72 @@ def place_of(error: BaseException) -> str:
     It is the last one that belongs neither to an installed package nor to Python or fedsim; empty
     if there is none.
     """
-    frames = [each for each in extract_tb(error.__traceback__) if _is_own(Path(each.filename))]
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    line = user_line(error)
+    return f" ({Path(line.file).name}, line {line.number})" if line else ""
+
+
+class UserLine(NamedTuple):
+    """A line of the user's code in which an error was raised.
+
+    Attributes:
+        file: its absolute path.
+        number: of the line, from 1.
+        function: that the line belongs to.
+        source: its text; empty if the file cannot be read.
+    """
+
+    file: str
+    number: int
+    function: str
+    source: str
+
+    @property
+    def place(self) -> str:
+        """The file's name and the number, such as "mine.py:12"."""
+        return f"{Path(self.file).name}:{self.number}"
+
+
+def user_line(error: BaseException) -> UserLine | None:
+    """Return the last line of a traceback that belongs to the user; see `place_of`."""
+    marked: UserLine | None = vars(error).get(_LINE)
+    if marked is not None:
+        return marked
+    for each in reversed(extract_tb(error.__traceback__)):
+        if _is_own(Path(each.filename)):
+            return UserLine(each.filename, each.lineno or 0, each.name, each.line or "")
+    return None
+
+
+_LINE = "user_line"
+
+
+def put_line_first(error: Exception) -> None:
+    """Begin the message of an error with the user's line that raised it, if there is one.
+
+    The error stays the same object, with its class and its chain. Where its message is not its only
+    argument, as of a `KeyError`, the line is a note. The line is kept with the error, since another
+    process receives errors without their tracebacks.
+    """
+    line = user_line(error)
+    if line is None or _LINE in vars(error):
+        return
+    vars(error)[_LINE] = line
+    text = f"{line.place} `{line.source}`" if line.source else line.place
+    if len(error.args) == 1 and error.args[0] == str(error):
+        error.args = (f"{text}: {error}",)
+    elif error.args or str(error):
+        error.add_note(text)
+    else:
+        error.args = (text,)
+
+
+def said_by(error: BaseException) -> str:
+    """Return the class of an error and its message, without the line that was put first."""
+    line = user_line(error)
+    said = str(error)
+    if line is not None and said.startswith(line.place):
+        said = said.removeprefix(line.place).removeprefix(f" `{line.source}`").removeprefix(": ")
+    return f"{type(error).__name__}: {said}".removesuffix(": ")
 
 
 def _is_own(path: Path) -> bool:

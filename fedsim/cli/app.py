@@ -5,6 +5,7 @@ most commands need a part of it, and `fedsim --help` none.
 """
 
 import errno
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -219,6 +220,11 @@ HowCarried = Annotated[
 
 _WIDTH = None if sys.stdout.isatty() else 100  # of tables outside of a terminal
 
+TRACEBACK = "FEDSIM_TRACEBACK"
+"""The environment variable that, set, shows the whole traceback of an error of the user's code."""
+
+_SHOW_ALL = f"{TRACEBACK}=1 shows the whole traceback"
+
 _UNPRINTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE)
 
 
@@ -358,10 +364,31 @@ def within(place: Path, name: str) -> Path:
 
 
 @contextmanager
+def _errors_of_user_code() -> Iterator[None]:
+    """Turn an exception of the user's code into its line, the exception and an exit code."""
+    try:
+        yield
+    except (FedsimError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        from fedsim.blocks.wording import said_by, user_line
+
+        line = user_line(error)
+        if line is None or os.environ.get(TRACEBACK):
+            raise
+        err.print(escape(f"{line.file}:{line.number}, in {line.function}"), style="red")
+        notes = [each for each in getattr(error, "__notes__", ()) if line.place not in each]
+        for text in (f"    {line.source}", said_by(error), *notes, _SHOW_ALL):
+            err.print(escape(text), highlight=False)
+        raise typer.Exit(1) from None
+
+
+@contextmanager
 def errors() -> Iterator[None]:
     """Turn errors that a user can correct into one readable block and an exit code."""
     try:
-        yield
+        with _errors_of_user_code():
+            yield
     except ScenarioError as error:
         err.print(error.title, style="red")
         for text in error.describe_faults():

@@ -43,7 +43,9 @@ class Tcp(Spec):
         "40 ms", "an odd segment is acknowledged after this; RFC 1122 allows up to 500 ms"
     )
     connections: Literal["new", "kept"] = Field(
-        default="new", description=f"one for each message, or {_KEPT}"
+        default="kept",
+        description=f"kept: {_KEPT}, as with gRPC and HTTP/2; new: one for each message, with its"
+        " handshake",
     )
     idle_restart: bool = Field(
         default=True, description="whether a kept connection's window shrinks while idle, RFC 2861"

@@ -88,6 +88,7 @@ def _rows(
             "tail_s": of("seconds", Event.TAIL),
             "offline_s": of("seconds", Event.ONLINE),
             "off_s": of("seconds", Event.CHARGED),
+            "left_s": np.full(len(clients), np.nan) if meters.left is None else meters.left[own],
             "compute_joules": of("joules", Event.COMPUTE),
             "send_joules": of("joules", Event.SEND),
             "receive_joules": of("joules", Event.RECEIVE),

@@ -160,6 +160,13 @@ CLIENTS = (
     *map(_of_event, ("compute", "send", "receive", "tail")),
     Column("offline_s", "number", "time out of reach", unit="s"),
     Column("off_s", "number", "time off with an empty battery", unit="s"),
+    Column(
+        "left_s",
+        "number",
+        "when it left for good: from then on it was offline, or its battery too low, for ever; NaN"
+        " if it stayed",
+        unit="s",
+    ),
     *map(_joules_of, ("compute", "send", "receive", "retransmit", "promotion", "tail")),
     Column("idle_joules", "number", "energy of idle power", unit="J"),
     Column("bits_forwarded", "count", "bits of its `forward` rows", unit="bit", only="relays"),

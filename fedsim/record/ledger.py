@@ -84,6 +84,8 @@ class Meters:
         stores: the batteries.
         idle_grams: emitted by each client while idle, shape (M,); None if not tracked.
         metered: whether energy is known; if not, joules are 0 here, and NaN in tables.
+        left: when each client left for good, s, NaN for those that stayed, shape (M,); None if all
+            have stayed.
     """
 
     bits_sent: int
@@ -96,6 +98,7 @@ class Meters:
     stores: Stores = NO_STORES
     idle_grams: Array | None = None
     metered: bool = True
+    left: Array | None = None
 
 
 def blocks_of(clients: int) -> Iterator[range]:

@@ -69,7 +69,7 @@ class RoundMessages:
 def errors_of_models(
     network: Plain, fleet: Sequence[Plain], messages: RoundMessages | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each model of a scenario's network, and a sentence of how true its times are.
+    """Yield each model of a scenario's network, and sentences on the errors of its times.
 
     Args:
         network: the block, as recorded.
@@ -116,19 +116,19 @@ def _is_calibrated(group: Plain) -> bool:
 def _error_in_live_runs(model: str) -> str:
     found = ROUNDS[model]
     return (
-        f"a calibrated fleet: {found} in {found.cases} rounds of live runs over links that Linux"
-        f" shaped, by their other half ({found.extent}); beyond these nothing is known"
+        f"Round times of a calibrated fleet: {found} ({found.cases} rounds of live runs over links"
+        f" that Linux shaped, by their other half: {found.extent})."
     )
 
 
 def _frames() -> str:
     parts = [
-        f"{worst:.2g} % at worst in {cases} cases against {reference}"
+        f"worst error {worst:.2g} % in {cases} cases against {reference}"
         for reference, (_, worst, cases) in FRAMES.items()
     ]
     return (
-        f"shares of frames received: off by {' and '.join(parts)} (30 to 300 nodes, 20 bytes at"
-        " SF12); no real gateway was held against it: beyond these nothing is known"
+        f"Shares of frames received: {' and '.join(parts)} (30 to 300 nodes, 20 bytes at SF12). No"
+        " real gateway was measured."
     )
 
 
@@ -138,7 +138,7 @@ def _frames() -> str:
 def _transfers(
     model: str, network: Plain, groups: Sequence[Plain], messages: RoundMessages | None
 ) -> str:
-    """Return how true the times of transfers are, in the regime of some groups."""
+    """Return the errors of the times of transfers in the regime of some groups, and a remedy."""
     tcp = network.get("tcp") or {}
     table = tcp.get("stack", "linux") if model == "tcp" else model
     lossy = any(group["radio"].get("loss", {}).get("kind", "none") != "none" for group in groups)
@@ -148,13 +148,29 @@ def _transfers(
     if not (lossy and LOSSES in figures):
         regime = _regime(figures, network, messages, rates, trips)
     found = figures[regime]
-    runs = ", medians of runs" if regime == LOSSES else ""
-    cases = f"{found.cases} cases against {REFERENCES[table]}{runs} ({found.extent})"
+    runs = "medians of runs, " if regime == LOSSES else ""
+    law, over = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
+    if law.get("connections", _CONNECTIONS.get(model)) == "kept":
+        over = "Transfer times over kept connections: not measured yet. Over new ones"
+    held = REFERENCES[table]
+    if model in {"fluid", "lv08"}:
+        held += " with a new connection for each message"
+    text = f"{over}, {regime}: {found} ({runs}{found.cases} cases against {held}: {found.extent})."
     here = list(_beyond(found, messages, rates, trips))
     if lossy and regime != LOSSES:
-        here.insert(0, "losses are random")
-    so = f": here {', '.join(here)}" if here else ""
-    return f"{regime}: {found} in {cases}; beyond these nothing is known{so}"
+        here.insert(0, "Losses are random here, and were not in the cases.")
+    return " ".join([text, *here, *_remedy(model, network)])
+
+
+_CONNECTIONS = {"tcp": "kept", "wifi": "new"}
+"""The defaults of `connections`, which a block may leave out."""
+
+
+def _remedy(model: str, network: Plain) -> Iterator[str]:
+    """Yield what to write for the packets of TCP, where links are shared by a simpler model."""
+    shares_air = any(network.get(key) is not None for key in ("wifi", "cell", "lora"))
+    if model in {"fluid", "lv08"} and not shares_air and network.get("broadcast") != "cell":
+        yield "For kept TCP connections: `network: {model: tcp}`."
 
 
 def _regime(
@@ -222,18 +238,18 @@ def _trips(network: Plain, groups: Sequence[Plain]) -> Range | None:
 def _beyond(
     found: Accuracy, messages: RoundMessages | None, rates: Range | None, trips: Range | None
 ) -> Iterator[str]:
-    """Yield what of a scenario is not within the cases of a regime."""
+    """Yield a sentence for each way in which a scenario is not within the cases of a regime."""
     flows = size = None
     if messages is not None:
         flows, size = (messages.flows,) * 2, (messages.bytes,) * 2
     for own, held, low, high in (
-        (flows, found.flows, "fewer messages are sent", "more messages are sent"),
-        (size, found.bytes, "messages are smaller", "messages are larger"),
-        (rates, found.rates, "links are slower", "links are faster"),
-        (trips, found.trips, "round trips are shorter", "round trips are longer"),
+        (flows, found.flows, "Fewer messages overlap here", "More messages overlap here"),
+        (size, found.bytes, "Your messages are smaller", "Your messages are larger"),
+        (rates, found.rates, "Your links are slower", "Your links are faster"),
+        (trips, found.trips, "Your round trips are shorter", "Your round trips are longer"),
     ):
         if own is not None and held is not None:
             if own[0] < held[0]:
-                yield low
+                yield f"{low} than in the cases."
             if own[1] > held[1]:
-                yield high
+                yield f"{high} than in the cases."

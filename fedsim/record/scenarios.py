@@ -216,6 +216,9 @@ DESERTED = "clients"
 ABANDONED = "rounds"
 """The key of the note that most rounds of a run were abandoned."""
 
+LEFT = "fleet"
+"""The key of the note that clients left a run for good."""
+
 _MARKS = {RISEN: "rose", DESERTED: "no clients left"}
 """Marks after the label of a variant with such a note."""
 
@@ -225,7 +228,7 @@ class Note(NamedTuple):
 
     Attributes:
         about: the variant, or the run, that it concerns.
-        key: of the scenario, or one of `RUNS`, `RISEN`, `DESERTED` and `ABANDONED`.
+        key: of the scenario, or one of `RUNS`, `RISEN`, `DESERTED`, `ABANDONED` and `LEFT`.
         text: a sentence.
     """
 

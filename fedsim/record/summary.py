@@ -6,13 +6,16 @@ What stops a run with an error has a state of its own, named after that error ("
 
 import re
 from collections.abc import Mapping
+from math import nan
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from fedsim.errors import RunError
 from fedsim.record.manifest import check_kinds, read_mapping
+from fedsim.text import format_number
 
 DONE = "done"
 """A stop rule or the algorithm has ended the run."""
@@ -38,6 +41,35 @@ class Ending(NamedTuple):
     def __str__(self) -> str:
         """Return both for a message; a reason may begin with the state."""
         return self.reason if self.reason.startswith(self.status) else ": ".join(self)
+
+
+class Departures(NamedTuple):
+    """The clients that left for good before the end of a run: they could never take part again.
+
+    Attributes:
+        reasons: their number, by the reason.
+        first: when the first of them left, s; NaN if none has.
+    """
+
+    reasons: Mapping[str, int] = MappingProxyType({})
+    first: float = nan
+
+    @property
+    def total(self) -> int:
+        """Their number."""
+        return sum(self.reasons.values())
+
+    def describe(self, clients: int) -> str:
+        """Return how many of some clients left, when, and why; empty if none has.
+
+        >>> Departures({"charge too low": 2, "offline": 1}, 35.21).describe(15)
+        '3 of 15 clients left for good, the first at 35.2 s: charge too low (2), offline (1)'
+        """
+        if not self.reasons:
+            return ""
+        why = ", ".join(f"{reason} ({count})" for reason, count in self.reasons.items())
+        who = f"{self.total} of {clients} clients left for good"
+        return f"{who}, the first at {format_number(self.first, '.3g')} s: {why}"
 
 
 class End(NamedTuple):
@@ -119,6 +151,7 @@ class Summary(BaseModel):
         reference: the optimum and the method that found it; None if unknown.
         status, reason: the final state, and the reason for the end.
         notes: remarks on a completed run.
+        left: how many clients left for good before its end, by the reason.
         rounds, t: rounds done, and simulated time, s.
         tolerance: up to which the method's constraint is met; None without one.
         objective, gap: after the last round; None if not finite.
@@ -148,6 +181,7 @@ class Summary(BaseModel):
     status: str
     reason: str
     notes: list[str] = []
+    left: dict[str, int] = {}
     rounds: Count
     t: float
     objective: float | None

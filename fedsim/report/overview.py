@@ -19,7 +19,11 @@ _NAMED = 3  # variants in a list; of more there is the first
 
 
 def answers(study: ReportedStudy) -> Iterator[str]:
-    """Yield for each target the verdict in each cost, in the words of `compare`, and the causes."""
+    """Yield for each target the verdict in each cost, in the words of `compare`, and the causes.
+
+    Before that: how many clients left for good, since all that follows is without them.
+    """
+    yield from _departures(study)
     for case, causes in zip(study.comparison.cases, study.comparison.explanations, strict=True):
         table = case.table.set_index("variant")
         if not (table["reached"] == table["runs"]).any():
@@ -35,6 +39,19 @@ def answers(study: ReportedStudy) -> Iterator[str]:
         first, *others = study.comparison.verdicts(case)
         yield f"{_upper(first)}. {_upper(causes.sentence())}." if causes else f"{_upper(first)}."
         yield from (f"{_upper(said)}." for said in others)
+
+
+def _departures(study: ReportedStudy) -> Iterator[str]:
+    """Yield for each variant how many clients left for good before the end of its runs."""
+    for variant, label in study.labels.items():
+        runs = [run.summary for run in study.runs if run.variant == variant]
+        counts = sorted(sum(run.get("left", {}).values()) for run in runs)
+        if not counts[-1]:
+            continue
+        number = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+        reasons = dict.fromkeys(reason for run in runs for reason in run.get("left", {}))
+        who = f"{number} of {runs[0]['clients']} clients left for good ({', '.join(reasons)})"
+        yield f"{_upper(label)}: {who}." if len(study.labels) > 1 else f"{who}."
 
 
 def notes(study: ReportedStudy) -> list[str]:

@@ -1,7 +1,8 @@
 """The function `check(scenario) -> Check`: a dry run with the cost of its first rounds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from html import escape
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from fedsim.physics.spectral import describe_any
 from fedsim.problems import ProgramProblem
 from fedsim.record.regimes import RoundMessages, errors_of_models
 from fedsim.record.scenarios import RUNS, Note
+from fedsim.running.no_effect import ineffective_settings
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
 from fedsim.running.run import why_unresumable
 from fedsim.scenario import Plan, load
@@ -62,14 +64,14 @@ def preflight_notes(
 
 
 def accuracy_notes(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:
-    """Yield how far the times of messages are from packets; a note for variants that share it."""
+    """Yield the errors of the times of messages; one note for variants that share them."""
     alike: dict[str, list[str]] = {}
     for job in jobs:
         scenario = job.scenario.model_dump(mode="json", include={"network", "fleet"})
         rounds = openings[job.variant.name].rounds
         messages = RoundMessages.of_round(rounds[-1].traffic.as_dict()) if rounds else None
         for found in errors_of_models(scenario["network"], scenario["fleet"], messages):
-            alike.setdefault("; ".join(found), []).append(job.variant.name)
+            alike.setdefault(". ".join(found), []).append(job.variant.name)
     for text, variants in alike.items():
         yield Note(", ".join(variants), "network.model", text)
 
@@ -141,7 +143,9 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
         yield from _full_batches(job, job.algorithm, "algorithm")
         yield from _rounded_values(job)
         yield from (Note(job.variant.name, *note) for note in estimate_notes(job))
-        yield from _identical_seeds(job, openings.get(job.variant.name))
+        began = cache(partial(_first_rounds, job, openings.get(job.variant.name)))
+        yield from _identical_seeds(job, began)
+        yield from ineffective_settings(job, began)
 
 
 def _duplicate_variants(jobs: Sequence[Job]) -> Iterator[Note]:
@@ -195,12 +199,16 @@ def _full_batches(job: Job, block: BaseModel, key: str) -> Iterator[Note]:
             yield from _full_batches(job, value, where)
 
 
-def _identical_seeds(job: Job, known: Opening | None) -> Iterator[Note]:
+def _first_rounds(job: Job, known: Opening | None) -> Opening:
+    return known or opening(job)
+
+
+def _identical_seeds(job: Job, first_rounds: Callable[[], Opening]) -> Iterator[Note]:
     """Yield a note if all seeds make the same run, as far as the first rounds show."""
     count = len(job.variant.seeds)
     if count == 1 or job.drawn:
         return
-    began = known or opening(job)
+    began = first_rounds()
     if len(began.rounds) == ROUNDS and not began.drew:
         text = (
             f"got {count}, but neither the problem nor the first {ROUNDS} rounds draw a random"

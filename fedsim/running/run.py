@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from hashlib import sha256
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ from fedsim.blocks.identity import versions
 from fedsim.blocks.in_memory import identity_in
 from fedsim.blocks.plugins import own_modules
 from fedsim.building import Job
+from fedsim.building.feasibility import deadline
 from fedsim.building.job import ExecutableRun
 from fedsim.computing.serial import one_thread
 from fedsim.errors import AuditError, DataError, RunError
@@ -22,7 +23,7 @@ from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.record.earlier import set_aside
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
-from fedsim.record.ledger import Meters
+from fedsim.record.ledger import Ledger, Meters
 from fedsim.record.manifest import (
     COMPUTING,
     EVENTS,
@@ -35,9 +36,9 @@ from fedsim.record.manifest import (
 )
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
-from fedsim.record.scenarios import ABANDONED, DESERTED, RISEN, sign
+from fedsim.record.scenarios import ABANDONED, DESERTED, LEFT, RISEN, sign
 from fedsim.record.schema import Event
-from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Ending, is_whole, status_of
+from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Departures, Ending, is_whole, status_of
 from fedsim.running.imports import Sources, sources
 from fedsim.scenario import Scenario, Variant
 from fedsim.sim.config import WorldConfig
@@ -67,12 +68,16 @@ class Course(NamedTuple):
         end: the objective of its last round; NaN where there was none.
         rounds: how many there were.
         abandoned: how many of these were no step of the algorithm.
+        left: how many of its clients left for good, when and why; empty if none did.
+        in_time: whether every client that was asked replied in time, in every round.
     """
 
     start: float | None
     end: float
     rounds: int
     abandoned: int
+    left: str = ""
+    in_time: bool = False
 
 
 def end_notes(
@@ -87,9 +92,11 @@ def end_notes(
         advice: returns a hint on the step size, which may take long to compute.
     """
     status, reason = ending
-    start, end, rounds, abandoned = course
+    start, end, rounds, abandoned, left, in_time = course
     if status == NO_CLIENTS:
         yield f"{DESERTED}: it ended before any stop rule applied: {reason}"
+    elif left:
+        yield f"{LEFT}: {left}"
     if has_risen(scenario, start, end):
         yield f"{RISEN}: it ended at {end:.6g}, above its initial value {start:.6g}{advice()}"
     if 2 * abandoned > rounds:
@@ -97,6 +104,9 @@ def end_notes(
             f"{ABANDONED}: {abandoned} of {rounds} were abandoned, for too few clients replied, or"
             " none: they cost time and energy, and were no steps of the algorithm"
         )
+    key, span = deadline(scenario)
+    if in_time and span < inf and rounds:
+        yield f"{key}: got {span:g} s, and all replies of all rounds were in time: it had no effect"
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
         yield f"stop.rounds: {reason.removeprefix('rounds: ')}: the default limit has ended it"
 
@@ -144,6 +154,7 @@ class RunnableWorld(Protocol):
     """A world that runs once, simulated or live; see `fedsim.sim.world.World`."""
 
     status: str
+    departures: Departures
 
     @property
     def now(self) -> float:
@@ -244,7 +255,7 @@ def execute(
         folder.write_table("clients", recorder.client_blocks(job.facts, meters))
         events = {"rows": recorder.log.rows, "sha256": recorder.log.sha256}
         made = {**_make(job), EVENTS: events, **(origin or {})}
-        folder.close(made, _summary(job, world, status=status, reason=reason))
+        folder.close(made, _summary(job, world, recorder.ledger, status=status, reason=reason))
     return folder.path
 
 
@@ -385,15 +396,26 @@ def _run_world(world: RunnableWorld) -> Ending:
     return Ending(world.status, reason)
 
 
+def _all_in_time(scenario: Scenario, ledger: Ledger, traffic: Traffic) -> bool:
+    """Return whether no deadline closed a round: all that were asked have replied before."""
+    missed = [Event.LATE, Event.LOST, *([] if scenario.silence.beacon else [Event.SILENT])]
+    if any(ledger.of_number("count", event).any() for event in missed):
+        return False
+    return traffic.transmissions + traffic.beacons >= traffic.cohort
+
+
 def _summary(
-    job: ExecutableRun, world: RunnableWorld, *, status: str, reason: str
+    job: ExecutableRun, world: RunnableWorld, ledger: Ledger, *, status: str, reason: str
 ) -> dict[str, Any]:
     number, objective = world.last_round
     scenario, start = job.variant.scenario, world.start
     if status == DONE and has_risen(scenario, start, objective):
         status = ROSE
     ending = Ending(status, reason)
-    course = Course(start, objective, number, world.abandoned)
+    departures = world.departures
+    left = departures.describe(job.identity["clients"])
+    in_time = not world.abandoned and _all_in_time(scenario, ledger, world.traffic)
+    course = Course(start, objective, number, world.abandoned, left, in_time)
     notes = end_notes(scenario, ending, course, job.advice) if is_whole(status) else ()
     return {
         **job.identity,
@@ -402,6 +424,7 @@ def _summary(
         "status": status,
         "reason": reason,
         "notes": list(notes),
+        "left": dict(departures.reasons),
         "rounds": number,
         "t": world.now,
         "objective": objective,

@@ -14,6 +14,7 @@ from fedsim.problems import MEASURES, Measure
 from fedsim.problems.programs import reports
 from fedsim.protocol.stop_rules import MeasureTarget
 from fedsim.protocol.stopping import Stop
+from fedsim.record.columns import HIGHER_IS_BETTER
 from fedsim.scenario.located import Located
 from fedsim.scenario.specs import ProblemSpec, ScenarioKeys
 
@@ -37,6 +38,8 @@ def targets(
             text = "a stop rule and a measure's column have this name; give the rule another kind"
             yield f"stop.{name}", text, name
     for rule in stop.rules:
+        if isinstance(rule, MeasureTarget) and rule.value > 1 and rule.measure in HIGHER_IS_BETTER:
+            yield f"stop.{rule.key}", _above_one(rule), rule.value
         for name in rule.columns:
             if name in measured or name in ("objective", "gap"):
                 continue
@@ -52,6 +55,13 @@ def targets(
                 every = ["objective", "gap", *dict.fromkeys([*known, *measured])]
                 text = f"reads a column that no run evaluates: {unknown(name, every)}"
             yield f"stop.{rule.key}", text, stop.figures.get(rule.key)
+
+
+def _above_one(rule: MeasureTarget) -> str:
+    """Return a message on a share that no model reaches; a percentage is what was meant."""
+    text = f"got {rule.value:g}, but {rule.measure} is a share, at most 1"
+    meant = f"; give {rule.value / 100:g} for {rule.value:g} %" if rule.value <= 100 else ""
+    return text + meant
 
 
 def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Peers: nodes that exchange messages with neighbours, each in its own task, without a server."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from fedsim.errors import RunError
@@ -64,7 +64,8 @@ class Peers:
         self.network.join(received, self._on_undelivered)
         self.network.prepare(fleet.supplies)
         self._there = set(range(len(setup.fleet)))
-        self._lost: set[ClientId] = set()
+        self._lost: dict[ClientId, float] = {}
+        self._calendar = fleet.calendar
         self._over: asyncio.Future[Ending] | None = None
         self._end: Ending | BaseException | None = None  # how, once that is known
 
@@ -118,7 +119,7 @@ class Peers:
             return ending_of(stopped)
         for node in self._nodes:
             if not self._presence.is_present(node.id):
-                self._lost.add(node.id)
+                self._lost[node.id] = 0.0
                 self._leave(node.id)
         for number in sorted(self._there):
             self._nodes[number].start(self._method.live, self._on_end)
@@ -141,10 +142,15 @@ class Peers:
         """End the run now."""
         self._finish(Ending(DONE, reason))
 
+    @property
+    def left(self) -> Mapping[ClientId, float]:
+        """The nodes that could not go on, and since when they are gone for good, s."""
+        return self._lost
+
     def lose(self, node: ClientId) -> None:
         """Abort all that a node does: it cannot go on, and is gone for good."""
         if node in self._there and self._nodes[node].started:
-            self._lost.add(node)
+            self._lost[node] = self._calendar.now
             self._nodes[node].cancel()
             self.network.abort(node)
             self._leave(node)

@@ -62,6 +62,7 @@ class Presence:
         self._offline: dict[ClientId, float] = {}  # since when
         self._toggles: dict[ClientId, Iterator[float]] = {}
         self._gone: set[ClientId] = set()  # for good
+        self._since: dict[ClientId, float] = {}  # when those that cannot take part last could
         self._transient: set[ClientId] = set()  # clients that may have to break off
         self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
         self._news: list[asyncio.Future[None]] = []  # of each server that waits
@@ -96,6 +97,7 @@ class Presence:
             self.dead += 1
             self._idle.switch_off(client, 0.0)
             self._write(Event.DEPLETED, client)
+        self._note_obstacle(client)
 
     def hold(self, charges: Charges) -> None:
         """Have batteries that are played in arrays; they are all ready."""
@@ -162,6 +164,7 @@ class Presence:
             self._write(Event.OFFLINE, client)
             if was_there:
                 self.on_lost(client)
+        self._note_obstacle(client)
         self._await_toggle(client)
         self._notify()
 
@@ -178,6 +181,7 @@ class Presence:
         elif crossing is Crossing.CHARGED:
             self.dead -= 1
             self._write(Event.CHARGED, client, self._idle.switch_on(client, now))
+        self._note_obstacle(client)
         self._notify()  # before it draws anything, and perhaps falls below its threshold by that
         supply = self._supplies.get(client)
         if crossing is Crossing.CHARGED and supply is not None:
@@ -217,6 +221,22 @@ class Presence:
             reasons[obstacle] = reasons.get(obstacle, 0) + 1
         counted = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
         return f"no client can take part any more: {counted}"
+
+    def left(self) -> dict[ClientId, float]:
+        """Return the clients that can never take part again, and since when they cannot, s."""
+        return {
+            client: since
+            for client, since in sorted(self._since.items())
+            if not self._may_return(client)
+        }
+
+    def _note_obstacle(self, client: ClientId) -> None:
+        """Keep since when a client cannot take part; forget that once it can."""
+        supply = self._supplies.get(client)
+        if client in self._offline or (supply is not None and not supply.store.ready):
+            self._since.setdefault(client, self._calendar.now)
+        else:
+            self._since.pop(client, None)
 
     def _may_return(self, client: ClientId) -> bool:
         supply = self._supplies.get(client)

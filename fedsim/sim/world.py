@@ -1,10 +1,14 @@
 """The world: assembles calendar, fleet, network and actors, and keeps a run's records."""
 
-from math import inf
+from collections import Counter
+from dataclasses import replace
+from math import inf, nan
 from typing import Protocol
 
+import numpy as np
+
 from fedsim.errors import Deadlock
-from fedsim.ports import ClientId
+from fedsim.ports import Array, ClientId
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.record.ledger import Meters
@@ -12,7 +16,7 @@ from fedsim.record.recorder import RunRecorder
 from fedsim.record.resumed import ResumedRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
-from fedsim.record.summary import Ending
+from fedsim.record.summary import Departures, Ending
 from fedsim.sim.arrays.fits import why_events, why_slower
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.arrays.star import ArrayStar
@@ -197,4 +201,23 @@ class World(ObservedRun):
         """Record what was in progress at the end, why the run ended, and what the meters show."""
         self.actors.network.close()
         self._observer.write_idle(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
-        self._book.end(self.meters())
+        meters = self.meters()
+        self._book.end(replace(meters, left=self._note_departures(len(meters.joules))))
+
+    def _note_departures(self, clients: int) -> Array | None:
+        """Return when each client left for good, s, and keep how many left before the end, and why.
+
+        A node of a graph of peers that has failed once is not taken back.
+        """
+        presence = self._fleet.presence
+        left = presence.left()
+        if isinstance(self.actors, Peers):
+            left |= self.actors.left
+        if not left:
+            return None
+        times = np.full(clients, nan)
+        times[list(left)] = list(left.values())
+        before = {client: t for client, t in left.items() if t < self.now}
+        reasons = Counter(presence.obstacle(client) or "left the graph" for client in before)
+        self.departures = Departures(dict(reasons), min(before.values(), default=nan))
+        return times

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from math import isfinite
 
-from fedsim.errors import Diverged, RunError
-from fedsim.record.summary import DONE, Ending
+from fedsim.blocks.wording import put_line_first
+from fedsim.errors import Diverged, FedsimError, RunError
+from fedsim.record.summary import DONE, Departures, Ending
 from fedsim.worlds.observer import Observer
 
 
@@ -14,12 +15,14 @@ class ObservedRun:
 
     Attributes:
         status: how it has ended, once it has run without an error; one of `fedsim.record.summary`.
+        departures: the clients that left for good, once it is closed.
     """
 
     _observer: Observer
 
     def __init__(self) -> None:
         self.status = DONE
+        self.departures = Departures()
         self._looks: set[str] = set()
 
     @property
@@ -53,6 +56,7 @@ class ObservedRun:
 
         Raises:
             RunError: the run's own, or the last model is not finite.
+            Exception: of the user's code; its message begins with the line that raised it.
         """
         try:
             self.status, reason = run()
@@ -62,5 +66,10 @@ class ObservedRun:
                 self._observer.end()
             if isinstance(error, Diverged):
                 raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None
+            raise
+        except FedsimError:
+            raise
+        except Exception as error:
+            put_line_first(error)
             raise
         return reason

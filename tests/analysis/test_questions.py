@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedsim
 from fedsim.analysis import (
     Log,
     battery_deaths,
@@ -294,11 +295,49 @@ def test_a_path_runs_back_from_the_last_reply() -> None:
     )
     one, two = rows(critical_path(events))
     assert one == {
-        "round": 1, "client": "client-0", "duration": 12.0, "before_download": 2.0,
+        "round": 1, "client": "client-0", "tied": 1, "duration": 12.0, "before_download": 2.0,
         "download": 1.0, "work": 5.0, "upload": 2.0, "transit": 0.0, "after": 2.0,
     }  # fmt: skip
-    assert (two["client"], two["after"], two["duration"]) == (None, 1.0, 1.0)
+    assert (two["client"], two["tied"], two["after"], two["duration"]) == (None, 0, 1.0, 1.0)
     assert deciding_clients(events)["decided"].tolist() == [0]  # a deadline decided both rounds
+
+
+def test_clients_that_tie_share_what_they_decided() -> None:
+    """The order of rows of one instant gives no client the whole round."""
+    end = {"node": "server", "peer": None}
+
+    def arrives(client: int, t: float, number: int = 1) -> dict[str, Any]:
+        name = f"client-{client}"
+        return {"event": "receive", "node": "server", "peer": name, "t": t, "round": number}
+
+    events = by_hand(
+        *(arrives(client, 2.0) for client in (2, 0, 1)),
+        {"event": "round", **end, "t": 2.0},
+        arrives(0, 4.0, 2),
+        arrives(1, 5.0, 2),
+        {"event": "round", **end, "t": 5.0, "round": 2},
+        *(arrives(client, 6.0, 3) for client in (0, 1)),
+        {"event": "round", **end, "t": 9.0, "round": 3},  # a deadline
+    )
+    decided = deciding_clients(events).set_index("client")
+    assert decided["decided"].tolist() == pytest.approx([1 / 3, 4 / 3, 1 / 3])
+    assert decided["seconds"].tolist() == pytest.approx([2 / 3, 2 / 3 + 3, 2 / 3])
+    assert decided["tied"].tolist() == [1, 1, 1]
+    assert decided["share"].sum() == pytest.approx(2 / 3)
+    assert critical_path(events)["tied"].tolist() == [3, 1, 2]
+    assert stragglers(events).set_index("client")["last"].to_dict() == {
+        "client-0": 2, "client-1": 3, "client-2": 1,
+    }  # fmt: skip
+
+
+def test_the_six_phones_of_the_quickstart_share_every_round_of_gradient_descent() -> None:
+    result = fedsim.run(
+        "quickstart", overrides=["variants={}", "algorithm={kind: gd, step_size: 1/L}"]
+    )
+    decided = deciding_clients(result.events).set_index("client")
+    number = result.summary["rounds"].item()
+    assert decided["decided"].tolist() == pytest.approx([number / 6] * 6 + [0] * 4)
+    assert decided["tied"].tolist() == [number] * 6 + [0] * 4
 
 
 def test_stragglers_are_counted_as_a_plain_loop_counts_them() -> None:

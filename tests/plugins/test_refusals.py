@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from fedsim.cli.app import TRACEBACK
+
 from .files import COMPRESSOR, DEVICE, LOSSES, NAMED, SPLIT
 from .test_commands import invoke, scenario, summary, written
 
@@ -210,3 +212,57 @@ def test_what_is_only_there_for_others_and_what_is_private_is_no_block(
     mine = written(tmp_path, f"{base}{child}\n\n{private}")
     result = invoke("check", scenario, "--set", "problem.split.kind=round-robin", "--plugin", mine)
     assert result.exit_code == 0, result.output
+
+
+BROKEN = '''
+from typing import Literal
+
+from fedsim.algorithms import GradientDescent
+
+
+class Broken(GradientDescent):
+    """It fails as its round begins, or as a client answers."""
+
+    kind: Literal["broken"] = "broken"
+
+    async def PART(self, *nodes):
+        return {}["nothing"]  # the line
+'''
+
+
+@pytest.mark.parametrize("part", ["serve", "handle"])
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_the_line_of_a_method_that_fails_comes_first_and_ours_on_demand(
+    part: str, command: str, scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = written(tmp_path, BROKEN.replace("PART", part))
+    place = ["--out", str(tmp_path / "out")] if command == "run" else []
+    words = [
+        command,
+        scenario,
+        "--plugin",
+        mine,
+        "--set",
+        "algorithm={kind: broken, step_size: 1/L}",
+        *place,
+    ]
+    failed = invoke(*words)
+    assert failed.exit_code == 1, failed.output
+    lines = failed.stderr.splitlines()
+    first = lines.index(f"{mine}:13, in {part}")
+    assert lines[first + 1 : first + 3] == [
+        '    return {}["nothing"]  # the line',
+        "KeyError: 'nothing'",
+    ]
+    assert lines[-1] == "FEDSIM_TRACEBACK=1 shows the whole traceback"
+    assert "Traceback" not in failed.output
+    assert ".py" not in "".join(lines[first + 1 :])
+    monkeypatch.setenv(TRACEBACK, "1")
+    assert isinstance(invoke(*words).exception, KeyError)
+
+
+@pytest.mark.parametrize(("kind", "hint"), [("quux", "; if"), ("gdd", "; did you mean 'gd'? If")])
+def test_a_kind_of_a_forgotten_plugin(kind: str, hint: str, scenario: Path) -> None:
+    said = refused("check", scenario, "--set", f"algorithm={{kind: {kind}}}")
+    plugin = "a file of yours defines it, pass --plugin FILE (in Python: blocks=[...]). One of:"
+    assert f'got "{kind}"{hint} {plugin}' in said

@@ -71,7 +71,8 @@ def test_an_interrupt_and_a_failure_are_recorded(tmp_path: Path) -> None:
         fedsim.run(scenario(), out=tmp_path, watch=fail)
     stopped, failed = read_history(tmp_path)
     assert (stopped.ended, failed.ended) == ("stopped", "failed")
-    assert failed.result == "RuntimeError: the callback"
+    assert failed.result.startswith("RuntimeError: test_history.py:68 `raise RuntimeError(")
+    assert failed.result.endswith(": the callback")
     assert failed.failed == 1
 
 

@@ -36,7 +36,7 @@ METERS = Meters(
 
 
 NOTHING_HERE = (
-    *("lost", "skipped", "bits_again", "tail_s", "offline_s", "off_s"),
+    *("lost", "skipped", "bits_again", "tail_s", "offline_s", "off_s", "left_s"),
     *("retransmit_joules", "promotion_joules", "tail_joules"),
     *("initial_joules", "charged_joules", "drained_joules", "final_joules", "depletions"),
 )

@@ -21,7 +21,8 @@ from fedsim.record.regimes import RoundMessages, errors_of_models
 
 SERVER = {"uplink": "10 Mbit/s", "downlink": "10 Mbit/s", "latency": "10 ms"}
 NETWORK = {"topology": "star", "server": SERVER, "model": "tcp", "peers": None}
-UNKNOWN = "beyond these nothing is known"
+NEW = {"connections": "new"}
+REMEDY = "For kept TCP connections: `network: {model: tcp}`."
 
 
 def group(kind: str = "wifi", *, loss: str = "none", **more: Any) -> dict[str, Any]:
@@ -73,8 +74,29 @@ def test_a_scenario_has_the_errors_of_its_own_regime(
 ) -> None:
     found = TRANSFERS[model][regime]
     text = said(network, [group(loss=loss)], messages)
-    assert text.startswith(f"{regime}: {found} in {found.cases} cases against ")
-    assert f"({found.extent})" in text
+    assert f"{regime}: {found} (" in text
+    assert f"{found.cases} cases against " in text
+    assert f": {found.extent})" in text
+    assert (REMEDY in text) is (model in {"fluid", "lv08"})
+
+
+def test_kept_connections_are_not_measured_and_new_ones_are() -> None:
+    default, kept, new = (
+        said({"tcp": law}, [group()], RoundMessages(10, 1e5))
+        for law in (None, {"connections": "kept"}, NEW)
+    )
+    assert default == kept
+    unmeasured, _, rest = kept.partition(" Over new ones")
+    assert unmeasured == "Transfer times over kept connections: not measured yet."
+    assert new == f"Transfer times{rest}"
+    wifi = {"model": "fluid", "wifi": {"transport": "tcp"}}  # its default is another
+    assert "not measured" not in said(wifi, [group()], RoundMessages(5, 1e5))
+
+
+@pytest.mark.parametrize("law", [{"broadcast": "cell"}, {"lora": {}}, {"cell": {}}])
+def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
+    """`model: tcp` is refused beside each of them."""
+    assert REMEDY not in said({"model": "fluid", **law}, [group()], RoundMessages(10, 1e5))
 
 
 @pytest.mark.parametrize(
@@ -85,35 +107,49 @@ def test_a_scenario_has_the_errors_of_its_own_regime(
             {},
             [group()],
             RoundMessages(2, 1e2),
-            ": here fewer messages are sent, messages are smaller",
+            (
+                "Fewer messages overlap here than in the cases."
+                " Your messages are smaller than in the cases."
+            ),
         ),
         (
             {},
             [group()],
             RoundMessages(99, 1e7),
-            ": here more messages are sent, messages are larger",
+            (
+                "More messages overlap here than in the cases."
+                " Your messages are larger than in the cases."
+            ),
         ),
-        ({}, [group(up="100 kbit/s")], RoundMessages(10, 1e5), ": here links are slower"),
+        (
+            {},
+            [group(up="100 kbit/s")],
+            RoundMessages(10, 1e5),
+            "Your links are slower than in the cases.",
+        ),
         ({}, [group(up="unlimited")], RoundMessages(10, 1e5), ""),  # the server's is the narrowest
         (
             {"server": {**SERVER, "uplink": "unlimited", "latency": "1 s"}},
             [group(up="unlimited")],
             RoundMessages(10, 1e5),
-            ": here links are faster, round trips are longer",
+            (
+                "Your links are faster than in the cases."
+                " Your round trips are longer than in the cases."
+            ),
         ),
         ({}, [group(up=None)], RoundMessages(10, 1e5), ""),  # a trace
         (
             {"model": "fluid", "wifi": {"transport": "tcp"}},
             [group(loss="independent")],
             RoundMessages(5, 1e5),
-            ": here losses are random",
+            "Losses are random here, and were not in the cases.",
         ),
     ],
 )
 def test_what_of_a_scenario_is_beyond_the_cases_is_named(
     network: Any, groups: Any, messages: RoundMessages, here: str
 ) -> None:
-    assert said(network, groups, messages).endswith(f"; {UNKNOWN}{here}")
+    assert said({"tcp": NEW, **network}, groups, messages).partition("). ")[2] == here
 
 
 @pytest.mark.parametrize(
@@ -145,8 +181,8 @@ def test_a_fleet_of_several_radios_has_a_sentence_for_each_model() -> None:
 
 def test_frames_of_lora_are_held_against_aloha_and_lorasim() -> None:
     text = said({"model": "fluid", "lora": {"channels": 3}}, [group("lora-sf9")])
-    assert "2.6 % at worst in 8 cases against pure ALOHA" in text
-    assert text.endswith(f"no real gateway was held against it: {UNKNOWN}")
+    assert "worst error 2.6 % in 8 cases against pure ALOHA" in text
+    assert text.endswith("No real gateway was measured.")
 
 
 def test_messages_are_those_of_a_round_of_the_table() -> None:

@@ -304,7 +304,7 @@ def test_the_errors_of_models_are_those_that_a_check_states(
     for run, text in zip(study.variants.values(), shown, strict=True):
         lossy = any(group["radio"]["loss"]["kind"] != "none" for group in run.scenario["fleet"])
         regime = LOSSES if lossy else MANY
-        assert text.startswith(f"{regime}: {TRANSFERS['fluid'][regime]} in ")
+        assert text.startswith(f"Transfer times, {regime}: {TRANSFERS['fluid'][regime]} (")
 
 
 def test_rounds_of_the_timeline_are_what_they_are_called() -> None:

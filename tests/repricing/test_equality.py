@@ -63,6 +63,9 @@ WORLDS = {
     "cells": ["network.broadcast=cell"],
     "TCP": ["network.server={uplink: 2 Mbit/s, downlink: 2 Mbit/s}", "network.model=lv08"],
     "TCP's windows": ["network.server={uplink: 2 Mbit/s, downlink: 2 Mbit/s}", "network.model=tcp"],
+    "TCP that shakes hands": [
+        "network={model: tcp, tcp: {connections: new}, server: {uplink: 2 Mbit/s}}"
+    ],
     "TCP that loses": [
         "network={model: tcp, tcp: {connections: kept, queue: 5}, server: {uplink: 1 Mbit/s}}",
         "fleet.0.radio.loss={kind: independent, rate: 10 %}",

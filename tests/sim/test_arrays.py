@@ -33,6 +33,7 @@ PROBLEM = {
     "split": {"kind": "contiguous", "remainder": "spread"},
     "optimum": "unknown",
 }
+NEW = {"connections": "new"}
 LTE = {"count": 5, "device": "cortex-m7", "radio": "lte"}
 
 
@@ -215,10 +216,10 @@ def test_check_says_what_is_played_event_by_event_and_why(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        ({"network": {"model": "tcp"}}, ""),
+        ({"network": {"model": "tcp", "tcp": NEW}}, ""),
         ({"network": {"model": "tcp", "tcp": {"discipline": "fq-codel"}}}, "fq-codel"),
-        ({"network": {"model": "tcp", "tcp": {"connections": "kept"}}}, "connections are kept"),
-        ({"network": {"model": "tcp"}, "fleet": [{**LTE, "battery": {}}]}, "batteries"),
+        ({"network": {"model": "tcp"}}, "connections are kept"),
+        ({"network": {"model": "tcp", "tcp": NEW}, "fleet": [{**LTE, "battery": {}}]}, "batteries"),
     ],
 )
 def test_check_says_why_segments_are_objects(parts: dict[str, Any], why: str) -> None:

@@ -52,7 +52,7 @@ class Network:
         rng = np.random.default_rng(1)
         losses: LossProcess | None = IndependentLosses(share, rng) if share else None
         connections = Connections(
-            Tcp(**parameters),
+            Tcp(**{"connections": "new", **parameters}),
             lambda _: PACKETS,
             None if losses is None else lambda *_: losses,
             lambda *_: rng,

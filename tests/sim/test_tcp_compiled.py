@@ -102,7 +102,10 @@ def test_a_burst_over_idle_links_has_the_room_of_the_queue_and_one_more(
         [law(1e9)] * clients,
         radio_latency=[0.01 + 0.005 * client for client in range(clients)],
         connections=Connections(
-            Tcp(queue=queue, stack=stack), lambda _: packets, None, lambda *_: rng
+            Tcp(queue=queue, stack=stack, connections="new"),
+            lambda _: packets,
+            None,
+            lambda *_: rng,
         ),
     )
     for number, begin in enumerate(begins):
@@ -119,13 +122,13 @@ def test_a_burst_over_idle_links_has_the_room_of_the_queue_and_one_more(
 
 
 def test_kernels_are_for_many_segments_and_for_what_they_know() -> None:
-    made = worlds.PacketWorlds(Tcp())
+    made = worlds.PacketWorlds(Tcp(connections="new"))
     made.segments = worlds.COMPILED_FROM - 1
     world = made.make(Calendar())
     assert made.better(world) is world
     made.segments += 1
     assert made.pay
-    other = worlds.PacketWorlds(Tcp(discipline="fq-codel"))
+    other = worlds.PacketWorlds(Tcp(discipline="fq-codel", connections="new"))
     other.segments = made.segments
     assert not other.pay
     assert other.better(world) is world

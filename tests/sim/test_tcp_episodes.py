@@ -60,7 +60,7 @@ class Rounds:
             watched=[watched] * CLIENTS,
             changed=lambda *news: self.told.append((self.calendar.now, *news)),
             connections=Connections(
-                Tcp(**parameters),
+                Tcp(**{"connections": "new", **parameters}),
                 lambda _: Framing(52, 1500),
                 None,
                 lambda *_: np.random.default_rng(0),
@@ -210,7 +210,10 @@ def test_alike_clients_that_share_nothing_are_simulated_once(made: list[float]) 
         [law(OWN)] * clients,
         radio_latency=[0.01] * clients,
         connections=Connections(
-            Tcp(), lambda _: Framing(52, 1500), None, lambda *_: np.random.default_rng(0)
+            Tcp(connections="new"),
+            lambda _: Framing(52, 1500),
+            None,
+            lambda *_: np.random.default_rng(0),
         ),
     )
     for client in range(clients):

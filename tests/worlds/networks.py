@@ -62,7 +62,7 @@ def windows(dice: Dice, blocks: Block) -> None:
     parameters = {
         **dice.options({"variant": "newreno"}, 0.5),
         **dice.options({"discipline": "fq-codel"}, 0.3),
-        **dice.options({"connections": "kept"}, 0.5),
+        **dice.options({"connections": "new"}, 0.5),
         **dice.options({"idle_restart": False}, 0.3),
         **dice.options({"queue": dice.whole(1, 200)}, 0.7),
         **dice.options({"initial_window": dice.whole(1, 40)}, 0.3),

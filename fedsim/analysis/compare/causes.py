@@ -26,6 +26,7 @@ from rich.table import Table
 
 from fedsim.analysis.compare.answer import Leading
 from fedsim.analysis.compare.verdict import State
+from fedsim.analysis.costs import with_bits
 from fedsim.analysis.log.spending import COLUMNS as LOGGED
 from fedsim.analysis.log.spending import (
     REST,

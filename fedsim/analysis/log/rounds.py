@@ -14,6 +14,7 @@ from fedsim.analysis.log.frames import (
     is_event,
     numbers_of,
     opened_by_server,
+    sums,
 )
 from fedsim.analysis.log.messages import flows
 from fedsim.analysis.log.runs import by_run
@@ -23,6 +24,9 @@ STAGES = ("before_download", "download", "work", "upload", "transit", "after")
 """The parts of a reply's way, in order; see `critical_path`."""
 
 _NEEDED = ("t", "duration", "event", "node", "peer", "round")
+
+_INSTANT = 1e-9
+"""Messages that arrive within this time are tied, s: rounding alone sets them apart."""
 
 
 def critical_path(events: pd.DataFrame) -> pd.DataFrame:
@@ -36,9 +40,10 @@ def critical_path(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a round that ended: variant and seed, where the log has them; round, client (whose
-        message arrived last; None where none did), duration (s, since the round before), and its
-        parts, s, which add up to it: before_download (promotion, latency, queue), download,
+        One row per round that ended: variant and seed, where the log has them; round, client (whose
+        message arrived last; None where none did), tied (clients whose message arrived at that
+        instant, itself included), duration (s, since the round before), and its parts, s, which add
+        up to it: before_download (promotion, latency, queue), download,
         work (from the download to the first bit of the reply: computing, the wait for the radio),
         upload (with packets that were sent again), transit (between sender and receiver, where
         these are not one link), after (the wait for a deadline, or for replies that never came).
@@ -50,28 +55,31 @@ def critical_path(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = critical_path(log.events).drop(columns=["variant", "seed", "transit"])
         >>> print(answer.head(3).round(3).to_string(index=False))
-         round   client  duration  before_download  download  work  upload  after
-             1 client-1     0.320            0.290       0.0 0.030     0.0  0.000
-             2 client-3     1.000            0.005       0.0 0.093     0.0  0.902
-             3 client-3     0.178            0.085       0.0 0.093     0.0  0.000
+         round   client  tied  duration  before_download  download  work  upload  after
+             1 client-1     2     0.320            0.290       0.0 0.030     0.0  0.000
+             2 client-3     1     1.000            0.005       0.0 0.093     0.0  0.902
+             3 client-3     1     0.178            0.085       0.0 0.093     0.0  0.000
     """
     check_columns(events, "events", _NEEDED)
     return by_run(events, _critical_path)
 
 
 def deciding_clients(events: pd.DataFrame) -> pd.DataFrame:
-    """Return in how many rounds each client decided the duration.
+    """Return how many rounds each client decided the duration of.
 
-    A client decides a round if the round is committed the moment its message arrives. Rounds that
-    end by a deadline, or without a message, are decided by no client.
+    A client decides a round if the round is committed the moment its message arrives. Where the
+    messages of n clients arrive at that moment, each of them has decided 1/n of the round, so that
+    the sum over clients is the number of rounds that clients decided. Rounds that end by a
+    deadline, or without a message, are decided by no client.
 
     Args:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a client that the log mentions: variant and seed, where the log has them; client,
-        decided (rounds), share (of the rounds that ended; NaN where none has), and seconds (the
-        duration of these rounds together, s).
+        One row per client that the log mentions: variant and seed, where the log has them; client,
+        decided (rounds, ties shared), tied (rounds that it decided together with others), share (of
+        the rounds that ended; NaN where none has), and seconds (the duration of the rounds that it
+        decided, ties shared, s).
 
     Raises:
         DataError: the log lacks a column.
@@ -79,27 +87,28 @@ def deciding_clients(events: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> answer = deciding_clients(log.events)
         >>> print(answer.head(4).round(3).to_string(index=False))
-        variant  seed   client  decided  share  seconds
-             gd     1 client-0        0  0.000    0.000
-             gd     1 client-1        1  0.125    0.320
-             gd     1 client-2        0  0.000    0.000
-             gd     1 client-3        5  0.625    0.571
+        variant  seed   client  decided  tied  share  seconds
+             gd     1 client-0      0.5     1  0.062    0.160
+             gd     1 client-1      0.5     1  0.062    0.160
+             gd     1 client-2      0.0     0  0.000    0.000
+             gd     1 client-3      5.0     0  0.625    0.571
     """
     check_columns(events, "events", _NEEDED)
     return by_run(events, _deciding_clients)
 
 
 def stragglers(events: pd.DataFrame) -> pd.DataFrame:
-    """Return which clients reply late: how long after the others of the round.
+    """Return how late each client replies, compared with the rest of its round.
 
     Args:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a client whose message reached the server, the slowest first: variant and seed, where
-        the log has them; client, replies, mean_s and longest_s (from the begin of the round in
-        which it arrived, s), slowdown (mean over rounds of that time over the median of the
-        round's messages; NaN where that is 0 in all of them), last (rounds in which it was last).
+        One row per client whose message reached the server, the slowest first: variant and seed,
+        where the log has them; client, replies, mean_s and longest_s (from the begin of the round
+        in which it arrived, s), slowdown (mean over rounds of that time over the median of the
+        round's messages; NaN where that is 0 in all of them), last (rounds in which none arrived
+        after it; of several that arrive at the last instant all count).
 
     Raises:
         DataError: the log lacks a column.
@@ -110,7 +119,7 @@ def stragglers(events: pd.DataFrame) -> pd.DataFrame:
         variant  seed   client  replies  mean_s  longest_s  slowdown  last
              gd     1 client-3        8   0.118      0.178     1.627     7
              gd     1 client-1        7   0.098      0.320     1.006     1
-             gd     1 client-0        7   0.098      0.320     1.040     0
+             gd     1 client-0        7   0.098      0.320     1.040     1
              gd     1 client-2        2   0.050      0.090     0.265     0
     """
     check_columns(events, "events", _NEEDED)
@@ -123,6 +132,29 @@ def _arrivals(events: pd.DataFrame) -> NDArray[np.bool_]:
     at_server = received & (events["node"] == SERVER).to_numpy()
     from_server = received & (events["peer"] == SERVER).to_numpy()
     return at_server if (at_server | from_server).any() else received
+
+
+def _last_of_rounds(events: pd.DataFrame, names: list[str], ends: Codes) -> tuple[Codes, Codes]:
+    """Return the clients whose messages were the last of each round, all of them where they tie.
+
+    Args:
+        events: the log of one run.
+        names: its clients.
+        ends: the row at which each round ends, shape (rounds,).
+
+    Returns:
+        Pairs of a round's place in `ends` and a client's in `names`, sorted, each once.
+    """
+    times = events["t"].to_numpy(np.float64)
+    rows = np.flatnonzero(_arrivals(events))
+    place = np.searchsorted(ends, rows)
+    rows, place = rows[place < len(ends)], place[place < len(ends)]
+    latest = np.zeros(len(ends))
+    latest[place] = times[rows]  # of several rows of a round the last one stays
+    tied = times[rows] >= latest[place] - _INSTANT
+    sender = numbers_of(events["peer"], names)[rows]
+    pairs = np.unique(np.stack([place[tied], sender[tied]]), axis=1)
+    return pairs[0], pairs[1]
 
 
 def _latest(there: NDArray[np.bool_], keys: Codes, at: Codes, wanted: Codes) -> Codes:
@@ -199,10 +231,13 @@ def _critical_path(events: pd.DataFrame) -> pd.DataFrame:
     stages = np.stack([np.bincount(paths.number, row, minlength=len(ends)) for row in spent])
     first = np.append(0.0, times[ends][:-1])[: len(ends)]
     called = np.array([*names, None], dtype=object)
+    last = called[paths.client[paths.closes]]
+    tied = np.bincount(_last_of_rounds(events, names, ends)[0], minlength=len(ends))
     return pd.DataFrame(
         {
             "round": events["round"].to_numpy()[ends],
-            "client": called[paths.client[paths.closes]],
+            "client": last,
+            "tied": np.where(pd.isna(last), 0, tied),
             "duration": times[ends] - first,
             **dict(zip(STAGES, stages, strict=True)),
         }
@@ -256,12 +291,20 @@ def _marks(
 def _deciding_clients(events: pd.DataFrame) -> pd.DataFrame:
     names = clients_in(events)
     paths = _critical_path(events)
-    decided = paths[(paths["after"] == 0) & paths["client"].notna()].groupby("client")["duration"]
-    rounds = decided.size().reindex(names, fill_value=0)
-    seconds = decided.sum().reindex(names, fill_value=0.0)
-    share = rounds / len(paths) if len(paths) else np.nan
-    table = pd.DataFrame({"decided": rounds, "share": share, "seconds": seconds})
-    return table.rename_axis("client").reset_index()
+    number, client = _last_of_rounds(events, names, np.flatnonzero(is_event(events, "round")))
+    decided = ((paths["after"] == 0) & paths["client"].notna()).to_numpy()[number]
+    number, client = number[decided], client[decided]
+    tied = paths["tied"].to_numpy(np.float64)[number]
+    rounds = sums(client, len(names), 1 / tied)
+    return pd.DataFrame(
+        {
+            "client": names,
+            "decided": rounds,
+            "tied": sums(client, len(names), (tied > 1).astype(np.int64)).astype(np.int64),
+            "share": rounds / len(paths) if len(paths) else np.nan,
+            "seconds": sums(client, len(names), paths["duration"].to_numpy()[number] / tied),
+        }
+    )
 
 
 def _stragglers(events: pd.DataFrame) -> pd.DataFrame:
@@ -280,13 +323,14 @@ def _stragglers(events: pd.DataFrame) -> pd.DataFrame:
     )
     middle = table.groupby("number")["seconds"].transform("median")
     table["slowdown"] = table["seconds"] / middle.where(middle > 0)
-    table["last"] = ~table["number"].duplicated(keep="last")
+    names = clients_in(events)
+    last = np.bincount(_last_of_rounds(events, names, ends)[1], minlength=len(names))
     groups = table.groupby("client", sort=False)
     found = groups.agg(
         replies=("seconds", "size"),
         mean_s=("seconds", "mean"),
         longest_s=("seconds", "max"),
         slowdown=("slowdown", "mean"),
-        last=("last", "sum"),
     )
+    found["last"] = pd.Series(last, names).reindex(found.index)
     return found.sort_values("mean_s", ascending=False, kind="stable").reset_index()

@@ -1,0 +1,176 @@
+"""Notes on settings of a scenario that have no effect on its runs, as far as is known before."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from fedsim.building import Job
+from fedsim.physics.devices import Device, DeviceLaw
+from fedsim.problems import ProgramProblem
+from fedsim.problems.heterogeneity import CLASSES
+from fedsim.protocol.participation import CarbonAwareParticipation
+from fedsim.protocol.stop_rules import Patience
+from fedsim.record.scenarios import Note
+from fedsim.running.probe import Opening
+from fedsim.sim.known import known_fleet
+from fedsim.text import format_number
+from fedsim.wire import Dense, Identity
+
+_LITTLE = 1e-3
+"""Computing below this share of a round does not show in its duration."""
+
+_LARGEST = 10**7
+"""A vector of more values is not compressed for a note."""
+
+_HOURS = 10_000
+"""Changes of the intensity of electricity that are looked through: those of more than a year."""
+
+_BY_LABEL = ("dirichlet", "label-mix", "by-label")
+"""The splits that deal out each label by itself."""
+
+_FEW_EACH = 5
+"""A target with fewer rows per distinct value is taken for a number, not for a class."""
+
+
+def ineffective_settings(job: Job, began: Callable[[], Opening]) -> Iterator[Note]:
+    """Yield notes on settings of a job that change nothing, or cannot be met.
+
+    Args:
+        job: a variant.
+        began: returns its first rounds, which take time to simulate.
+    """
+    for key, text in (
+        *_unmet_stops(job),
+        *_labels(job),
+        *_compression(job),
+        *_intensity(job),
+        *_slow_devices(job, began),
+    ):
+        yield Note(job.variant.name, key, text)
+
+
+Found = Iterator[tuple[str, str]]
+
+
+def _unmet_stops(job: Job) -> Found:
+    """Yield stop rules that no round of a run can meet."""
+    stop = job.scenario.stop
+    for rule in stop.rules:
+        if isinstance(rule, Patience) and rule.rounds >= stop.rounds:
+            text = f"got {rule.rounds} rounds, but a run has {stop.rounds}: it never ends a run"
+            yield "stop.patience", text
+    best, wanted = job.reference, stop.objective
+    if best is None or wanted is None or job.personal or job.algorithm.constrained:
+        return
+    if wanted < best.value - 1e-9 * abs(best.value):
+        smallest = format_number(best.value, ".6g")
+        text = f"got {wanted:g}, but the smallest objective is {smallest}: it never ends a run"
+        yield "stop.objective", text
+
+
+def _labels(job: Job) -> Found:
+    """Yield labels of one class, and a split by the labels of a target that is a number."""
+    problem = job.problem
+    if isinstance(problem, ProgramProblem):
+        return  # only the clients know their labels
+    labels = np.asarray(problem.labels)
+    distinct = np.unique(labels)
+    if len(distinct) == 1 and len(labels) > 1:
+        text = f"all {len(labels):,} labels are {distinct[0]:g}: any model that says so is perfect"
+        yield "problem.data", text
+    split = job.scenario.problem.split.kind
+    if split not in _BY_LABEL or len(distinct) <= CLASSES:
+        return
+    whole = bool(np.all(distinct == np.round(distinct)))
+    if not whole or len(labels) < _FEW_EACH * len(distinct):
+        least, most = problem.rows.min(), problem.rows.max()
+        size = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        text = (
+            f"got {split}, but the target has {len(distinct):,} distinct values in"
+            f" {len(labels):,} rows, each of which is dealt out as a class of its own: clients do"
+            f" not differ in their targets, and have {size} rows; shards divides the sorted target,"
+            " clusters goes by the features"
+        )
+        yield "problem.split", text
+
+
+def _compression(job: Job) -> Found:
+    """Yield compressors whose payload is longer than the vector in full."""
+    count, wire = job.sent_values, job.scenario.wire
+    for way in ("up", "down"):
+        compressor = getattr(wire, way).compressor
+        if isinstance(compressor, Identity) or count > _LARGEST:
+            continue
+        vector, rng = np.random.default_rng(0).standard_normal(count), np.random.default_rng(1)
+        payload = compressor.sender()(vector, rng, wire.values)
+        longest, plain = compressor.longest(vector, payload), Dense.length(vector, wire.values)
+        if longest > plain:
+            text = (
+                f"got {compressor.kind}, which takes {longest:,} bits for the {count:,} values of"
+                f" the model, and {plain:,} bits send them in full: it saves nothing"
+            )
+            yield f"wire.{way}.compressor", text
+
+
+def _intensity(job: Job) -> Found:
+    """Yield a threshold of intensity that the electricity is never below."""
+    policy = job.participation
+    if not isinstance(policy, CarbonAwareParticipation) or policy.below is None:
+        return
+    fleet = known_fleet(job.setup)
+    grid = None if fleet is None else fleet.grid
+    if fleet is None or grid is None:
+        return
+    count, when, least = min(policy.asked or fleet.count, fleet.count), 0.0, np.inf
+    for _ in range(_HOURS):
+        least = min(least, float(np.partition(grid.at(when), count - 1)[:count].mean()))
+        when = grid.next_change(when)
+        if least <= policy.below or when == np.inf:
+            break
+    if least > policy.below:
+        text = (
+            f"got {policy.below:g} g/kWh, but the cleanest {count} clients never have less than"
+            f" {format_number(least, '.3g')} g/kWh: no hour meets it"
+        )
+        yield "participation.below", text
+
+
+def _slow_devices(job: Job, began: Callable[[], Opening]) -> Found:
+    """Yield slow devices whose computing does not show in a round.
+
+    These are devices with a slowdown or with another speed than that of their preset, and devices
+    of one radio that differ. A preset that stands alone was not chosen for its speed.
+    """
+    groups = job.deployment.groups
+    kinds: dict[str, set[str]] = {}
+    for group in groups:
+        kinds.setdefault(group.radio.kind, set()).add(group.device.kind)
+    places = [
+        f"{group.place}.device"
+        for group in groups
+        if group.device.slowdown.kind != "none"
+        or len(kinds[group.radio.kind]) > 1
+        or _is_changed(group.device)
+    ]
+    if not places or not (rounds := began().rounds):
+        return
+    last = rounds[-1]
+    if last.seconds <= 0:
+        return
+    share = float(last.clients["compute_s"].max()) / last.seconds
+    if 0 < share < _LITTLE:
+        text = (
+            f"computing is {format_number(100 * share, '.2g')} % of a round at most: how fast"
+            " devices are hardly changes its duration"
+        )
+        yield ", ".join(places), text
+
+
+def _is_changed(device: DeviceLaw) -> bool:
+    """Return whether a device has another speed than the preset of its name."""
+    if not isinstance(device, Device):
+        return False
+    if device.kind not in device.presets:
+        return True
+    preset = type(device).model_validate({"kind": device.kind})
+    return any(getattr(preset, key) != getattr(device, key) for key in ("speed", "frequency"))

@@ -1,0 +1,75 @@
+"""Clients that leave a run for good: a note, a column, and the first line of the report."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedsim
+from tests.runs import small
+
+SMALL_BATTERY = {"capacity": "0.02 Wh", "charge": "20.2 %"}
+OWNERS, OTHERS = 6, 2
+STUDY: dict[str, Any] = small(
+    problem={**small()["problem"], "split": {"kind": "contiguous"}},
+    algorithm={"kind": "gd", "step_size": "0.1/L"},
+    fleet=[
+        {"count": OWNERS, "device": "pi-4", "radio": "wifi", "battery": SMALL_BATTERY},
+        {"count": OTHERS, "device": "pi-4", "radio": "wifi"},
+    ],
+    stop={"rounds": 200},
+)
+
+
+def test_clients_below_their_threshold_for_ever_are_counted(tmp_path: Path) -> None:
+    result = fedsim.run(STUDY, out=tmp_path / "out")
+    left = result.clients["left_s"].to_numpy()
+    assert np.isfinite(left[:OWNERS]).all()
+    assert np.isnan(left[OWNERS:]).all()
+    events = result.events
+    for client, t in zip(result.clients["client"], left, strict=True):
+        sent = events[(events["node"] == client) & (events["event"] == "send")]
+        work = events[(events["node"] == client) & (events["event"] == "compute")]
+        if np.isfinite(t):  # a client ends the round that it is in, and takes part in no other
+            assert (sent["t"] > t).sum() <= 1
+            assert (work["t"] > t).sum() <= 1
+            assert len(sent) < 200
+        else:
+            assert len(sent) == 200
+    assert result.summary["status"].item() in {"done", "rose"}
+    (note,) = [each for each in result.notes if each.key == "fleet"]
+    first = f"{np.nanmin(left):.3g}"
+    assert note.text == (
+        f"6 of 8 clients left for good, the first at {first} s: charge too low (6)"
+    )
+    page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    body = re.sub(r"\s*<[^>]*>\s*", "\n", page[page.index("<main") :])
+    lines = [line for line in body.splitlines() if line.strip()]
+    assert lines[lines.index("Overview") + 1] == "6 of 8 clients left for good (charge too low)."
+
+
+def test_a_battery_that_is_charged_brings_its_client_back() -> None:
+    charging = {**SMALL_BATTERY, "charging": {"kind": "constant", "power": "5 W"}}
+    fleet = [{**STUDY["fleet"][0], "battery": charging}, STUDY["fleet"][1]]
+    result = fedsim.run({**STUDY, "fleet": fleet})
+    assert result.clients["left_s"].isna().all()
+    assert "fleet" not in [note.key for note in result.notes]
+
+
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+def test_an_idle_battery_leaves_when_the_closed_form_says() -> None:
+    """A client that is never asked reaches its threshold by idle power alone."""
+    battery = {"capacity": "0.02 Wh", "charge": "20.1 %", "discharge_efficiency": "100 %"}
+    fleet = [
+        {"count": 1, "device": "pi-4", "radio": "wifi"},
+        {"count": 40, "device": "pi-4", "radio": "wifi", "battery": battery},
+    ]
+    one = {"kind": "uniform", "count": 1}
+    result = fedsim.run({**STUDY, "fleet": fleet, "participation": one, "stop": {"rounds": 20}})
+    idle = result.clients[(result.clients["bits_down"] == 0) & (result.clients["group"] == 1)]
+    watts = idle["idle_joules"] / result.summary["t"].item()
+    assert len(idle) > 20
+    spare = 0.001 * 0.02 * 3600  # J above the threshold of 20 %
+    assert idle["left_s"].to_numpy() == pytest.approx(spare / watts.to_numpy(), rel=1e-6)

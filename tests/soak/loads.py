@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import fedsim
 from fedsim.ports import Array
-from fedsim.problems import Measure, Objective, Observer, Problem
+from fedsim.problems import Measure, Observer, Problem
 
 from .measuring import Sample, sample, young_only
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fedsim.algorithms import GradientDescent
+from fedsim.algorithms.censored import Iterate
 from fedsim.blocks.catalogue import AnyRegistry
 from fedsim.blocks.spec import Spec
 from fedsim.conformance import (
@@ -40,7 +41,7 @@ from fedsim.physics.radios import (
     StagedRadio,
     Terms,
 )
-from fedsim.ports import Array, Client, Work
+from fedsim.ports import Array, Client, Server, Work
 from fedsim.problems import (
     IID,
     LOSSES,
@@ -604,3 +605,36 @@ def test_a_method_that_raises_has_failed_with_the_line() -> None:
     assert table["outcome"].tolist() == ["failed"]
     assert "LookupError: no more" in table["reason"][0]
     assert __file__ in table["reason"][0]
+
+
+class Early(GradientDescent):
+    """Commits the model at which the gradients were taken, and makes its step afterwards."""
+
+    kind: Literal["early"] = "early"  # type: ignore[assignment]
+
+    async def serve(self, server: Server) -> None:
+        w, total = server.initial, np.zeros_like(server.initial)
+        while True:
+            for reply in await server.exchange(Iterate(server.pack(w))):
+                total = total + reply.message.delta.values
+            server.commit(w)
+            w = w - self.alpha * total
+
+
+@pytest.mark.parametrize("counting", ["rounds", "iterates"])
+def test_a_method_that_commits_before_its_update_has_failed(counting: str) -> None:
+    written = {"counting": counting, "algorithm": {"kind": "early", "step_size": "0.5/L"}}
+    table = check_algorithm(scenario("gd") | written, [Early]).set_index("world")
+    assert table["outcome"]["no trouble"] == "failed"
+    assert "server.commit(w) after the update" in table["reason"]["no trouble"]
+    late = check_algorithm(scenario("gd") | {"counting": counting}).set_index("world")
+    assert late["outcome"]["no trouble"] == "done"
+
+
+def test_a_method_that_stays_at_an_optimum_has_not_failed() -> None:
+    """The penalty is so heavy that zero, the start, is the optimum."""
+    written = scenario("fedmid")
+    heavy = {"penalty": {"kind": "l1", "weight": 10.0}}
+    table = check_algorithm(written | {"problem": written["problem"] | heavy}).set_index("world")
+    assert table["outcome"]["no trouble"] == "done"
+    assert table["first"]["no trouble"] == pytest.approx(np.log(2))

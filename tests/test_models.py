@@ -65,10 +65,8 @@ def test_the_kept_models_are_those_of_a_plain_loop(tenth: fedsim.Result) -> None
     table = tenth.models
     assert table["round"].tolist() == [10, 20, 25]
     wanted = descent(GD, 25)
-    first = tenth.rounds["objective"].iloc[0]
-    shift = 0 if np.isclose(first, objective(wanted[0])) else 1  # whether round 1 is w_0
     for number, model in zip(table["round"], table["model"], strict=True):
-        assert np.allclose(model, wanted[number - 1 + shift], rtol=1e-10, atol=0)
+        assert np.allclose(model, wanted[number], rtol=1e-10, atol=0)
 
 
 def objective(w: Array) -> float:
@@ -114,8 +112,9 @@ def test_a_matrix_comes_back_as_a_matrix() -> None:
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 def test_a_run_that_diverges_keeps_the_last_finite_model() -> None:
-    result = fedsim.run(small(algorithm={"kind": "gd", "step_size": 1e200}, stop={"rounds": 50}))
+    result = fedsim.run(small(algorithm={"kind": "gd", "step_size": 1e50}, stop={"rounds": 50}))
     last = int(result.summary["rounds"][0])
+    assert last > 0
     assert result.summary["status"][0] == "diverged"
     assert result.models["round"].tolist() == [last]
     assert np.isfinite(result.model()).all()

@@ -296,6 +296,9 @@ class Builder:
         if scenario.models.clients and not (has_own or among_peers):
             text = f"got true, but clients of {algorithm.kind} have no models of their own"
             findings.add("models.clients", f"{text}; give algorithm.local, or leave it out")
+        if scenario.counting == "iterates" and has_own:
+            text = "got iterates, but clients have models of their own, of which only those at the"
+            findings.add("counting", f"{text} end of a round are kept; take rounds")
         if scenario.tiers and local is not None:
             text = "parts of the model stay with clients, which is not for gateways (tiers) yet"
             findings.add("problem.loss.statistics", text)

@@ -72,6 +72,10 @@ def _facts(job: Job) -> Iterator[str]:
         f"model of {job.sent_values} values: {bits} bits, and a header of {HEADER_BITS} bits;"
         f" sent as {values}"
     )
+    if not isinstance(job.problem, ProgramProblem):  # whose clients alone know their losses
+        yield _objective(job)
+    if job.scenario.counting == "iterates":
+        yield "a round is evaluated with the model held before its update (counting: iterates)"
     if job.local is not None:
         yield job.local.description
     if job.reference is None:
@@ -94,6 +98,16 @@ def _facts(job: Job) -> Iterator[str]:
         yield _notice(job)
     if job.participation.round_timeout < inf:
         yield _round_timeout(job)
+
+
+def _objective(job: Job) -> str:
+    """Return F as a formula, with the range of the clients' weights in it."""
+    problem = job.problem
+    text = f"objective: {problem.describe_objective()}"
+    if problem.weighting != "sum":
+        low, high = (f"{weight:.3g}" for weight in (problem.weights.min(), problem.weights.max()))
+        text += f", weights {low}{'' if low == high else f' to {high}'}"
+    return f"{text} (problem.weights: {problem.weighting})"
 
 
 def _notice(job: Job) -> str:

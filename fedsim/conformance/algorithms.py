@@ -5,7 +5,8 @@
 
 A fleet of a few quick clients and a slow one lets the method run in worlds that are each hard
 in one way. In every one of them a method either runs to its end, every rule of the ledger kept
-and the objective finite, or the scenario is refused before anything runs.
+and the objective finite, or the scenario is refused before anything runs. A method also fails
+that commits its model before the update, so that its first round ends with the start.
 """
 
 import pickle
@@ -15,18 +16,20 @@ from dataclasses import dataclass, replace
 from math import isfinite, nan
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from fedsim.algorithms import Algorithm
+from fedsim.algorithms import Algorithm, PeerAlgorithm
 from fedsim.algorithms.messages import register_messages
 from fedsim.blocks.plugins import dump
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import reject_renamed
-from fedsim.building import Builder
+from fedsim.building import Builder, Job
 from fedsim.computing import Evaluator
 from fedsim.conformance.findings import Promises, describe_error, table
 from fedsim.errors import FedsimError, RunWarning, ScenarioError, TheoryWarning
 from fedsim.ports import Array, Work
+from fedsim.problems import ProgramProblem
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.samples import Draw
 from fedsim.record.summary import is_whole
@@ -53,6 +56,8 @@ _ETHER: Blocks = {
     "base": "100 mW",
 }
 _DEVICE: Blocks = {"kind": "pi-4"}
+_KEPT: Blocks = {"models": {"every": 1}, "counting": "rounds"}
+"""Keeps the model that each round ends with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +198,7 @@ def check_algorithm(
     Returns:
         A row a world: world, outcome (done, refused or failed), reason, rounds, trouble (how
         many rows of the log show it; NaN where none would), and the objective after the first
-        round and after the last.
+        round and after the last. A method that commits its model before the update has failed.
 
     Raises:
         ScenarioError: the scenario is wrong without any trouble, too.
@@ -206,12 +211,14 @@ def check_algorithm(
     base = easy_scenario(scenario, rounds)
     method = type(load(base, blocks=blocks).variants[0].scenario.algorithm)
     try:
-        plain = run(base, blocks=blocks, watch=ignore_progress, check=False)
+        plain = run({**base, **_KEPT}, blocks=blocks, watch=ignore_progress, check=False)
+        early = _early_commit(Builder(load(base, blocks=blocks)).check()[0], plain)
     except ScenarioError:
         raise
     except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
         return pd.DataFrame([{"world": "no trouble", **_failure_row(error, method)}])
-    rows = [{"world": "no trouble", **_row(plain, "")}]
+    failure = {"outcome": "failed", "reason": early} if early else {}
+    rows = [{"world": "no trouble", **_row(plain, ""), **failure}]
     for world, trial in trials(scenario, _normal(plain)).items():
         row = _try({**base, **trial.blocks}, trial.event, blocks, method)
         rows.append({"world": world, **row})
@@ -245,6 +252,25 @@ def _failure_row(error: Exception, method: type) -> dict[str, Any]:
     return {"outcome": "failed", "reason": text, "rounds": 0}
 
 
+def _early_commit(job: Job, result: Result) -> str:
+    """Return a reason if the first round has replies and ends with the start; else nothing.
+
+    A stationary start may stay, such as zero under a heavy penalty. So may that of peers: averaging
+    leaves the mean of their models as it is.
+    """
+    problem, start = job.problem, job.setup.initial
+    replies = result.rounds.set_index("round")["transmissions"].get(1, 0)
+    unknown = isinstance(job.algorithm, PeerAlgorithm) or isinstance(problem, ProgramProblem)
+    if unknown or not replies or not np.array_equal(result.model(round=1).ravel(), start):
+        return ""
+    if not problem.regulariser.residual(start, problem.gradient(start)):
+        return ""
+    return (
+        "round 1 has replies, and ends with the model that the run starts with: call"
+        " server.commit(w) after the update of w"
+    )
+
+
 def _normal(result: Result) -> Normal:
     (summary,) = result.summary.to_dict("records")
     return Normal(
@@ -256,12 +282,13 @@ def _normal(result: Result) -> Normal:
 def _row(result: Result, event: str) -> dict[str, Any]:
     (summary,) = result.summary.to_dict("records")
     ended = is_whole(summary["status"]) and isfinite(summary["objective"])
+    objective = result.rounds.set_index("round")["objective"]
     return {
         "outcome": "done" if ended else "failed",
         "reason": summary["reason"],
         "rounds": summary["rounds"],
         "trouble": int((result.events["event"] == event).sum()) if event else nan,
-        "first": result.rounds["objective"].iloc[0] if len(result.rounds) else nan,
+        "first": objective.get(1, nan),
         "last": summary["objective"],
     }
 

@@ -170,6 +170,11 @@ class ProtocolClient:
         """See `fedsim.ports.Client.round`."""
         return self.end.round
 
+    @property
+    def weight(self) -> float:
+        """See `fedsim.ports.Client.weight`."""
+        return self.oracle.weight
+
     def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Payload:
         """See `fedsim.ports.Client.pack`."""
         return self.end.packing.pack(vector, structure, field)

@@ -5,8 +5,9 @@ It runs in a thread of its own, and in turns with the simulation: where it calls
 it computes only while the simulation waits for it, and a run is a function of the scenario.
 
 A round is the messages of one `group_id`, which strategies of Flower set to their own round; where
-the app sets none, each sending of messages to train begins a round. The model of a round is the
-last one sent by the server before the next round begins, or left in `context.state`.
+the app sets none, each sending of messages to train begins a round. The model of a round is the one
+in `context.state`, or else the one that the server sends after the round's training: to evaluate,
+or as the next round begins.
 """
 
 from collections import defaultdict
@@ -198,37 +199,50 @@ class FlowerServerApp(AppMethod):
 
     async def _play(self, server: Server, turns: Turns, context: Context) -> None:
         """Let the app and the simulation take turns."""
-        model = self.problem.layout.flat(self.problem.start)
+        # What the app holds; after a training it is unknown until the app sends or keeps it.
+        model: Array | None = self.problem.layout.flat(self.problem.start)
         replies: list[Message] = []
         group, trained, begun = "", False, False
         while True:
             seed = int(server.rng.integers(2**63))
             what = f"main of the ServerApp in round {server.round}"
             asked = call_user_code(what, seed, partial(turns.next, replies))
-            model = self._model(model, [context.state, *(each.content for each in asked or ())])
+            found = self._model([context.state, *(each.content for each in asked or ())])
+            model = model if found is None else found
             if asked is None:
                 break
             now, trains = asked[0].metadata.group_id, any(map(_trains, asked))
             ended = now != group and (trained or not trains) if now or group else trained and trains
             if begun and ended:
-                server.commit(model)
+                self._commit(server, model)
                 trained = False
             group, trained, begun = now, trained or trains, True
+            model = None if trains else model
             replies = []
             for part in _once_each(asked):
                 replies += await self._exchange(server, part)
-        server.commit(model)
+        self._commit(server, model)
         raise Failed(_ENDED.format(rounds=server.round - 1))
 
-    def _model(self, before: Array, contents: Iterable[RecordDict]) -> Array:
-        """Return the first model in contents; that of before if there is none."""
+    def _commit(self, server: Server, model: Array | None) -> None:
+        """Close the round with the model that the app holds.
+
+        Raises:
+            Failed: it is unknown.
+        """
+        if model is None:
+            raise Failed(_UNKNOWN.format(round=server.round))
+        server.commit(model)
+
+    def _model(self, contents: Iterable[RecordDict]) -> Array | None:
+        """Return the first model in contents; None if there is none."""
         layout = self.problem.layout
         for content in contents:
             for record in content.array_records.values():
                 arrays = numpy_of(record)
                 if not layout.misfit(arrays, exact=False):
                     return layout.flat(arrays)
-        return before
+        return None
 
     async def _exchange(self, server: Server, asked: Mapping[ClientId, Message]) -> list[Message]:
         """Send messages, and return the replies in time, and errors for clients without one."""
@@ -255,6 +269,10 @@ class FlowerServerApp(AppMethod):
         return Answered(Octets(answer.rest))
 
 
+_UNKNOWN = (
+    "the ServerApp has not sent the model that it holds after round {round}; let its main keep it:"
+    ' context.state["model"] = result.arrays, an ArrayRecord'
+)
 _ENDED = (
     "the ServerApp has ended after {rounds} rounds, and the run's stop rule was not yet true; take"
     " stop: {{rounds: {rounds}}}"

@@ -199,8 +199,8 @@ def check_run(folder: Path) -> dict[str, Any]:
     for name in ("events", "clients"):  # the log of an ended run has at least its `stop` row
         if not counts[name]:
             raise damage_error(folder / f"{name}.parquet", "it holds no rows")
-    if is_whole(summary["status"]) and counts["rounds"] != summary["rounds"]:
-        text = f"{counts['rounds']} rows, but {SUMMARY} has {summary['rounds']} rounds"
+    if is_whole(summary["status"]) and counts["rounds"] != 1 + summary["rounds"]:
+        text = f"{counts['rounds']} rows, but {SUMMARY} has {summary['rounds']} rounds after round 0"
         raise damage_error(folder / "rounds.parquet", f"it holds {text}")
     check_files(folder, SMALL)
     return summary

@@ -171,8 +171,7 @@ def _first(setup: WorldConfig, pace: Pace) -> tuple[list[RoundCost], str]:
                 spent = book.clients({}, world.meters()).set_index("client")
                 marks.append(_Mark(world.calendar.now, replace(world.traffic), spent))
 
-        world = World(setup, book, mark)
-        mark()
+        world = World(setup, book, mark)  # which marks round 0, where nothing is spent yet
         try:
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 ended = world.run()

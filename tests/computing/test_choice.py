@@ -8,7 +8,7 @@ import pytest
 import fedsim
 from fedsim.building.evaluation import evaluation
 from fedsim.computing import SerialEvaluator
-from fedsim.problems import Objective, Problem, Squared
+from fedsim.problems import Problem, Squared, Weighting
 from fedsim.problems.penalties import L1
 from fedsim.record.folder import read_json
 from fedsim.threads import usable_threads
@@ -44,10 +44,10 @@ def test_the_environment_says_on_how_many_threads_to_compute(
     assert usable_threads() == threads
 
 
-@pytest.mark.parametrize("objective", ["sum", "mean"])
-def test_what_is_looked_at_is_the_objective(objective: Objective) -> None:
+@pytest.mark.parametrize("weighting", ["sum", "rows", "equal"])
+def test_what_is_looked_at_is_the_objective(weighting: Weighting) -> None:
     data = samples(rows=30, features=4)
     parts = [data.take(np.arange(10)), data.take(np.arange(10, 30))]
-    problem = Problem.of(Squared(l2=0.1), parts, L1(weight=0.3))
+    problem = Problem.of(Squared(l2=0.1), parts, L1(weight=0.3), weighting=weighting)
     w = np.linspace(-1, 1, 4)
-    assert evaluation(problem).value(w, objective) == problem.value(w, objective)
+    assert evaluation(problem).value(w) == problem.value(w)

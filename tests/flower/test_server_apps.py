@@ -1,6 +1,6 @@
 """A ServerApp of Flower's makes here what it makes where clients answer it directly."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, Strategy
 
+from numpy.typing import NDArray
+
 import fedsim
 from fedsim.flower import app, method
 from tests.flower.scenes import PI, ZEROS, client_app
@@ -29,6 +31,7 @@ from tests.flower.test_strategies import Direct, towards, walker
 
 CLIENTS, ROUNDS = 6, 3
 Main = Callable[[Grid, Context], None]
+Vector = NDArray[Any]
 
 
 def start() -> ArrayRecord:
@@ -88,9 +91,51 @@ def test_a_main_makes_the_model_that_it_makes_where_clients_answer_at_once(name:
         outside = np.concatenate([each.numpy().ravel() for each in alone.arrays.values()])
         assert flat == pytest.approx(outside, rel=1e-6)
         assert abs(flat).max() > 0.01
-    assert len(result.rounds) == ROUNDS
+    assert result.rounds["round"].tolist() == [*range(ROUNDS + 1)]
     again = run(main)
     assert again.rounds.equals(result.rounds)
+
+
+class Noted(FedAvg):
+    """Notes the model after each aggregation."""
+
+    def __init__(self, fraction_evaluate: float) -> None:
+        super().__init__(fraction_evaluate=fraction_evaluate)
+        self.models: list[Vector] = []
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        assert arrays is not None
+        self.models.append(np.concatenate([each.numpy().ravel() for each in arrays.values()]))
+        return arrays, metrics
+
+
+@pytest.mark.parametrize(
+    ("fraction_evaluate", "rounds", "keeps"),
+    [(1.0, ROUNDS, False), (0.0, ROUNDS + 1, False), (0.0, ROUNDS, True)],
+    ids=["sent to evaluate", "sent in the next round", "kept"],
+)
+def test_a_round_has_the_model_after_its_aggregation(
+    fraction_evaluate: float, rounds: int, keeps: bool
+) -> None:
+    strategies: list[Noted] = []
+
+    def main(grid: Grid, context: Context) -> None:
+        strategies.append(Noted(fraction_evaluate))
+        found = strategies[-1].start(grid, start(), num_rounds=rounds)
+        if keeps:
+            context.state["model"] = found.arrays
+
+    result = run(main, models={"every": 1})
+    expected = strategies[-1].models[:ROUNDS]
+    assert result.models["round"].tolist() == [1, 2, 3]
+    for model, wanted in zip(result.models["model"], expected, strict=True):
+        assert model == pytest.approx(wanted, rel=1e-6)
+    assert not np.array_equal(expected[-1], expected[-2])
+
+
+def unsent(grid: Grid, context: Context) -> None:
+    Noted(0.0).start(grid, start(), num_rounds=ROUNDS)
 
 
 def test_bits_are_those_of_the_serialised_messages_and_an_own_loop_runs() -> None:
@@ -111,7 +156,7 @@ def test_bits_are_those_of_the_serialised_messages_and_an_own_loop_runs() -> Non
 
     result = run(main)
     assert result.rounds["transmissions"].sum() == 3
-    down = result.rounds["bits_down"].to_numpy() / 8
+    down = result.rounds["bits_down"].to_numpy()[1:] / 8
     assert np.diff(down).tolist() == pytest.approx(np.diff(sizes).tolist(), abs=2)  # of lengths
     assert (down >= sizes).all()
     assert result.models["model"].iloc[-1] == pytest.approx(np.full(8, 2.0))  # 0 + (4 - 0)/2
@@ -124,6 +169,7 @@ def test_who_does_not_answer_is_an_error_to_the_app() -> None:
         content = RecordDict({"arrays": start(), "config": ConfigRecord()})
         messages = [Message(content, node, "train") for node in grid.get_node_ids()]
         seen.append([each.has_error() for each in grid.send_and_receive(messages)])
+        context.state["kept"] = start()
 
     fleet = [
         {"count": CLIENTS - 1, **PI},
@@ -150,6 +196,7 @@ def polling(grid: Grid, context: Context) -> None:
     [
         (failing, "the app is wrong"),
         (short, "has ended after 1 rounds"),
+        (unsent, "has not sent the model that it holds after round 3"),
         (polling, "grid.send_and_receive"),
     ],
 )

@@ -165,9 +165,9 @@ def test_the_figures_of_a_strategys_own_evaluation_are_columns() -> None:
     result = fedsim.run(
         {"problem": {"loss": block}, "algorithm": method(strategy), "stop": {"rounds": 2}}
     )
-    assert result.rounds["central_loss"].tolist() == [1.0, 2.0]
+    assert result.rounds["central_loss"].tolist()[1:] == [1.0, 2.0]
     mean = np.mean([client**2 for client in range(CLIENTS)])
-    assert result.rounds["central_first"].tolist() == pytest.approx(
+    assert result.rounds["central_first"].tolist()[1:] == pytest.approx(
         [mean / 2, mean * 3 / 4], rel=1e-6
     )
 

@@ -94,7 +94,7 @@ def test_losses_of_more_clients_than_are_kept_are_made_when_they_are_looked_up()
     clients = KEPT + 3
     samples = data(2 * clients, 3)
     rows = np.split(np.arange(2 * clients), clients)
-    problem = Problem.of(Squared(), partition(samples, rows))
+    problem = Problem.of(Squared(), partition(samples, rows), weighting="sum")
     w = np.array([1.0, -2.0, 0.5])
     residuals = samples.X @ w - samples.y
     assert problem.value(w) == pytest.approx(0.25 * residuals @ residuals)

@@ -96,6 +96,4 @@ def test_rows_that_are_no_passage_of_a_text_are_refused() -> None:
     rng = np.random.default_rng(6)
     apart = Samples(rng.standard_normal((8, CONTEXT)), np.resize([0.0, 1.0], 8))
     with pytest.raises(DataError, match=r"give problem\.test as data of the kind text"):
-        Generation(length=2).bind(
-            Problem.of(Softmax(), parted(apart.X, apart.y), test=apart), "mean"
-        )
+        Generation(length=2).bind(Problem.of(Softmax(), parted(apart.X, apart.y), test=apart))

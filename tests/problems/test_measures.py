@@ -21,6 +21,7 @@ from fedsim.problems import (
     Problem,
     Samples,
     Squared,
+    Weighting,
 )
 from fedsim.problems.losses import NeymanPearson, Softmax, TraceRegression
 from fedsim.problems.measures import (
@@ -42,17 +43,20 @@ from fedsim.problems.measures import (
 from fedsim.problems.penalties import L1
 from tests.problems.measured import gaussian, parted, seen
 
+each_weighting = pytest.mark.parametrize("weighting", ["sum", "rows", "equal"])
+WEIGHTS = {"sum": [1.0] * 3, "rows": [1 / 6, 1 / 3, 1 / 2], "equal": [1 / 3] * 3}
+"""The weights of three clients that have 10, 20 and 30 rows."""
+
 entries = arrays(np.float64, 12, elements=st.sampled_from([0.0, 0.01, -0.01, 0.02, -1.0, 3.0]))
 
 
-@pytest.mark.parametrize("objective", ["sum", "mean"])
-def test_the_gradient_norm_is_that_of_the_objective(objective: Any) -> None:
-    problem = gaussian(Squared(scale="sum"))
+@each_weighting
+def test_the_gradient_norm_is_that_of_the_objective(weighting: Weighting) -> None:
+    problem = gaussian(Squared(scale="sum"), weighting=weighting)
     w = np.linspace(-1, 1, 12)
     gradients = [part.X.T @ (part.X @ w - part.y) for part in problem.samples]
-    weights = [1.0] * 3 if objective == "sum" else problem.weights
-    whole = sum(p * gradient for p, gradient in zip(weights, gradients, strict=True))
-    figures = seen(GradientNorm(), problem, w, objective)
+    whole = sum(p * gradient for p, gradient in zip(WEIGHTS[weighting], gradients, strict=True))
+    figures = seen(GradientNorm(), problem, w)
     assert figures["gradient_norm"] == pytest.approx(np.linalg.norm(whole), rel=1e-12)
 
 
@@ -110,7 +114,7 @@ def test_the_operator_distance_is_the_largest_stretch_of_the_difference() -> Non
 
 def test_the_operator_distance_takes_matrices() -> None:
     with pytest.raises(DataError, match="operator_distance takes a model that is a matrix"):
-        OperatorDistance().bind(gaussian(Squared(), np.ones(12)), "mean")
+        OperatorDistance().bind(gaussian(Squared(), np.ones(12)))
 
 
 @given(entries, entries.filter(np.any), st.sampled_from([0.0, 0.005, 0.01, 0.5]))
@@ -144,18 +148,18 @@ def test_the_rank_counts_singular_values_by_the_largest(
     assert rank == sum(value > tolerance * max(values) for value in values)
 
 
-@pytest.mark.parametrize("objective", ["sum", "mean"])
-def test_the_constraint_is_the_mean_of_the_clients(objective: Any) -> None:
-    problem = gaussian(NeymanPearson())
+@each_weighting
+def test_the_constraint_is_the_mean_of_the_clients(weighting: Weighting) -> None:
+    problem = gaussian(NeymanPearson(), weighting=weighting)
     w = np.linspace(-0.3, 0.4, 12)
     own = []
     for part in problem.samples:
         minority = part.X[part.y == 1]  # 0.4 of the labels are 1
         own.append(np.logaddexp(0, -minority @ w).mean())
-    weights = np.full(3, 1 / 3) if objective == "sum" else problem.weights
-    g = float(weights @ own)
+    weights = np.array(WEIGHTS[weighting])
+    g = float(weights / weights.sum() @ own)
     for tolerance, violated in ((g * 0.999, 1), (g * 1.001, 0)):
-        figures = seen(ConstraintValue(tolerance=tolerance), problem, w, objective)
+        figures = seen(ConstraintValue(tolerance=tolerance), problem, w)
         assert figures == {"constraint": pytest.approx(g, rel=1e-12), "violated": violated}
 
 
@@ -201,15 +205,17 @@ def test_two_classes_keep_the_labels_of_the_data(loss: Loss, labels: tuple[float
     assert test == np.mean(y[:100] == labels[1])
 
 
-@pytest.mark.parametrize("objective", ["sum", "mean"])
-def test_the_training_loss_is_the_objective_without_the_penalty(objective: Any) -> None:
+@each_weighting
+def test_the_training_loss_is_the_objective_without_the_penalty(weighting: Weighting) -> None:
     """Of clients with 10, 20 and 30 rows; a mean of means over rows is that over all rows."""
     rng = np.random.default_rng(4)
     X, y, w = rng.standard_normal((60, 5)), rng.standard_normal(60), rng.standard_normal(5)
-    problem = Problem.of(Squared(scale="mean"), parted(X, y), L1(weight=0.7))
-    loss = seen(TrainingLoss(), problem, w, objective)["train_loss"]
-    assert loss + 0.7 * np.abs(w).sum() == pytest.approx(problem.value(w, objective), rel=1e-12)
-    if objective == "mean":
+    problem = Problem.of(
+        Squared(scale="mean"), parted(X, y), L1(weight=0.7), weighting=weighting
+    )
+    loss = seen(TrainingLoss(), problem, w)["train_loss"]
+    assert loss + 0.7 * np.abs(w).sum() == pytest.approx(problem.value(w), rel=1e-12)
+    if weighting == "rows":
         assert loss == pytest.approx(mean_squared_error(y, X @ w) / 2, rel=1e-12)
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from fedsim.problems import Logistic, Problem, Reference, Samples, Squared, optimum
-from fedsim.problems.problem import Objective
 from fedsim.problems.references import convex
 
 from .examples import samples
@@ -17,8 +16,8 @@ def split(data: Samples, *cuts: int) -> list[Samples]:
     return [data.take(rows) for rows in np.split(np.arange(data.rows), cuts)]
 
 
-def solved(problem: Problem, objective: Objective = "sum") -> Reference:
-    found = optimum(problem, objective)
+def solved(problem: Problem) -> Reference:
+    found = optimum(problem)
     assert found is not None
     return found
 
@@ -54,10 +53,11 @@ def test_nothing_is_in_it_at_first(problem: Problem) -> None:
 
 
 def test_objectives_and_problems_are_kept_apart(problem: Problem, cache: Path) -> None:
-    solved(problem, "sum")
-    solved(problem, "mean")
-    solved(Problem.of(Squared(l2=0.1), [samples(60, 4)]), "sum")
-    assert len([path for path in cache.rglob("*") if path.is_file()]) == 3
+    solved(problem)
+    for weighting in ("rows", "equal"):
+        solved(Problem.of(problem.loss, problem.samples, weighting=weighting))
+    solved(Problem.of(Squared(l2=0.1), [samples(60, 4)]))
+    assert len([path for path in cache.rglob("*") if path.is_file()]) == 4
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from fedsim.problems import (
     LinearLoss,
     Logistic,
     MultilayerPerceptron,
-    Objective,
     Problem,
     Reference,
     Samples,
@@ -39,11 +38,11 @@ def split(data: Samples, *cuts: int) -> list[Samples]:
     return [data.take(rows) for rows in np.split(np.arange(data.rows), cuts)]
 
 
-def solved(problem: Problem, objective: Objective = "mean") -> Reference:
-    found = optimum(problem, objective)
+def solved(problem: Problem) -> Reference:
+    found = optimum(problem)
     assert found is not None
     assert not found.method.startswith("best value")
-    assert found.value == problem.value(found.model, objective)
+    assert found.value == problem.value(found.model)
     return found
 
 
@@ -103,7 +102,7 @@ def test_penalties_and_the_clients_own_terms_add_up(penalty: Penalty, l1: float)
     data = samples(80, 12)
     # The penalty is there once, the loss's terms with every client: 3 times in a sum.
     problem = Problem.of(Squared(scale="sum", l1=l1, l2=0.1), split(data, 30, 50), penalty)
-    found = solved(problem, "sum")
+    found = solved(problem)
     weight = penalty.model_dump()["weight"]
     ratio = {"l1": 1.0, "l2": 0.0}.get(penalty.kind, 0.4)
     first, second = 3 * l1 + weight * ratio, 3 * 0.1 + weight * (1 - ratio)
@@ -124,7 +123,7 @@ def test_softmax_regression_agrees_with_scikit_learn(l2: float) -> None:
     problem = Problem.of(Softmax(scale="sum"), split(data, 100), L2(weight=l2))
     oracle = LogisticRegression(C=1 / l2, fit_intercept=False, tol=1e-10, max_iter=10**4)
     coefficients = oracle.fit(data.X, data.y).coef_.T.ravel()
-    found = solved(problem, "sum")
+    found = solved(problem)
     assert found.model == pytest.approx(coefficients, abs=1e-4)
     assert found.value <= problem.value(coefficients) * (1 + 1e-14)
 

@@ -11,10 +11,10 @@ from fedsim.problems import (
     Logistic,
     Loss,
     MultilayerPerceptron,
-    Objective,
     Problem,
     Samples,
     Squared,
+    Weighting,
     projections,
 )
 from fedsim.problems.projections import largest_eigenvalue
@@ -28,13 +28,38 @@ CUTS = [25, 30, 31]
 PARTS = [DATA.take(rows) for rows in np.split(np.arange(60), CUTS)]
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=named)
 each_linear = pytest.mark.parametrize("loss", LINEAR, ids=named)
-each_objective = pytest.mark.parametrize("objective", ["sum", "mean"])
+each_weighting = pytest.mark.parametrize("weighting", ["sum", "rows", "equal"])
 
 
 def test_weights_are_the_shares_of_the_rows() -> None:
     problem = Problem.of(Squared(), PARTS)
     assert problem.weights == pytest.approx([25 / 60, 5 / 60, 1 / 60, 29 / 60])
+    assert problem.coefficients is problem.weights
+    assert problem.total_weight == 1
+
+
+def test_a_sum_weighs_each_client_by_one() -> None:
+    problem = Problem.of(Squared(), PARTS, weighting="sum")
     assert problem.coefficients.tolist() == [1, 1, 1, 1]
+    assert problem.total_weight == 4
+    assert problem.weights.tolist() == [1 / 4] * 4
+
+
+@each_loss
+def test_by_default_the_objective_is_the_loss_of_all_rows_pooled(
+    loss: Loss, rng: np.random.Generator
+) -> None:
+    terms = {"l1", "l2"} & type(loss).model_fields.keys()
+    bare = loss.model_copy(update=dict.fromkeys(terms, 0.0))
+    problem, whole = Problem.of(bare, PARTS), Problem.of(bare, [DATA])
+    w = rng.standard_normal(problem.dimension)
+    assert problem.value(w) == pytest.approx(whole.value(w), rel=1e-12)
+
+
+@each_weighting
+def test_peers_have_the_objective_as_the_plain_mean(weighting: Weighting) -> None:
+    problem = Problem.of(Squared(), PARTS, weighting=weighting)
+    assert problem.node_coefficients == pytest.approx(4 * problem.coefficients, rel=1e-15)
 
 
 def test_equal_weights_make_the_mean_one_over_the_clients(rng: np.random.Generator) -> None:
@@ -43,7 +68,6 @@ def test_equal_weights_make_the_mean_one_over_the_clients(rng: np.random.Generat
     values = [local.value(w) for local in problem.losses]
     assert problem.weights.tolist() == [1 / 4] * 4
     assert problem.value(w) == pytest.approx(np.mean(values), rel=1e-14)
-    assert problem.value(w) == pytest.approx(np.sum(values), rel=1e-14)
     slopes = [local.gradient(w) for local in problem.losses]
     assert problem.gradient(w) == pytest.approx(np.mean(slopes, axis=0), rel=1e-13)
 
@@ -63,25 +87,32 @@ def test_the_optimum_is_that_of_the_weights() -> None:
 
 
 @each_loss
-def test_objectives_are_the_sum_and_the_weighted_mean_of_the_clients(
-    loss: Loss, rng: np.random.Generator
+@pytest.mark.parametrize(
+    ("weighting", "weights"),
+    [
+        ("sum", [1, 1, 1, 1]),
+        ("rows", [25 / 60, 5 / 60, 1 / 60, 29 / 60]),
+        ("equal", [1 / 4, 1 / 4, 1 / 4, 1 / 4]),
+    ],
+)
+def test_the_objective_is_the_weighted_sum_of_the_clients(
+    loss: Loss, weighting: Weighting, weights: list[float], rng: np.random.Generator
 ) -> None:
-    problem = Problem.of(loss, PARTS)
+    problem = Problem.of(loss, PARTS, weighting=weighting)
     w = rng.standard_normal(problem.dimension)
     values = [local.value(w) for local in problem.losses]
-    assert problem.value(w) == pytest.approx(sum(values), rel=1e-14)
-    assert problem.value(w) == pytest.approx(np.dot(problem.weights, values), rel=1e-14)
+    assert problem.value(w) == pytest.approx(np.dot(weights, values), rel=1e-14)
 
 
 @each_loss
-@each_objective
+@each_weighting
 def test_the_gradient_is_that_of_the_objective(
-    loss: Loss, objective: Objective, rng: np.random.Generator
+    loss: Loss, weighting: Weighting, rng: np.random.Generator
 ) -> None:
-    problem = Problem.of(loss, PARTS)
+    problem = Problem.of(loss, PARTS, weighting=weighting)
     w = rng.standard_normal(problem.dimension)
-    expected = differences(lambda v: problem.value(v, objective), w)
-    assert problem.gradient(w, objective) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    expected = differences(problem.value, w)
+    assert problem.gradient(w) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +125,7 @@ def test_the_gradient_is_that_of_the_objective(
     ],
     ids=named,
 )
-def test_the_mean_objective_of_mean_losses_does_not_depend_on_the_split(
+def test_the_objective_of_mean_losses_does_not_depend_on_the_split(
     loss: Loss, rng: np.random.Generator
 ) -> None:
     problem, whole = Problem.of(loss, PARTS), Problem.of(loss, [DATA])
@@ -130,23 +161,26 @@ def test_penalties_count_once_a_client(loss: LinearLoss, rng: np.random.Generato
 
 
 @each_linear
-@each_objective
+@each_weighting
 @pytest.mark.parametrize("features", [5, 90], ids=["tall", "wide"])
 def test_smoothness_is_the_largest_eigenvalue_at_the_steepest_point(
-    loss: LinearLoss, objective: Objective, features: int
+    loss: LinearLoss, weighting: Weighting, features: int
 ) -> None:
     data = samples(rows=60, features=features)
-    problem = Problem.of(loss, [data.take(rows) for rows in np.split(np.arange(60), CUTS)])
-    hessian = problem.hessian(np.zeros(features), objective)
-    expected = np.linalg.eigvalsh(hessian)[-1]
-    assert problem.smoothness(objective) == pytest.approx(expected, rel=1e-10)
+    parts = [data.take(rows) for rows in np.split(np.arange(60), CUTS)]
+    problem = Problem.of(loss, parts, weighting=weighting)
+    expected = np.linalg.eigvalsh(problem.hessian(np.zeros(features)))[-1]
+    assert problem.smoothness() == pytest.approx(expected, rel=1e-10)
 
 
 @each_linear
-def test_smoothness_lies_between_the_clients_largest_and_their_sum(loss: LinearLoss) -> None:
-    problem = Problem.of(loss, PARTS)
-    own = problem.client_smoothness
-    assert own.tolist() == [local.smoothness for local in problem.losses]
+@each_weighting
+def test_smoothness_lies_between_the_clients_largest_and_their_sum(
+    loss: LinearLoss, weighting: Weighting
+) -> None:
+    problem = Problem.of(loss, PARTS, weighting=weighting)
+    assert problem.client_smoothness.tolist() == [local.smoothness for local in problem.losses]
+    own = problem.coefficients * problem.client_smoothness
     assert own.max() * (1 - 1e-12) <= problem.smoothness() <= own.sum() * (1 + 1e-12)
 
 
@@ -233,13 +267,14 @@ class TestFingerprint:
         )
 
 
-@each_objective
-def test_a_planted_truth_is_kept(objective: Objective) -> None:
+@each_weighting
+def test_a_planted_truth_is_kept(weighting: Weighting) -> None:
     truth = np.arange(5.0)
     data = Samples(DATA.X, DATA.X @ truth, truth=truth)
-    problem = Problem.of(Squared(), [data.take(np.arange(40)), data.take(np.arange(40, 60))])
+    parts = [data.take(np.arange(40)), data.take(np.arange(40, 60))]
+    problem = Problem.of(Squared(), parts, weighting=weighting)
     assert problem.truth is truth
-    assert problem.value(truth, objective) == pytest.approx(0, abs=1e-25)
+    assert problem.value(truth) == pytest.approx(0, abs=1e-25)
 
 
 @pytest.mark.parametrize(

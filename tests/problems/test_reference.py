@@ -14,11 +14,11 @@ from fedsim.problems import (
     LinearLoss,
     Logistic,
     MultilayerPerceptron,
-    Objective,
     Problem,
     Reference,
     Samples,
     Squared,
+    Weighting,
     optimum,
 )
 from fedsim.problems.references import composite, convex
@@ -26,15 +26,15 @@ from tests.tiers import examples
 
 from .examples import LINEAR, named, samples
 
-each_objective = pytest.mark.parametrize("objective", ["sum", "mean"])
+each_weighting = pytest.mark.parametrize("weighting", ["sum", "rows", "equal"])
 
 
 def split(data: Samples, *cuts: int) -> list[Samples]:
     return [data.take(rows) for rows in np.split(np.arange(data.rows), cuts)]
 
 
-def solved(problem: Problem, objective: Objective = "sum") -> Reference:
-    found = optimum(problem, objective)
+def solved(problem: Problem) -> Reference:
+    found = optimum(problem)
     assert found is not None
     return found
 
@@ -46,29 +46,30 @@ def regression(rows: int, features: int, seed: int = 0) -> Samples:
 
 
 @pytest.mark.parametrize("loss", LINEAR, ids=named)
-@each_objective
+@each_weighting
 def test_no_step_away_from_the_optimum_lowers_the_objective(
-    loss: LinearLoss, objective: Objective, rng: np.random.Generator
+    loss: LinearLoss, weighting: Weighting, rng: np.random.Generator
 ) -> None:
-    problem = Problem.of(loss, split(samples(120, 7), 20, 90))
-    found = solved(problem, objective)
-    assert found.value == problem.value(found.model, objective)
+    problem = Problem.of(loss, split(samples(120, 7), 20, 90), weighting=weighting)
+    found = solved(problem)
+    assert found.value == problem.value(found.model)
     for size in (1e-6, 1e-3, 1.0):
         for _ in range(20):
             moved = found.model + size * rng.standard_normal(7)
-            assert problem.value(moved, objective) >= found.value
+            assert problem.value(moved) >= found.value
 
 
 @pytest.mark.parametrize("loss", LINEAR, ids=named)
-@each_objective
+@each_weighting
 def test_the_conditions_of_optimality_hold_to_rounding(
-    loss: LinearLoss, objective: Objective
+    loss: LinearLoss, weighting: Weighting
 ) -> None:
-    problem = Problem.of(loss, split(samples(120, 7), 20, 90))
-    found = solved(problem, objective)
-    weight = float(problem.coefficients(objective).sum())
+    problem = Problem.of(loss, split(samples(120, 7), 20, 90), weighting=weighting)
+    found = solved(problem)
+    weight = float(problem.coefficients.sum())
     smooth = loss.model_copy(update={"l1": 0.0})
-    slope = Problem.of(smooth, split(samples(120, 7), 20, 90)).gradient(found.model, objective)
+    parts = split(samples(120, 7), 20, 90)
+    slope = Problem.of(smooth, parts, weighting=weighting).gradient(found.model)
     zero = found.model == 0
     assert slope[~zero] == pytest.approx(-weight * loss.l1 * np.sign(found.model[~zero]), abs=1e-12)
     assert (np.abs(slope[zero]) <= weight * loss.l1 * (1 + 1e-9)).all()
@@ -98,7 +99,7 @@ def test_ridge_regression_agrees_with_scikit_learn(shape: tuple[int, int]) -> No
 def test_the_lasso_agrees_with_scikit_learn(shape: tuple[int, int], l1: float, l2: float) -> None:
     data = regression(*shape)
     problem = Problem.of(Squared(scale="mean", l1=l1, l2=l2), split(data, 11))
-    found = solved(problem, "mean")
+    found = solved(problem)
     oracle = ElasticNet(
         alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), fit_intercept=False, tol=1e-14, max_iter=10**6
     ).fit(data.X, data.y)
@@ -168,7 +169,7 @@ def test_features_of_very_different_sizes_are_coped_with() -> None:
     # Columns from about 1e-3 to 1e3, not standardised: a condition number beyond 1e10.
     X, y = load_breast_cancer(return_X_y=True)
     data = Samples(X, 2.0 * y - 1.0)
-    found = solved(Problem.of(Logistic(scale="mean", l2=1e-6), split(data, 300)), "mean")
+    found = solved(Problem.of(Logistic(scale="mean", l2=1e-6), split(data, 300)))
     assert not found.method.startswith("best value")
     assert found.residual <= 1e-10
 
@@ -187,29 +188,30 @@ def test_separable_data_has_an_infimum_of_zero() -> None:
     assert 0 <= found.value < 1e-12
 
 
-@each_objective
-def test_gaps_are_resolved_on_a_large_sum(objective: Objective, rng: np.random.Generator) -> None:
+@each_weighting
+def test_gaps_are_resolved_on_a_large_sum(weighting: Weighting, rng: np.random.Generator) -> None:
     data = regression(20_000, 10)
-    problem = Problem.of(Squared(scale="sum"), split(data, *range(2000, 20_000, 2000)))
-    found = solved(problem, objective)
-    hessian = problem.hessian(found.model, objective)
+    parts = split(data, *range(2000, 20_000, 2000))
+    problem = Problem.of(Squared(scale="sum"), parts, weighting=weighting)
+    found = solved(problem)
+    hessian = problem.hessian(found.model)
     step = rng.standard_normal(10)
     for size in (1e-6, 1e-5, 1e-4):
-        gap = problem.value(found.model + size * step, objective) - found.value
+        gap = problem.value(found.model + size * step) - found.value
         assert gap == pytest.approx(size**2 * step @ hessian @ step / 2, abs=1e-10, rel=1e-3)
 
 
 @pytest.mark.parametrize("loss", LINEAR, ids=named)
-@each_objective
+@each_weighting
 def test_beyond_the_limit_of_newton_products_serve_as_well(
-    loss: LinearLoss, objective: Objective, cache: Path, monkeypatch: pytest.MonkeyPatch
+    loss: LinearLoss, weighting: Weighting, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = Problem.of(loss, split(samples(60, 6), 20))
-    exact = solved(problem, objective)
+    problem = Problem.of(loss, split(samples(60, 6), 20), weighting=weighting)
+    exact = solved(problem)
     for module in (composite, convex):
         monkeypatch.setattr(module, "NEWTON_LIMIT", 0)
     monkeypatch.setenv("FEDSIM_CACHE", str(cache / "another"))
-    truncated = solved(problem, objective)
+    truncated = solved(problem)
     assert truncated.method == "L-BFGS, then truncated Newton" + " on the support" * (loss.l1 > 0)
     assert truncated.value == pytest.approx(exact.value, rel=1e-14)
     assert truncated.model == pytest.approx(exact.model, rel=1e-9, abs=1e-11)

@@ -216,12 +216,12 @@ def test_what_does_not_fit_is_said() -> None:
     few = problem.test.y > 0
     part = Samples(problem.test.X[few], problem.test.y[few])
     with pytest.raises(DataError, match="needs test rows of every class; there is none of the"):
-        HeldOutAUC().bind(Problem.of(Softmax(), problem.samples, test=part), "mean")
+        HeldOutAUC().bind(Problem.of(Softmax(), problem.samples, test=part))
     for measure in (HeldOutF1(), HeldOutAUC(), HeldOutPerplexity(), HeldOutTopAccuracy()):
         with pytest.raises(DataError, match=f"{measure.kind} needs test rows"):
-            measure.bind(Problem.of(Softmax(), problem.samples), "mean")
+            measure.bind(Problem.of(Softmax(), problem.samples))
         with pytest.raises(DataError, match="the loss squared does not classify"):
-            measure.bind(Problem.of(Squared(), problem.samples, test=problem.test), "mean")
+            measure.bind(Problem.of(Squared(), problem.samples, test=problem.test))
     with pytest.raises(DataError, match="does not classify"):
-        ClientAccuracy().bind(Problem.of(Squared(), problem.samples), "mean")
+        ClientAccuracy().bind(Problem.of(Squared(), problem.samples))
     assert HeldOutAccuracy().bind(problem)(np.zeros(problem.dimension))

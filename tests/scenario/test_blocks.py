@@ -102,13 +102,21 @@ def test_all_conflicts_come_at_once() -> None:
     }
 
 
-def test_a_sum_of_losses_has_no_weights() -> None:
-    weighted = least()["problem"] | {"weights": "equal"}
-    summed, mean = ({"kind": kind, "step_size": 0.1} for kind in ("gd", "fedavg"))
-    (found,) = faults(least(problem=weighted, algorithm=summed))
-    assert found.key == "problem.weights"
-    assert "gd minimises the sum" in found.message
-    assert made(problem=weighted, algorithm=mean).problem.weights == "equal"
+@pytest.mark.parametrize("kind", ["gd", "fedavg"])
+@pytest.mark.parametrize("weights", ["rows", "equal", "sum"])
+def test_every_method_takes_any_weights(kind: str, weights: str) -> None:
+    weighted = least()["problem"] | {"weights": weights}
+    problem = made(problem=weighted, algorithm={"kind": kind, "step_size": 0.1}).problem
+    assert problem.weighting == weights
+
+
+@pytest.mark.parametrize(
+    ("scale", "weights"),
+    [("mean", "rows"), ("mean-square", "rows"), ("sum", "sum"), ("share", "sum")],
+)
+def test_weights_left_out_are_those_of_all_rows_pooled(scale: str, weights: str) -> None:
+    problem = least()["problem"] | {"loss": {"kind": "squared", "scale": scale}}
+    assert made(problem=problem).problem.weighting == weights
 
 
 def test_all_that_is_wrong_with_a_group_comes_at_once() -> None:

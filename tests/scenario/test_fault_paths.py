@@ -35,7 +35,6 @@ class Other(Spec):
 class Mine(Algorithm):
     """An algorithm with the kinds of fields that a user may think of."""
 
-    objective: ClassVar[Literal["sum", "mean"]] = "sum"
     source: ClassVar[str] = "nobody"
 
     kind: Literal["mine"] = "mine"

@@ -55,9 +55,10 @@ def world(number: int) -> Block:
     peers(dice, blocks, clients)
     computing(dice, blocks)
     final = CLASSES[blocks["algorithm"]["kind"]]
-    weighted = blocks["problem"].get("data") and final.objective == "mean"
-    if dice.chance(0.1) and (weighted or not dice.careful):
-        blocks["problem"]["weights"] = "equal"
+    if dice.chance(0.2) and (blocks["problem"].get("data") or not dice.careful):
+        blocks["problem"]["weights"] = dice.one(["rows", "equal", "sum"])
+    if dice.chance(0.1) and not (final.personal and dice.careful):
+        blocks["counting"] = "iterates"
     staged(dice, blocks)
     windows(dice, blocks)
     gateway(dice, blocks)

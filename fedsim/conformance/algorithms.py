@@ -192,8 +192,8 @@ def check_algorithm(
 
     Returns:
         A row a world: world, outcome (done, refused or failed), reason, rounds, trouble (how
-        many rows of the log show it; NaN where none would), and the objective after the first
-        round and after the last.
+        many rows of the log show it; NaN where none would), and the objective of the start and
+        after the last round.
 
     Raises:
         ScenarioError: the scenario is wrong without any trouble, too.
@@ -261,7 +261,7 @@ def _row(result: Result, event: str) -> dict[str, Any]:
         "reason": summary["reason"],
         "rounds": summary["rounds"],
         "trouble": int((result.events["event"] == event).sum()) if event else nan,
-        "first": result.rounds["objective"].iloc[0] if len(result.rounds) else nan,
+        "first": result.rounds["objective"].iloc[0],
         "last": summary["objective"],
     }
 

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from fedsim import analysis
 from fedsim import text as tables
+from fedsim.analysis.compare.runs import mixed_counting
 from fedsim.analysis.plots.canvas import figure_of, style_width
 from fedsim.analysis.plots.curves import check_column
 from fedsim.analysis.style import as_png
@@ -106,6 +107,8 @@ class Shown:
 
     def answer(self) -> str:
         """Return which variant took the least, by how much, and how sure that is; or nothing."""
+        if not self.summary.empty and (mixed := mixed_counting(self.summary, self.labels)):
+            return mixed
         target = analysis.Target.usual(self.summary)
         return analysis.answer(target.costs(self), target, self.labels, rounds=self.rounds)
 

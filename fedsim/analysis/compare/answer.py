@@ -42,8 +42,10 @@ def answer(
     if own.empty or own["variant"].nunique() > MOST:
         return ""
     arrived = own[own["reached"]]
-    if arrived.empty:
-        return _without_target(target, labels, rounds) if target.measure else ""
+    if arrived.empty or (own["round"] == 0).all():
+        free = f"every run starts with {target.goal}: it is reached at no cost"
+        said = _without_target(target, labels, rounds) if arrived.empty else free
+        return said if target.measure else ""
     cost = next((name for name in LEADING if arrived[name].max() > 0), "round")
     decided = decisions or Decisions.of(own, [cost])
     ranked = decided.rank(cost)

@@ -45,7 +45,8 @@ def spans(
         rows = ends.to_dict("records")
         return {(str(row["variant"]), int(row["seed"])): [0, int(row["round"])] for row in rows}
     found = dict[tuple[str, int], list[int]]()
-    rounds = result.rounds[result.rounds[measure.column] > 0]
+    marked = (result.rounds["round"] > 0) & (result.rounds[measure.column] > 0)
+    rounds = result.rounds[marked]
     for row in rounds[[*_KEYS, "round"]].to_dict("records"):
         label, number = setting.labels.get(str(row["variant"])), int(row["round"])
         if label in claim.labels:
@@ -59,4 +60,5 @@ def _while_above(rounds: pd.DataFrame, column: str) -> pd.DataFrame:
     each = rounds.assign(t=runs["t"].diff().fillna(rounds["t"]), round=1)
     columns = ["round", "transmissions", "bits_up", "bits_down", "t", "joules"]
     each[columns] = each[columns].mul(rounds[column], axis=0)
+    each = each[rounds["round"] > 0]
     return each.groupby(_KEYS, sort=False, observed=True)[columns].sum().reset_index()

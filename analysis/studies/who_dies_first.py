@@ -232,6 +232,7 @@ def _taking_part(axis: Axes, rounds: pd.DataFrame) -> None:
     for variant in ("base", "chb"):
         number = list(METHODS).index(variant)
         own = rounds[(rounds["variant"] == variant) & (rounds["seed"] == rounds["seed"].min())]
+        own = own[own["round"] > 0]  # nobody is asked before the first one
         axis.step(own["t"] / DAY, own["cohort"], color=COLOURS[number], label=METHODS[variant])
     axis.set_ylim(0, None)
 

@@ -82,6 +82,20 @@ def feasible_figure(rounds: pd.DataFrame, measure: str) -> "pd.Series[Any]":
     return rounds[measure].where(rounds[FEASIBLE].eq(1) | ~known)
 
 
+def without_start(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return the rounds of a round table, without round 0, which is the start."""
+    return rounds[rounds["round"] > 0]
+
+
+def last_round(rounds: pd.DataFrame) -> int:
+    """Return the number of the last round of one run, ended or not; 0 if it has none.
+
+    >>> last_round(pd.DataFrame({"round": [0, 1, 2]})), last_round(pd.DataFrame({"round": []}))
+    (2, 0)
+    """
+    return int(rounds["round"].max()) if len(rounds) else 0
+
+
 def cost_to_target(
     rounds: pd.DataFrame,
     target: float,

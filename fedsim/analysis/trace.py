@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedsim.analysis.client_names import client_names
+from fedsim.analysis.costs import last_round
 from fedsim.analysis.log.frames import SERVER
 from fedsim.analysis.timeline import link_load, spans
 from fedsim.record.atomic import Draft
@@ -289,7 +290,7 @@ class Log:
         Raises:
             ValueError: the run has no such rounds.
         """
-        count, length = len(self.rounds), float(self.events["t"].max())
+        count, length = last_round(self.rounds), float(self.events["t"].max())
         low, high = check_rounds(first, last, count)
         ends = dict(zip(self.rounds["round"], self.rounds["t"], strict=True))
         end = length if high >= count else float(ends[high])
@@ -302,6 +303,8 @@ def check_rounds(first: int | None, last: int | None, count: int) -> tuple[int, 
     Raises:
         ValueError: the run, which has so many rounds, has no such part.
     """
+    if not count and (first, last) != (None, None):
+        raise ValueError("the run has no round")
     low, high = 1 if first is None else first, count if last is None else last
     if not (1 <= low <= high <= count) and (first, last) != (None, None):
         raise ValueError(f"the run has rounds 1 to {count}, not {low} to {high}")

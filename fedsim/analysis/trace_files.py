@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedsim.analysis.costs import last_round
 from fedsim.analysis.trace import Log, check_rounds, write_trace
 from fedsim.errors import DataError
 from fedsim.ports import node_name
@@ -66,7 +67,7 @@ def write_traces(
         )
     for folder in folders:  # all of them, before anything is written
         try:
-            check_rounds(first, last, len(_read(folder, "rounds")))
+            check_rounds(first, last, last_round(_read(folder, "rounds")))
         except ValueError as error:
             raise DataError("trace", f"--rounds: {error}, in {folder}") from None
         _check_size(folder, (first, last), _choose(folder, whose))

@@ -111,7 +111,7 @@ def reached_by_all(
 ) -> float | None:
     """Return the strictest value of a target's measure that all runs have reached, in two digits.
 
-    None where some run has never evaluated it, or all are as near as the target itself asks.
+    None where some run has never evaluated it, or all starts have reached it at no cost.
     """
     from fedsim.analysis.costs import feasible_figure
 
@@ -131,4 +131,7 @@ def reached_by_all(
     # A gap has to be below its target; so a value that is one already in two digits goes up.
     if not higher and float(bound) <= worst:
         bound += unit
+    starts = own.loc[own["round"] == 0, measure]
+    if ((starts >= float(bound)) if higher else (starts <= float(bound))).all():
+        return None  # a target that costs nothing
     return float(bound)

@@ -98,7 +98,7 @@ def _study_of(
         tuple(fleets.scenarios),
         sliders,
         tuple(runs),
-        (*notes, *gathered.left_out),
+        (*notes, *gathered.counting, *gathered.left_out),
         whole=not hindered,
         verdicts=tuple(islice(_verdicts(gathered, wanted), _VERDICTS)),
     )
@@ -144,7 +144,7 @@ def _check(
     if not kept:
         text = f"no variant can be re-priced in a browser ({reasons}); use fedsim robust --runs 30"
         raise DataError("folder", text)
-    if not any(run.look for run, _ in kept):
+    if all(run.look is None for run, _ in kept):
         text = f"no variant that can be re-priced has reached {target} (left out: {reasons})"
         raise DataError("target", text)
 

@@ -56,11 +56,11 @@ def compact(
 
     Args:
         history: of the run.
-        look: the round, from 1.
+        look: the round; 0 is the start, before which there is no exchange.
         groups: the group of each client.
         header_bits: of every message.
     """
-    exchanges = history.commits[look - 1]
+    exchanges = history.exchanges_until(look)
     first = np.array(history.exchanges.first[: exchanges + 1], np.intp)
     tasks, clients = history.tasks, np.array(history.tasks.client[: first[-1]], np.intp)
     last = first[-1]

@@ -212,7 +212,7 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
             " batteries.",
             lambda width, out: plot_batteries(logs, variant, width=width, out=out),
         )
-    if own["client"].nunique() <= _FEW_CLIENTS:
+    if own["client"].nunique() <= _FEW_CLIENTS and _has_rounds(logs, variant):
         yield PaperFigure(
             "participation",
             f"Share of rounds and seeds in which each client sent an update under {label}.",
@@ -225,12 +225,17 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
                 f" {labels_of(logs.summary)[other]}, first seed.",
                 lambda width, out: plot_silence(logs, other, width=width, out=out),
             )
-    if logs.rounds["t"].max() > 0:
+    if logs.rounds.loc[logs.rounds["variant"] == variant, "t"].max() > 0:
         yield PaperFigure(
             "round",
             f"Timeline of the slowest round under {label}, first seed.",
             lambda width, out: plot_round(logs, None, variant, width=width, out=out),
         )
+
+
+def _has_rounds(logs: Logs, variant: str) -> bool:
+    rounds = logs.rounds[logs.rounds["variant"] == variant]
+    return bool((rounds["round"] > 0).any())
 
 
 def _least_regular(logs: Logs) -> str:

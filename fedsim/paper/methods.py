@@ -295,6 +295,8 @@ def _rounds(scenario: Mapping[str, Any]) -> Iterator[str]:
     ]
     said = f" ({', '.join(facts)})" if facts else ""
     yield f"Participation is {own['kind']}{said}."
+    if scenario["counting"] == "iterates":
+        yield "The figures of a round are those of the model before its update."
 
 
 def _statistics(study: ReportedStudy) -> Iterator[str]:

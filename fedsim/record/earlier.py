@@ -24,7 +24,15 @@ from typing import Any
 from fedsim.errors import DataError
 from fedsim.record.atomic import check_links, unwritable
 from fedsim.record.folder import RESULTS, SUMMARY
-from fedsim.record.manifest import EVENTS, FILES, MADE_FROM, MANIFEST, SEAL, read_manifest
+from fedsim.record.manifest import (
+    EVENTS,
+    FILES,
+    MADE_FROM,
+    MANIFEST,
+    SEAL,
+    read_manifest,
+    read_sealed,
+)
 
 EARLIER, TRASH = ".earlier", ".trash"
 """In OUT: folders of runs that were replaced; see above."""
@@ -59,8 +67,10 @@ def set_aside(out: Path, run: Path, trash: str = "") -> Path | None:
     if trash:
         home = out / TRASH / trash
     else:
-        made = _manifest_of(run)
-        home = out / EARLIER / _digest(made) if made else out / TRASH / time_stamp()
+        try:
+            home = out / EARLIER / _digest(read_sealed(run / MANIFEST))  # of any version
+        except DataError:
+            home = out / TRASH / time_stamp()
     return _move(out, run, home, SUMMARY)
 
 

@@ -51,13 +51,13 @@ class LiveCurve:
     """The curve of a run that grows: at most `POINTS` points, evenly spread over its rounds.
 
     When it is full, every second point is dropped, and from then on half as many rounds are kept;
-    the last round is always there.
+    the first point, which is the start, and the last round are always there.
 
     >>> curve = LiveCurve(most=4)
-    >>> for number in range(1, 12):
+    >>> for number in range(12):
     ...     curve.add(CurvePoint(number))
     >>> [point.round for point in curve.points()]
-    [4, 8, 11]
+    [0, 4, 8, 11]
     """
 
     def __init__(self, most: int = POINTS) -> None:
@@ -68,11 +68,11 @@ class LiveCurve:
     def add(self, point: CurvePoint) -> None:
         """Add a round; rounds come in order, some may be left out."""
         self._last = point
-        reached = self._points[-1].round if self._points else 0
+        reached = self._points[-1].round if self._points else -1
         if point.round // self._step > reached // self._step:
             self._points.append(point)
         if len(self._points) >= self._most:
-            self._points = self._points[1::2]
+            self._points = self._points[::2]
             self._step *= 2
 
     def points(self) -> tuple[CurvePoint, ...]:

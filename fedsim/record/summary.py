@@ -120,6 +120,18 @@ def is_whole(status: object) -> bool:
     return status in ENDS
 
 
+def is_empty(summary: Mapping[str, Any]) -> bool:
+    """Return whether a run ended without an error in the middle of its first round.
+
+    A run whose start meets a stop rule is complete: it has no round, and has cost nothing.
+
+    >>> [is_empty({"status": "done", "rounds": 0, "t": t}) for t in (0.0, 3.5)]
+    [False, True]
+    """
+    status, at_once = summary["status"], summary["t"] == 0
+    return is_whole(status) and not summary["rounds"] and not (end_of(status).complete and at_once)
+
+
 # The fields of a summary.
 
 

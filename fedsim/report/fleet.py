@@ -7,6 +7,7 @@ import pandas as pd
 
 from fedsim.analysis import DEVICE_COLOURS
 from fedsim.analysis.client_names import client_names
+from fedsim.analysis.costs import last_round
 from fedsim.analysis.log.edges import node_number
 from fedsim.analysis.log.frames import SERVER
 from fedsim.analysis.style import OUTCOME_COLOURS
@@ -149,7 +150,7 @@ def given_up(study: ReportedStudy) -> PageTable | None:
     rows = []
     for variant in study.variants:
         mine = [number for number, run in enumerate(study.runs) if run.variant == variant]
-        rounds = sum(len(study.runs[number].rows(study.rounds)) for number in mine)
+        rounds = sum(last_round(study.runs[number].rows(study.rounds)) for number in mine)
         given = sum(counts[number] for number in mine)
         share = f"{format_number(100 * given / rounds, '.3g')} %" if rounds else "-"
         means = [number(total / len(mine)) for total in (rounds, given)]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
 from fedsim.analysis.compare.pairwise import fewest_seeds
+from fedsim.analysis.costs import without_start
 from fedsim.extras import VERSION
 from fedsim.record.atomic import write_whole
 from fedsim.record.outputs import Call, check_page, output
@@ -75,7 +76,8 @@ def accuracy(study: ReportedStudy) -> PageTable | None:
 
 def _messages(rounds: pd.DataFrame) -> RoundMessages | None:
     """Return the messages of the second round of a run, or of its only one, as a check has them."""
-    return RoundMessages.of_round(rounds.iloc[:2].iloc[-1].to_dict()) if len(rounds) else None
+    first = without_start(rounds).head(2)
+    return RoundMessages.of_round(first.iloc[-1].to_dict()) if len(first) else None
 
 
 def _figure(value: object) -> str:

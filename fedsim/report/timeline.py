@@ -9,6 +9,7 @@ import pandas as pd
 
 from fedsim.analysis import quantity, spans
 from fedsim.analysis.client_names import client_names
+from fedsim.analysis.costs import without_start
 from fedsim.analysis.seeds import spread
 from fedsim.analysis.style import OUTCOME_COLOURS, STATE_ORDER, STATES
 from fedsim.report.charts import Moments, Spans, bar_icon, symbol_icon
@@ -72,14 +73,15 @@ def lanes_each(runs: int) -> int:
 
 def windows(rounds: pd.DataFrame) -> Mapping[str, RoundWindow]:
     """Return the rounds of `ROUNDS` of one run; none where it has no round."""
-    if rounds.empty:
+    played = without_start(rounds)
+    if played.empty:
         return {}
-    ends = rounds["t"].to_numpy(np.float64)
+    ends = played["t"].to_numpy(np.float64)
     begins = np.concatenate([[0.0], ends[:-1]])
     order = np.argsort(ends - begins, kind="stable")
     places = (0, int(order[-1]), int(order[(len(order) - 1) // 2]), len(ends) - 1)
     return {
-        name: RoundWindow(int(rounds["round"].iloc[at]), float(begins[at]), float(ends[at]))
+        name: RoundWindow(int(played["round"].iloc[at]), float(begins[at]), float(ends[at]))
         for name, at in zip(ROUNDS, places, strict=True)
     }
 

@@ -111,6 +111,10 @@ class RunHistory:
     reason: str
     visits: Mapping[ClientId, Sequence[range]] = field(default_factory=dict)
 
+    def exchanges_until(self, number: int) -> int:
+        """Return the number of the server's exchanges before the end of a round; 0 is the start."""
+        return self.commits[number - 1] if number else 0
+
     @property
     def served(self) -> int:
         """The number of exchanges of the server at the top, which are the first ones."""

@@ -18,7 +18,7 @@ from fedsim import analysis
 from fedsim import text as tables
 from fedsim.analysis.compare.answer import leading
 from fedsim.analysis.compare.caveats import read_doubts
-from fedsim.analysis.compare.runs import EndedRuns
+from fedsim.analysis.compare.runs import EndedRuns, mixed_counting
 from fedsim.analysis.plots.canvas import figure_of, style_width
 from fedsim.analysis.plots.curves import check_column
 from fedsim.analysis.style import as_png
@@ -112,11 +112,20 @@ class Shown:
 
     def answer(self) -> str:
         """Return which variant took the least, by how much, and how sure that is; or nothing."""
+        if mixed := self._mixed:
+            return mixed
         target, (costs, worlds) = self._question
         return analysis.answer(costs, target, self.labels, rounds=self.rounds, worlds=worlds)
 
+    @property
+    def _mixed(self) -> str:
+        """Why the runs cannot be compared, since they count rounds otherwise; or nothing."""
+        return "" if self.summary.empty else mixed_counting(self.summary, self.labels)
+
     def cause(self) -> str:
         """Return the causes of the difference that the answer is about, or nothing."""
+        if self._mixed:
+            return ""
         target, (costs, worlds) = self._question
         pair = leading(costs, target, self.labels, worlds=worlds)
         found = analysis.explain(self.runs, self.rounds, costs, pair)

@@ -99,7 +99,8 @@ def robust(
     reversals = _reversals(price, runs_found, table, design, other)
     store.tidy()
     remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
-    notes, made = (*remarks, *store.remarks, *gathered.left_out), run_hashes(gathered.folders)
+    own = *store.remarks, *gathered.counting, *gathered.left_out
+    notes, made = (*remarks, *own), run_hashes(gathered.folders)
     costs = wanted.costs(gathered), gathered.rounds, practical
     return Robustness(wanted, gathered.labels, other, table, design, reversals, notes, made, *costs)
 
@@ -171,7 +172,7 @@ def finished_runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
             runs.append(FinishedRun(folder, *own, float(cost["bits"]), target))
     if not runs:
         raise DataError("folder", "no run of this study is complete: fedsim run shows the reasons")
-    if not any(run.look for run in runs):
+    if all(run.look is None for run in runs):
         reached = f"reached {target}" if target.measure else "been completed by its stop rules"
         text = f"no run has {reached}; expected a target that some have, such as --target gap=1"
         raise DataError("target", text)

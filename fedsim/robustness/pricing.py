@@ -79,7 +79,7 @@ class FinishedRun:
     Attributes:
         folder: of the run.
         variant, seed: of the run.
-        look: the round, from 1; None if it never reached the target.
+        look: the round, 0 where the start has reached it; None if the run never did.
         bits: sent until then, both ways.
         target: the target.
         world: the number of the only world in which it is priced; None for all.
@@ -153,7 +153,7 @@ def priced_at(
     """Price a run without a hindrance until several of its rounds, in many worlds.
 
     Args:
-        looks: the rounds, L of them, from 1, ascending.
+        looks: the rounds, L of them, ascending; 0 is the start.
         original: the recorded run.
         world: the uncertain constants, each of shape (W,).
         worlds: W.

@@ -65,13 +65,13 @@ def prices(
         history: of the run.
         loads: its messages, with headers and framing, and its work.
         clients: their properties in each world.
-        looks: the rounds of interest, from 1, ascending.
+        looks: the rounds of interest, ascending; 0 is the start.
         player: returns what computes the exchanges of these clients.
     """
     play = _WorldsRun(loads, clients, player(clients))
     exchange, seconds, joules, grams = 0, [], [], []
     for number in looks:
-        while exchange < history.commits[number - 1]:
+        while exchange < history.exchanges_until(number):
             play.exchange(exchange)
             exchange += 1
         seconds.append(play.now)

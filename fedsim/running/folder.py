@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, Self, TypeVar
 
-from fedsim.errors import DataError
+from fedsim.errors import DataError, VersionError
 from fedsim.record.earlier import EARLIER, TRASH, earlier_runs
 from fedsim.record.folder import RESULTS, SCENARIO, SMALL, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
-from fedsim.record.manifest import AGAIN, MADE_FROM, check_files
+from fedsim.record.manifest import AGAIN, MADE_FROM, check_files, read_manifest
 from fedsim.record.read import hold_no_runs, run_folders
 from fedsim.record.scenarios import RUNS, Note, describe_differences, differing, parse, read_text
 from fedsim.record.studies import Study, read_study, study_in
@@ -62,8 +62,9 @@ def _name_of(study: Study) -> str:
 
 
 def changes(plan: Plan, out: Path) -> Iterator[Note]:
-    """Yield a note for each variant whose runs in a folder are of an earlier state of a plan."""
+    """Yield notes on runs in a folder of another version, or of an earlier state of a plan."""
     study, there = study_of(plan), study_in(out)
+    yield from _of_other_versions(plan, out)
     if there is None:
         return
     changed = study.changed_variants(there)
@@ -75,6 +76,23 @@ def changes(plan: Plan, out: Path) -> Iterator[Note]:
         names = ", ".join(gone)
         text = f"{out} also has runs of {names}, which the scenario no longer has: they are kept,"
         yield Note(names, RUNS, f"{text} but compare and report leave them out")
+
+
+def _of_other_versions(plan: Plan, out: Path) -> Iterator[Note]:
+    """Yield a note if there are runs whose log has another version of the schema."""
+    found: dict[str, list[str]] = {}
+    for variant in plan.variants:
+        for path in run_folders(out / variant.name):
+            try:
+                read_manifest(path)
+            except VersionError as error:
+                found.setdefault(error.describe_version(), []).append(variant.name)
+            except DataError:
+                continue
+            break  # its other seeds were made with it
+    for text, variants in found.items():
+        moved = f"they are made again, and what is there moves into {EARLIER}"
+        yield Note(", ".join(variants), RUNS, f"{out} has runs whose log {text}: {moved}")
 
 
 def _change(variant: Variant, out: Path) -> str:

@@ -124,7 +124,7 @@ class LiveReporter:
                 known = self._running[key] = _Reported(progress, now, progress.round, now)
                 self._add_event(f"{self._name_of(progress)} has begun")
             known.progress, known.reported = progress, now
-            if progress.round and not progress.doing:
+            if not isnan(progress.t) and not progress.doing:
                 point = progress.round, progress.t, progress.objective, progress.gap
                 known.curve.add(CurvePoint(*point, progress.joules))
 

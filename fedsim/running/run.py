@@ -65,7 +65,7 @@ class Course(NamedTuple):
 
     Attributes:
         start: the objective at the initial model; None if unknown.
-        end: the objective of its last round; NaN where there was none.
+        end: the objective of its last round, or of the start without one; NaN if unknown.
         rounds: how many there were.
         abandoned: how many of these were no step of the algorithm.
         left: how many of its clients left for good, when and why; empty if none did.
@@ -409,6 +409,8 @@ def _summary(
 ) -> dict[str, Any]:
     number, objective = world.last_round
     scenario, start = job.variant.scenario, world.start
+    if not number and start is not None:
+        objective = start
     if status == DONE and has_risen(scenario, start, objective):
         status = ROSE
     ending = Ending(status, reason)

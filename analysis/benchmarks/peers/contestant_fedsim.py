@@ -28,8 +28,9 @@ def main() -> None:
     def turn() -> Turn:
         ends: list[tuple[float, float]] = []
 
-        def watch(_: RunProgress) -> None:
-            ends.append((time.perf_counter(), time.process_time()))
+        def watch(progress: RunProgress) -> None:
+            if progress.round:
+                ends.append((time.perf_counter(), time.process_time()))
 
         with tempfile.TemporaryDirectory() as out:
             made = execute(builder.build(chosen, 1), Path(out), watch)

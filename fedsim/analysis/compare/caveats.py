@@ -13,7 +13,7 @@ from fedsim.analysis.compare.dominance import seed_costs
 from fedsim.analysis.compare.pairwise import PRACTICAL, log_ratios, typical
 from fedsim.analysis.compare.runs import EndedRuns
 from fedsim.analysis.compare.verdict import SURE
-from fedsim.analysis.costs import with_grams
+from fedsim.analysis.costs import with_grams, without_start
 from fedsim.errors import DataError
 from fedsim.record.atomic import write_whole
 from fedsim.record.folder import SCENARIO
@@ -26,7 +26,7 @@ from fedsim.record.manifest import (
     read_sealed,
     seal,
 )
-from fedsim.record.summary import Ending, end_of
+from fedsim.record.summary import Ending, end_of, is_empty
 from fedsim.text import format_number
 
 # The robustness of a comparison to parameter uncertainty, as written by `fedsim robust`.
@@ -214,8 +214,8 @@ def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
         runs: that are compared.
         costs: target -> a row a run, as `cost_to_target` gives it.
     """
-    parts = [[f"left out: {text}" for text in runs.left_out]]
-    parts += [list(failures(runs)), list(_list_risen(runs)), list(_problems(runs))]
+    parts: list[Sequence[str]] = [[f"left out: {text}" for text in runs.left_out]]
+    parts += [runs.counting, list(failures(runs)), list(_list_risen(runs)), list(_problems(runs))]
     parts += [list(unusable(runs)), list(_alike(runs))]
     for target, table in costs.items():
         parts += [list(_repeats(runs, target, table)), list(_survivors(runs, target, table))]
@@ -231,7 +231,7 @@ def failures(runs: EndedRuns) -> Iterator[str]:
         yield f"{name}: {Ending(row['status'], row['reason'])}"
     if len(failed) > _MOST_NAMES:
         yield f"{len(failed) - _MOST_NAMES} more runs did not end by a stop rule"
-    if runs.rounds.empty and failed.empty:
+    if failed.empty and all(map(is_empty, runs.summary.to_dict("records"))):
         yield "no run has completed a round: let them run for longer"
 
 
@@ -250,7 +250,7 @@ def _alike(runs: EndedRuns) -> Iterator[str]:
     columns = [name for name in runs.rounds.columns if name != "variant"]
     groups: dict[str, list[str]] = {}
     silent = set[str]()
-    for name, own in runs.rounds.groupby("variant", observed=True, sort=False):
+    for name, own in without_start(runs.rounds).groupby("variant", observed=True, sort=False):
         if (variant := str(name)) in runs.labels:
             rows = own[columns].sort_values(["seed", "round"])
             hashes = pd.util.hash_pandas_object(rows, index=False).to_numpy()

@@ -15,7 +15,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.record.columns import COSTS, SPENT, higher_is_better
 from fedsim.record.schema import GRAMS
-from fedsim.record.summary import end_of
+from fedsim.record.summary import end_of, is_empty
 
 COMPARED = (*SPENT[:-2], "bits", *SPENT[-2:])
 """Costs that are compared; `bits` are those of both directions, and grams may come beside."""
@@ -253,6 +253,7 @@ class Target(NamedTuple):
         summary = runs.summary
         if not self.measure:
             complete = summary["status"].map(lambda status: end_of(status).complete)
+            complete &= ~summary[["status", "rounds", "t"]].apply(is_empty, axis=1)
             done = summary.loc[complete, ["variant", "seed"]]
             return final_cost(runs.rounds.merge(done), runs=summary)
         self._check(runs.rounds)

@@ -13,7 +13,14 @@ import pyarrow as pa
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.analysis.costs import figure, final_cost, measures_in, outcomes, with_grams
+from fedsim.analysis.costs import (
+    figure,
+    final_cost,
+    last_round,
+    measures_in,
+    outcomes,
+    with_grams,
+)
 from fedsim.errors import DataError, VersionError
 from fedsim.record.columns import TITLES, UNITS
 from fedsim.record.folder import SCENARIO, SMALL, SUMMARY, RunFolder, check_run
@@ -22,7 +29,7 @@ from fedsim.record.parts import read_table
 from fedsim.record.read import hold_no_runs, join_tables, missing, run_folders
 from fedsim.record.scenarios import describe_differences, differing, parse, read_text, setting_of
 from fedsim.record.studies import Study, read_study
-from fedsim.record.summary import is_whole
+from fedsim.record.summary import is_empty
 from fedsim.record.variants import labels
 from fedsim.text import plain, quantity
 
@@ -79,7 +86,7 @@ class UnfinishedCampaign(NamedTuple):
         if not folder.exists():
             return f"{folder} has not begun"
         try:
-            rounds = len(read_table(folder, "rounds"))
+            rounds = last_round(read_table(folder, "rounds", ["round"]).to_pandas())
         except (FileNotFoundError, DataError):
             return f"{folder} has not ended"
         return f"{folder} has not ended (there are {rounds} rounds of it)"
@@ -211,6 +218,11 @@ def _seeds(runs: Sequence[RunOrigin]) -> str:
 _SHOWN = 20  # reasons in the error where nothing is left
 
 
+_BEFORE = (
+    "rounds are counted as in papers that plot the model before the update (counting: iterates)"
+)
+
+
 @dataclass(frozen=True)
 class EndedRuns:
     """Runs that have ended.
@@ -240,6 +252,11 @@ class EndedRuns:
             for (variant, seed), path in zip(names, self.folders, strict=True)
         }
 
+    @property
+    def counting(self) -> tuple[str, ...]:
+        """A note on the way in which rounds are counted, if that is not the usual one."""
+        return (_BEFORE,) if (self.summary["counting"] == "iterates").all() else ()
+
     @cached_property
     def setting(self) -> str:
         """Data, fleet and seeds in a few words; of several folders, the settings of all."""
@@ -260,7 +277,7 @@ class _Run(NamedTuple):
     @property
     def empty(self) -> bool:
         """Whether it ended well, yet before its first round did."""
-        return is_whole(self.summary["status"]) and not len(self.rounds)
+        return is_empty(self.summary)
 
 
 def gather(places: Sequence[Path]) -> EndedRuns:
@@ -273,7 +290,8 @@ def gather(places: Sequence[Path]) -> EndedRuns:
         places: OUT with all its runs, one variant's folder in it, or one run's folder.
 
     Raises:
-        DataError: there is no such folder, or no run in them that can be compared.
+        DataError: there is no such folder, no run in them that can be compared, or they count
+            rounds in different ways.
     """
     runs, wrong, cut_off = _sound(places)
     if not runs:
@@ -282,9 +300,29 @@ def gather(places: Sequence[Path]) -> EndedRuns:
     folders = [run.path for run in runs]
     variants = _variants(folders)
     summary = pd.json_normalize([run.summary for run in runs]).assign(variant=variants)
+    names = labels_of(summary)
+    if mixed := mixed_counting(summary, names):
+        raise DataError("counting", mixed)
     rounds = join_tables(folders, [run.rounds for run in runs], variants)
     extent = ", ".join(each.extent for each in cut_off)
-    return EndedRuns(tuple(folders), rounds, summary, labels_of(summary), tuple(wrong), extent)
+    return EndedRuns(tuple(folders), rounds, summary, names, tuple(wrong), extent)
+
+
+def mixed_counting(summary: pd.DataFrame, names: Mapping[str, str]) -> str:
+    """Describe runs that count rounds in different ways; empty if all count alike.
+
+    Args:
+        summary: a row a run, as `Result.summary` has it.
+        names: what to call each variant.
+    """
+    groups = summary.groupby("counting", sort=False)["variant"]
+    if len(groups) < 2:
+        return ""
+    ways = [
+        f"counting: {way} in {', '.join(names[each] for each in own.unique())}"
+        for way, own in groups
+    ]
+    return f"rounds are not counted alike ({'; '.join(ways)}): compare runs of one counting"
 
 
 def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[UnfinishedCampaign]]:

@@ -15,6 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedsim.analysis.compare.runs import labels_of
+from fedsim.analysis.costs import without_start
 from fedsim.analysis.paper_style import PaperStyle
 from fedsim.analysis.saving import save
 from fedsim.analysis.style import EVERY_AXIS, Drawing, escape_text, name_variants, words
@@ -154,10 +155,11 @@ def variant_of(frame: pd.DataFrame, variant: str | None) -> str:
     """Return the name of a variant: the first one unless it is given.
 
     Raises:
-        DataError: there is no such variant, or no run has any row.
+        DataError: there is no such variant, or its runs have no round.
     """
     own = run_of(frame, variant, None)
-    if own.empty:
+    played = without_start(own) if "round" in own else own
+    if played.empty:
         raise DataError("variant", "no run has completed a round: there is nothing to draw")
     return str(own["variant"].iloc[0])
 

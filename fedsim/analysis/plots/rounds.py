@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fedsim.analysis.client_names import display_names
+from fedsim.analysis.costs import without_start
 from fedsim.analysis.log.frames import SERVER
 from fedsim.analysis.plots.canvas import (
     Logged,
@@ -91,10 +92,9 @@ def _window(rounds: pd.DataFrame, number: int | None) -> tuple[float, float]:
     Raises:
         DataError: there is no such round.
     """
-    ends = rounds.set_index("round")["t"]
+    ends = without_start(rounds).set_index("round")["t"]
     begins = ends.shift(fill_value=0.0)
-    slowest = int(rounds["round"].iloc[int((ends - begins).to_numpy().argmax())])
-    chosen = slowest if number is None else number
+    chosen = int((ends - begins).idxmax()) if number is None else number
     if chosen not in ends.index:
         text = f"got the round {chosen}; expected one from {ends.index.min()} to {ends.index.max()}"
         raise DataError("round", text)

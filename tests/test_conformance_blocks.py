@@ -607,7 +607,7 @@ def test_a_method_that_raises_has_failed_with_the_line() -> None:
     assert __file__ in table["reason"][0]
 
 
-class Early(GradientDescent):
+class CommitsEarly(GradientDescent):
     """Commits the model at which the gradients were taken, and makes its step afterwards."""
 
     kind: Literal["early"] = "early"  # type: ignore[assignment]
@@ -616,7 +616,7 @@ class Early(GradientDescent):
         w, total = server.initial, np.zeros_like(server.initial)
         while True:
             for reply in await server.exchange(Iterate(server.pack(w))):
-                total = total + reply.message.delta.values
+                total = total + reply.message.delta.values  # noqa: PD011 - of a payload
             server.commit(w)
             w = w - self.alpha * total
 
@@ -624,7 +624,7 @@ class Early(GradientDescent):
 @pytest.mark.parametrize("counting", ["rounds", "iterates"])
 def test_a_method_that_commits_before_its_update_has_failed(counting: str) -> None:
     written = {"counting": counting, "algorithm": {"kind": "early", "step_size": "0.5/L"}}
-    table = check_algorithm(scenario("gd") | written, [Early]).set_index("world")
+    table = check_algorithm(scenario("gd") | written, [CommitsEarly]).set_index("world")
     assert table["outcome"]["no trouble"] == "failed"
     assert "server.commit(w) after the update" in table["reason"]["no trouble"]
     late = check_algorithm(scenario("gd") | {"counting": counting}).set_index("world")

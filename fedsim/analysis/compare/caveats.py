@@ -233,7 +233,7 @@ def failures(runs: EndedRuns) -> Iterator[str]:
         yield f"{name}: {Ending(row['status'], row['reason'])}"
     if len(failed) > _MOST_NAMES:
         yield f"{len(failed) - _MOST_NAMES} more runs did not end by a stop rule"
-    if failed.empty and all(map(is_empty, runs.summary.to_dict("records"))):
+    if failed.empty and runs.summary.apply(is_empty, axis=1).all():
         yield "no run has completed a round: let them run for longer"
 
 

@@ -15,7 +15,7 @@ from fedsim.analysis.compare.caveats import WORDS
 from fedsim.analysis.style import entitle, label_axis, panels
 from fedsim.record.columns import TITLES
 from fedsim.robustness.design import Design
-from fedsim.robustness.verdicts import by_weight
+from fedsim.robustness.verdicts import by_weight, reach_of
 from fedsim.text import format_number, plain, visible
 
 _BARS = 6  # of a tornado
@@ -114,7 +114,7 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
 
 def _ratios(axis: Axes, values: Sequence[float], label: str) -> None:
     """Lay out the axis of a ratio: logarithmic where values are far apart."""
-    label_axis(axis.xaxis, label, log=max(values) > _FAR * min(values))
+    label_axis(axis.xaxis, label, log=max(values) > _FAR * min(values) > 0)
 
 
 def _least_sure(rows: pd.DataFrame, cost: str) -> str:
@@ -126,7 +126,7 @@ def _least_sure(rows: pd.DataFrame, cost: str) -> str:
 def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
     every = study.deciding
     rows = every[(every["variant"] == name) & (every["cost"] == cost)].copy()
-    rows["reach"] = np.abs(np.log(rows["at_high"]) - np.log(rows["at_low"]))
+    rows["reach"] = reach_of(rows)
     if not rows["reach"].max() > _FLAT:
         axis.annotate("hardly varies", (0.5, 0.5), xycoords="axes fraction", ha="center")
         axis.set(xticks=[], yticks=[], xlabel=f"{WORDS[cost]} of {visible(study.labels[name])}")

@@ -149,7 +149,8 @@ class Robustness:
         """Yield sentences on verdicts that no single constant reverses within its interval."""
         known = set(zip(reversed_["variant"], reversed_["cost"], strict=True))
         for (variant, cost), rows in self.flips.groupby(["variant", "cost"], sort=False):
-            reached = np.isfinite(rows[["ratio_low", "ratio_high"]].to_numpy(float)).all()
+            ends = rows[["ratio_low", "ratio_high"]].to_numpy(float)
+            reached = (np.isfinite(ends) & (ends > 0)).all()  # both, and neither at no cost
             if (variant, cost) not in known and reached and not _same(rows):
                 row, end = _nearest_end(rows)
                 place = f"{row['constant']} is {_show(row[end], row['unit'])}"

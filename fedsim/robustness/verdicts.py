@@ -220,13 +220,22 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def reach_of(rows: pd.DataFrame) -> Array:
+    """Return by how much ratios change along intervals: the absolute difference of their logarithms.
+
+    It is NaN where one of the two variants is free, or never reached the target.
+    """
+    low, high = (rows[end].to_numpy(float) for end in ("at_low", "at_high"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.abs(np.log(high) - np.log(low)))
+
+
 def by_weight(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows of `deciding`, the most influential constant first.
 
     By total indices or, if these are unknown, by the change of the ratio along the interval.
     """
-    reach = np.abs(np.log(rows["at_high"].to_numpy(float) / rows["at_low"].to_numpy(float)))
-    known = rows.assign(reach=reach)
+    known = rows.assign(reach=reach_of(rows))
     ordered = known.sort_values(["total", "reach"], ascending=False, kind="stable")
     return ordered.drop(columns="reach")
 

@@ -165,7 +165,7 @@ def test_the_disagreement_of_an_edge_is_the_distance_of_the_models_at_its_ends(
 ) -> None:
     models = kept.node_models(round=2)
     apart = models - models.mean(axis=0)
-    consensus = kept.rounds["consensus"].iloc[1]
+    consensus = kept.rounds.set_index("round")["consensus"][2]
     assert np.sqrt((apart**2).sum(axis=1).mean()) == pytest.approx(consensus, rel=1e-12)
     axis = kept.plot_network("disagreement", layout="circular", round=2)
     (lines,) = [each for each in axis.collections if "Line" in type(each).__name__]

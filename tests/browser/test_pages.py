@@ -84,8 +84,8 @@ def test_a_recorded_curve_is_that_of_the_round_table(tmp_path: Path) -> None:
     rounds = result.rounds
     curve = read_curve(result.runs[0])
     assert len(curve) == 120
-    rows = [point.round - 1 for point in curve]
-    assert (rows[0], rows[-1]) == (0, 299)
+    rows = [point.round for point in curve]
+    assert (rows[0], rows[-1]) == (0, 300)
     assert [point.gap for point in curve] == rounds["gap"].iloc[rows].tolist()
     assert [point.joules for point in curve] == pytest.approx(
         rounds["joules"].cumsum().iloc[rows].tolist(), rel=1e-12

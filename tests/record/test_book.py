@@ -28,7 +28,7 @@ def write(book: RunRecorder, joules: float = 3.0) -> None:
     """Write one round, in which client 1 has worked."""
     book.log.append(1.0, 1.0, Event.COMPUTE, 1, joules=joules)
     book.log.append(1.0, 0.0, Event.ROUND, SERVER, round_number=1)
-    book.rounds.add(1.0, Traffic(), objective=1.0, gap=0.5, measures={})
+    book.rounds.add(1, 1.0, Traffic(), objective=1.0, gap=0.5, measures={})
     book.models.see(1, np.ones(1), lambda _: 1.0)
 
 

@@ -17,6 +17,7 @@ from fedsim.record.earlier import EARLIER, TRASH, bring_back, earlier_runs, set_
 from fedsim.record.folder import SUMMARY
 from fedsim.record.manifest import MADE_FROM, read_manifest
 from fedsim.running.run import RunProgress
+from tests.analysis.breaking import says, sealed
 from tests.disks import Disk
 from tests.faults.operations import Operation, met
 from tests.runs import files, small
@@ -68,6 +69,34 @@ def test_what_an_edit_replaces_is_kept_and_comes_back_without_a_new_run(out: Pat
     assert (out / RUN / SUMMARY).stat().st_mtime_ns == age
     assert [(each.round, each.ended) for each in reports] == [(3, True)]
     assert len(list((out / EARLIER).glob("*/base/seed-1"))) == 1, "the other state is kept now"
+
+
+def test_runs_of_an_earlier_version_are_made_again_and_kept(out: Path) -> None:
+    fedsim.run(scenario() | {"seeds": 2}, out=out)
+    fresh = files(out)
+    for seed in (1, 2):
+        sealed(says("manifest.json", schema_version=5))(out / f"base/seed-{seed}")
+    old = files(out)
+    notes = list[str]()
+    fedsim.run(scenario() | {"seeds": 2}, out=out, tell=lambda note: notes.append(str(note)))
+    assert [note for note in notes if "schema" in note] == [
+        f"base: runs: {out} has runs whose log has schema version 5, and this fedsim reads version"
+        " 6, which counts rounds and objectives otherwise, so that the figures cannot be compared:"
+        f" they are made again, and what is there moves into {EARLIER}"
+    ]
+    assert files(out) == fresh
+    (state,) = (out / EARLIER).iterdir()  # both seeds stand together
+    for seed in (1, 2):
+        own = f"base/seed-{seed}"
+        assert files(state / own) == {
+            name.removeprefix(f"{own}/"): content
+            for name, content in old.items()
+            if name.startswith(own)
+        }
+    assert not (out / TRASH).exists()
+    notes.clear()
+    fedsim.run(scenario() | {"seeds": 2}, out=out, tell=lambda note: notes.append(str(note)))
+    assert not [note for note in notes if "schema" in note]
 
 
 @pytest.mark.slow

@@ -20,7 +20,8 @@ COSTS = ("cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules")
 
 
 def add(table: RoundTable, traffic: Traffic) -> None:
-    table.add(float(table.rounds), traffic, objective=1.0, gap=0.5, measures={})
+    number = table.rounds + 1
+    table.add(number, float(number), traffic, objective=1.0, gap=0.5, measures={})
 
 
 @examples(30)
@@ -57,7 +58,7 @@ def test_columns_stand_in_order_where_a_round_lacks_some(tmp_path: Path) -> None
     table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
     for number in range(3):
         figures = {"drift": 0.25} if number == 1 else {}
-        table.add(1.0 + number, Traffic(), objective=1.0, gap=0.5, measures=figures)
+        table.add(1 + number, 1.0 + number, Traffic(), objective=1.0, gap=0.5, measures=figures)
     table.close()
     columns = read_table(tmp_path, "rounds").column_names
     assert columns.index("gap") < columns.index("drift") < columns.index(COSTS[0])
@@ -73,7 +74,7 @@ def test_rounds_that_nothing_has_evaluated_wait_on_disk_for_the_columns_of_the_l
     for number in range(1, rounds + 1):
         traffic.bits_up += number
         figures = {"drift": 0.5} if number > 100 else {}
-        table.add(1.0 + number, traffic, objective=nan, gap=nan, measures=figures, complete=False)
+        table.add(number, 1.0, traffic, objective=nan, gap=nan, measures=figures, complete=False)
     assert len(table._rows) == 10
     early = read_table(tmp_path, "rounds")
     assert early["round"].to_pylist() == list(range(1, rounds - 9))
@@ -95,7 +96,9 @@ def test_a_figure_of_early_rounds_may_be_whole(tmp_path: Path) -> None:
     table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
     for number in range(70):
         figures = {"drift": number if number < 64 else 0.5}
-        table.add(1.0, Traffic(), objective=1.0, gap=0.5, measures=figures, complete=number > 65)
+        table.add(
+            number, 1.0, Traffic(), objective=1, gap=0.5, measures=figures, complete=number > 65
+        )
     table.close()
     assert read_table(tmp_path, "rounds")["drift"].to_pylist() == [
         *map(float, range(64)),
@@ -107,8 +110,8 @@ def test_rounds_that_are_changed_on_disk_before_the_table_is_whole_are_refused(
     tmp_path: Path,
 ) -> None:
     table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
-    for _ in range(70):
-        table.add(1.0, Traffic(), objective=nan, gap=nan, measures={}, complete=False)
+    for number in range(70):
+        table.add(number, 1.0, Traffic(), objective=nan, gap=nan, measures={}, complete=False)
     (part,) = (tmp_path / "rounds.parts").iterdir()
     part.write_bytes(part.read_bytes()[:-1])
     with pytest.raises(DataError, match=r"part-000000-.* is damaged"):
@@ -117,9 +120,25 @@ def test_rounds_that_are_changed_on_disk_before_the_table_is_whole_are_refused(
     assert not (tmp_path / "rounds.parquet").exists()
 
 
+def test_the_first_row_is_the_start_which_costs_nothing_and_is_no_round(tmp_path: Path) -> None:
+    table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
+    traffic = Traffic()
+    table.add(0, 0.0, traffic, objective=4.0, gap=3.0, measures={}, complete=False)
+    assert table.rounds == 0
+    traffic.bits_up += 8
+    table.add(1, 2.5, traffic, objective=1.0, gap=0.5, measures={"drift": 0.25})
+    table.close()
+    whole = read_table(tmp_path, "rounds").to_pandas()
+    assert whole["round"].tolist() == [0, 1]
+    assert whole["t"].tolist() == [0.0, 2.5]
+    assert whole["bits_up"].tolist() == [0, 8]
+    assert whole["objective"].tolist() == [4.0, 1.0]
+    assert whole["drift"].isna().tolist() == [True, False]
+
+
 def test_measures_become_columns(tmp_path: Path) -> None:
     table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
-    table.add(1.0, Traffic(), objective=1.0, gap=0.5, measures={"drift": 0.25})
+    table.add(1, 1.0, Traffic(), objective=1.0, gap=0.5, measures={"drift": 0.25})
     table.close()
     assert read_table(tmp_path, "rounds")["drift"].to_pylist() == [0.25]
 

@@ -23,6 +23,7 @@ OTHERS: dict[str, Any] = {
     "wire": {"values": "float64"},
     "measures": [{"kind": "sparsity"}],
     "observe": {"every": 2},
+    "counting": "iterates",
     "models": {"every": 7},
     "precision": "float32",
     "evaluator": "compiled",

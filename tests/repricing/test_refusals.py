@@ -239,8 +239,8 @@ def test_a_run_that_has_failed_is_refused(tmp_path: Path) -> None:
 def test_a_log_of_an_older_version_is_refused(tmp_path: Path) -> None:
     (run,) = fedsim.run(small(rounds=3), out=tmp_path / "before").runs
     text = (run / MANIFEST).read_text()
-    (run / MANIFEST).write_text(text.replace('"schema_version": 5', '"schema_version": 4'))
-    with pytest.raises(DataError, match="has schema version 4, and this fedsim reads version 5"):
+    (run / MANIFEST).write_text(text.replace('"schema_version": 6', '"schema_version": 5'))
+    with pytest.raises(DataError, match="has schema version 5, and this fedsim reads version 6"):
         fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced")
 
 

@@ -83,7 +83,9 @@ def test_the_tape_has_every_exchange_task_and_round(made: Path, events: pd.DataF
     assert counts.sum() == (events["event"] == "compute").sum()
     rounds = pd.read_parquet(made / "rounds.parquet")
     assert tape.objective == rounds["objective"].tolist()
-    assert [row["switch"] for row in tape.measures] == rounds["switch"].tolist()
+    assert [row["switch"] for row in tape.measures[1:]] == rounds["switch"].tolist()[1:]
+    assert tape.measures[0]["switch"] is None  # nothing has switched before the first round
+    assert [tape.exchanges_until(number) for number in range(ROUNDS + 1)] == [0, 2, 4, 6, 8]
 
 
 def test_a_log_with_a_missing_answer_is_no_tape(made: Path, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_what_has_not_ended_is_drawn_all_the_same(tmp_path: Path) -> None:
     assert "no run has ended" in repr(found)
     assert "no run has ended" in found._repr_html_()
     (axis,) = found.plot(x="round").axes
-    assert list(axis.get_lines()[0].get_xdata()) == [1, 2, 3]  # type: ignore[arg-type]
+    assert list(axis.get_lines()[0].get_xdata()) == [0, 1, 2, 3]  # type: ignore[arg-type]
 
 
 def test_it_compares_and_reports(result: fedsim.Result, tmp_path: Path) -> None:

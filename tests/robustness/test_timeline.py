@@ -87,13 +87,13 @@ def in_si(worlds: Any) -> dict[ConstantKey, Array]:
 
 
 def priced(folder: Path, worlds: Any = WORLD, blocks: tuple[type[Spec], ...] = ()) -> Prices:
-    """Price a run at each of its rounds in the three worlds."""
+    """Price a run at its start and at each of its rounds in the three worlds."""
     original = Original.of(folder, blocks)
     scenario, tape = original.scenario, read_history(folder, len(original.samples))
     assert not unplayable(scenario)
     framings = [group.radio.packaging for group in scenario.fleet for _ in range(group.count)]
     clients = clients_of(scenario, scenario.fleet, in_si(worlds), 3)
-    looks = range(1, len(tape.commits) + 1)
+    looks = range(len(tape.commits) + 1)
     return prices(tape, Loads(tape, framings, HEADER_BITS), clients, list(looks))
 
 

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -232,7 +231,7 @@ def failures(runs: EndedRuns) -> Iterator[str]:
         yield f"{name}: {Ending(row['status'], row['reason'])}"
     if len(failed) > _MOST_NAMES:
         yield f"{len(failed) - _MOST_NAMES} more runs did not end by a stop rule"
-    if failed.empty and all(is_empty(cast("dict[str, Any]", row)) for row in runs.summary.to_dict("records")):
+    if failed.empty and runs.summary.apply(is_empty, axis=1).all():
         yield "no run has completed a round: let them run for longer"
 
 

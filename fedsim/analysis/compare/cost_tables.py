@@ -106,7 +106,8 @@ def pair(
         A row a variant and cost of `COMPARED`: variant, cost, seeds (in which either reached the
         target), cheaper and costlier (in so many of them it is), pairs (in which both did),
         difference (the paired difference: the mean over these of its cost less that of
-        `against`), ratio (the typical one over all seeds, and the interval from low to high),
+        `against`), ratio (the typical one over all seeds, and the interval from low to high; NaN in
+        place of a ratio to a cost of 0),
         p_value (not corrected), p_holm (corrected for all pairs of variants) and verdict.
         The rule is that of `fedsim.analysis.compare.pairwise`, the words are those of `verdict`.
 
@@ -125,6 +126,9 @@ def pair(
         both = ours[known] - theirs[known]
         difference = float(both.mean()) if len(both) else np.nan
         own_figures = {"variant": name, "cost": cost, "pairs": len(both), "difference": difference}
+        if (theirs == 0).any():  # there is no ratio to a cost of 0
+            ends = ("ratio", "low", "high")
+            own_figures |= {key: np.nan for key in ends if np.isinf(figures[key])}
         verdict = judge(pair, find_worlds(worlds, name, against, cost)).words
         rows.append({**figures, **own_figures, "verdict": verdict})
     return pd.DataFrame(rows, columns=list(PAIR_COLUMNS))

@@ -42,7 +42,7 @@ def speedup(
     Returns:
         A row a variant, `against` included: variant, seeds (in which either run reached the
         target), speedup (above 1 where the variant is the sooner one; infinite where `against`
-        never got there, NaN where neither did), low and high (its interval; NaN without one).
+        never got there, NaN where neither did, or the variant at no cost), low and high (its interval; NaN without one).
 
     Raises:
         DataError: the table lacks a column, or has no such variant.
@@ -63,8 +63,10 @@ def speedup(
     ours = by_seed.to_numpy(np.float64)
     theirs = by_seed.loc[against].to_numpy(np.float64)
     found = compare_seeds(log_ratios(np.broadcast_to(theirs, ours.shape), ours), confidence)
-    columns = {"seeds": found.seeds, "speedup": found.ratio, "low": found.low, "high": found.high}
-    return pd.DataFrame({"variant": variants, **columns})
+    free = (ours == 0).any(axis=1)  # there is no ratio to a cost of 0
+    columns = {"speedup": found.ratio, "low": found.low, "high": found.high}
+    known = {name: np.where(free & np.isinf(each), np.nan, each) for name, each in columns.items()}
+    return pd.DataFrame({"variant": variants, "seeds": found.seeds, **known})
 
 
 def _by_variant_and_seed(

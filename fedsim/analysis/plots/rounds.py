@@ -94,7 +94,12 @@ def _window(rounds: pd.DataFrame, number: int | None) -> tuple[float, float]:
     """
     ends = without_start(rounds).set_index("round")["t"]
     begins = ends.shift(fill_value=0.0)
-    chosen = int(ends.index[int((ends - begins).argmax())]) if number is None else number
+    if ends.empty:
+        raise DataError(
+            "round", "the run ended before its first round did: there is nothing to draw"
+        )
+    slowest = int(ends.index[int((ends - begins).to_numpy().argmax())])
+    chosen = slowest if number is None else number
     if chosen not in ends.index:
         text = f"got the round {chosen}; expected one from {ends.index.min()} to {ends.index.max()}"
         raise DataError("round", text)

@@ -221,7 +221,7 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
 
 
 def reach_of(rows: pd.DataFrame) -> Array:
-    """Return by how much ratios change along intervals: the absolute difference of their logarithms.
+    """Return how much ratios change along intervals, as a difference of their logarithms.
 
     It is NaN where one of the two variants is free, or never reached the target.
     """

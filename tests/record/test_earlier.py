@@ -79,11 +79,12 @@ def test_runs_of_an_earlier_version_are_made_again_and_kept(out: Path) -> None:
     old = files(out)
     notes = list[str]()
     fedsim.run(scenario() | {"seeds": 2}, out=out, tell=lambda note: notes.append(str(note)))
-    assert [note for note in notes if "schema" in note] == [
+    expected = (
         f"base: runs: {out} has runs whose log has schema version 5, and this fedsim reads version"
         " 6, which counts rounds and objectives otherwise, so that the figures cannot be compared:"
         f" they are made again, and what is there moves into {EARLIER}"
-    ]
+    )
+    assert [note for note in notes if "schema" in note] == [expected]
     assert files(out) == fresh
     (state,) = (out / EARLIER).iterdir()  # both seeds stand together
     for seed in (1, 2):

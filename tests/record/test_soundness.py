@@ -81,9 +81,7 @@ def test_a_table_that_is_missing_empty_or_without_a_column_is_named(
 
 
 @pytest.mark.parametrize("rows", [2, 4])
-def test_a_run_that_is_done_has_a_row_for_the_start_and_each_round_of_its_summary(
-    rows: int, run: Path
-) -> None:
+def test_a_run_that_is_done_has_rows_of_the_start_and_of_each_round(rows: int, run: Path) -> None:
     file = run / "rounds.parquet"
     rewritten(file, lambda each: pa.concat_tables([each, each]).slice(0, rows))
     with pytest.raises(DataError, match=f"{rows} rows, but summary.json has 2 rounds"):

@@ -42,7 +42,8 @@ def speedup(
     Returns:
         A row a variant, `against` included: variant, seeds (in which either run reached the
         target), speedup (above 1 where the variant is the sooner one; infinite where `against`
-        never got there, NaN where neither did, or the variant at no cost), low and high (its interval; NaN without one).
+        never got there, NaN where neither did, or the variant at no cost), low and high (its
+        interval; NaN without one).
 
     Raises:
         DataError: the table lacks a column, or has no such variant.

@@ -200,8 +200,8 @@ def check_run(folder: Path) -> dict[str, Any]:
         if not counts[name]:
             raise damage_error(folder / f"{name}.parquet", "it holds no rows")
     if is_whole(summary["status"]) and counts["rounds"] != 1 + summary["rounds"]:
-        text = f"{counts['rounds']} rows, but {SUMMARY} has {summary['rounds']} rounds after round 0"
-        raise damage_error(folder / "rounds.parquet", f"it holds {text}")
+        text = f"it holds {counts['rounds']} rows, but {SUMMARY} has {summary['rounds']} rounds"
+        raise damage_error(folder / "rounds.parquet", f"{text}, and round 0")
     check_files(folder, SMALL)
     return summary
 

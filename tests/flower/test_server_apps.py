@@ -21,7 +21,6 @@ from flwr.server.strategy import FedAvg as OlderFedAvg
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, Strategy
-
 from numpy.typing import NDArray
 
 import fedsim

@@ -210,9 +210,7 @@ def test_the_training_loss_is_the_objective_without_the_penalty(weighting: Weigh
     """Of clients with 10, 20 and 30 rows; a mean of means over rows is that over all rows."""
     rng = np.random.default_rng(4)
     X, y, w = rng.standard_normal((60, 5)), rng.standard_normal(60), rng.standard_normal(5)
-    problem = Problem.of(
-        Squared(scale="mean"), parted(X, y), L1(weight=0.7), weighting=weighting
-    )
+    problem = Problem.of(Squared(scale="mean"), parted(X, y), L1(weight=0.7), weighting=weighting)
     loss = seen(TrainingLoss(), problem, w)["train_loss"]
     assert loss + 0.7 * np.abs(w).sum() == pytest.approx(problem.value(w), rel=1e-12)
     if weighting == "rows":

@@ -610,7 +610,7 @@ def test_a_method_that_raises_has_failed_with_the_line() -> None:
 class CommitsEarly(GradientDescent):
     """Commits the model at which the gradients were taken, and makes its step afterwards."""
 
-    kind: Literal["early"] = "early"  # type: ignore[assignment]
+    kind: Literal["commits-first"] = "commits-first"  # type: ignore[assignment]
 
     async def serve(self, server: Server) -> None:
         w, total = server.initial, np.zeros_like(server.initial)

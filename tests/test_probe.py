@@ -214,3 +214,28 @@ def test_what_the_server_s_optimizer_takes_is_said_though_it_is_not_charged(kind
     assert said in text
     assert "a server computes in no time, so it is not charged" in text
     assert "at the server" not in " ".join(shown(small()).split())
+
+
+@pytest.mark.parametrize(
+    ("weights", "line"),
+    [
+        (None, "F(w) = sum_m f_m(w) (problem.weights: sum)"),
+        ("rows", "F(w) = sum_m (n_m/n) f_m(w), weights {low} to {high} (problem.weights: rows)"),
+        ("equal", "F(w) = sum_m (1/M) f_m(w), weights 0.2 (problem.weights: equal)"),
+    ],
+)
+def test_the_objective_is_shown_as_a_formula_with_its_weights(
+    weights: str | None, line: str
+) -> None:
+    split = {"kind": "lognormal", "sigma": 1.0}
+    written = small(problem={**small()["problem"], "weights": weights, "split": split})
+    sizes = [samples.rows for samples in job(written).problem.samples]
+    low, high = (f"{size / sum(sizes):.3g}" for size in (min(sizes), max(sizes)))
+    assert low != high
+    text = shown(written)
+    assert f"objective: {line.format(low=low, high=high)}\n" in text
+    assert "counting" not in text
+
+
+def test_counting_is_shown_where_it_is_not_the_usual_one() -> None:
+    assert "(counting: iterates)" in shown(small(counting="iterates"))

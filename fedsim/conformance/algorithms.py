@@ -29,7 +29,7 @@ from fedsim.computing import Evaluator
 from fedsim.conformance.findings import Promises, describe_error, table
 from fedsim.errors import FedsimError, RunWarning, ScenarioError, TheoryWarning
 from fedsim.ports import Array, Work
-from fedsim.problems import ProgramProblem
+from fedsim.problems import ProgramProblem, kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.samples import Draw
 from fedsim.record.summary import is_whole
@@ -58,6 +58,11 @@ _ETHER: Blocks = {
 _DEVICE: Blocks = {"kind": "pi-4"}
 _KEPT: Blocks = {"models": {"every": 1}, "counting": "rounds"}
 """Keeps the model that each round ends with."""
+
+_NUMBERS = frozenset(
+    (kernels.value, kernels.constraint, kernels.root_mean_square, kernels.strong_convexity)
+)
+"""The kernels of work whose result is one number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +217,8 @@ def check_algorithm(
     method = type(load(base, blocks=blocks).variants[0].scenario.algorithm)
     try:
         plain = run({**base, **_KEPT}, blocks=blocks, watch=ignore_progress, check=False)
-        early = _early_commit(Builder(load(base, blocks=blocks)).check()[0], plain)
+        first = Builder(load(easy_scenario(scenario, 1), blocks=blocks)).check()[0]
+        early = _early_commit(first, plain)
     except ScenarioError:
         raise
     except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
@@ -253,10 +259,15 @@ def _failure_row(error: Exception, method: type) -> dict[str, Any]:
 
 
 def _early_commit(job: Job, result: Result) -> str:
-    """Return a reason if the first round has replies and ends with the start; else nothing.
+    """Return a reason if the first round should move the model and ends with the start.
 
-    A stationary start may stay, such as zero under a heavy penalty. So may that of peers: averaging
-    leaves the mean of their models as it is.
+    A stationary start may stay, such as zero under a heavy penalty, and any start where clients
+    have evaluated numbers alone, such as constraints. So may that of peers: averaging leaves the
+    mean of their models as it is.
+
+    Args:
+        job: of one round.
+        result: of a run that keeps its models.
     """
     problem, start = job.problem, job.setup.initial
     replies = result.rounds.set_index("round")["transmissions"].get(1, 0)
@@ -264,6 +275,8 @@ def _early_commit(job: Job, result: Result) -> str:
     if unknown or not replies or not np.array_equal(result.model(round=1).ravel(), start):
         return ""
     if not problem.regulariser.residual(start, problem.gradient(start)):
+        return ""
+    if _NUMBERS.issuperset(_kernels(job)):
         return ""
     return (
         "round 1 has replies, and ends with the model that the run starts with: call"
@@ -316,15 +329,19 @@ def check_sending(scenario: Mapping[str, Any], blocks: Sequence[type[Spec]] = ()
         ['kept']
     """
     job = Builder(load(easy_scenario(scenario), blocks=blocks)).check()[0]
-    noting = Noting(job.evaluation.evaluator)
-    watched = replace(job, evaluation=job.evaluation._replace(evaluator=noting))
 
     def promises() -> Promises:
-        opening(watched)
-        yield "its work can be done by another process", _find_bound(noting.kernels)
+        yield "its work can be done by another process", _find_bound(_kernels(job))
         yield "its messages have numbers, to go as bytes", _renumber(type(job.algorithm))
 
     return table(type(job.algorithm), promises())
+
+
+def _kernels(job: Job) -> Sequence[Kernel]:
+    """Return the kernels of the work of a job's first rounds."""
+    noting = Noting(job.evaluation.evaluator)
+    opening(replace(job, evaluation=job.evaluation._replace(evaluator=noting)))
+    return noting.kernels
 
 
 class Noting:
@@ -386,9 +403,9 @@ class Noting:
         return self._evaluator.values(w)
 
 
-def _find_bound(kernels: Sequence[Kernel]) -> Iterator[str]:
+def _find_bound(noted: Sequence[Kernel]) -> Iterator[str]:
     """Yield which kernels are no functions of a module."""
-    for kernel in kernels:
+    for kernel in noted:
         try:
             pickle.loads(dump(kernel))  # noqa: S301 - what has just been written
         except (pickle.PickleError, AttributeError, TypeError):

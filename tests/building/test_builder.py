@@ -7,8 +7,9 @@ import pytest
 
 import fedsim
 from fedsim.building import Builder
-from fedsim.scenario import Variant
-from tests.runs import small
+from fedsim.errors import ScenarioError
+from fedsim.scenario import Variant, load
+from tests.runs import SMALL, small
 
 TWO = small(sweep={"algorithm.censor": [0.01, 0.1]}, seeds=2, stop={"rounds": 3})
 
@@ -53,3 +54,22 @@ def test_a_gap_as_a_target_needs_an_optimum_and_the_reason_is_the_right_one(
     scenario = small(problem=whole, algorithm={"kind": "gd", "step_size": 0.1}, stop={"gap": 0.1})
     with pytest.raises(fedsim.ScenarioError, match=words):
         fedsim.check(scenario)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        {"kind": "ditto", "mu": 0.1, "step_size": 0.1},
+        {"kind": "fedavg", "step_size": 0.1, "local": ["output.*"]},
+    ],
+    ids=["models of clients", "parts of clients"],
+)
+def test_iterates_are_not_counted_where_clients_have_models_of_their_own(
+    algorithm: dict[str, Any],
+) -> None:
+    network = {"kind": "mlp", "hidden": 3, "output": "squared"}
+    problem = {**SMALL["problem"], "loss": network, "optimum": "unknown"}
+    written = small(problem=problem, algorithm=algorithm)
+    Builder(load(written)).check()
+    with pytest.raises(ScenarioError, match="counting: got iterates, but clients have models"):
+        Builder(load({**written, "counting": "iterates"})).check()

@@ -168,5 +168,5 @@ def test_methods_whose_noise_vanishes_converge_to_the_optimum(kind: str, policy:
         pytest.skip("importance sampling is refused")
     made = scenario(kind, {"kind": policy, "count": 2}, rounds=500)
     keys = {"probability": 0.2} if kind == "pp-marina" else {}
-    made["algorithm"] = {"kind": kind, "step_size": 0.03 if kind == "gd" else 0.1, **keys}
+    made["algorithm"] = {"kind": kind, "step_size": 0.1, **keys}
     assert fedsim.run(made, check=False).rounds["gap"].iloc[-1] < 1e-10

@@ -62,9 +62,6 @@ def fedsgm(
         loop.models.append(w)
         loop.s.append(s)
         loop.g.append(g)
-        kept = 1 - np.array(loop.s)
-        mean = kept @ np.array(loop.models) / kept.sum() if kept.any() else w
-        loop.means.append(mean)
         step = np.zeros(FEATURES)
         for share, m in zip(shares(two.problem.weights, movers), movers, strict=True):
             v = w
@@ -72,6 +69,8 @@ def fedsgm(
                 v = v - ETA * ((1 - s) * two.f_slope(m, v) + s * two.g_slope(m, v))
             step = step + share * compress[m]((w - v) / ETA)
         w = w - ETA * step
+        kept = 1 - np.array(loop.s)
+        loop.means.append(kept @ np.array(loop.models) / kept.sum() if kept.any() else w)
     return loop
 
 

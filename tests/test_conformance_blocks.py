@@ -607,24 +607,24 @@ def test_a_method_that_raises_has_failed_with_the_line() -> None:
     assert __file__ in table["reason"][0]
 
 
-class CommitsEarly(GradientDescent):
+class CommitsFirst(GradientDescent):
     """Commits the model at which the gradients were taken, and makes its step afterwards."""
 
-    kind: Literal["early"] = "early"  # type: ignore[assignment]
+    kind: Literal["commits-first"] = "commits-first"  # type: ignore[assignment]
 
     async def serve(self, server: Server) -> None:
         w, total = server.initial, np.zeros_like(server.initial)
         while True:
             for reply in await server.exchange(Iterate(server.pack(w))):
-                total = total + reply.message.delta.values  # noqa: PD011 - of a payload
+                total = total + reply.message.delta.values  # noqa: PD011 - a payload's
             server.commit(w)
             w = w - self.alpha * total
 
 
 @pytest.mark.parametrize("counting", ["rounds", "iterates"])
 def test_a_method_that_commits_before_its_update_has_failed(counting: str) -> None:
-    written = {"counting": counting, "algorithm": {"kind": "early", "step_size": "0.5/L"}}
-    table = check_algorithm(scenario("gd") | written, [CommitsEarly]).set_index("world")
+    written = {"counting": counting, "algorithm": {"kind": "commits-first", "step_size": "0.5/L"}}
+    table = check_algorithm(scenario("gd") | written, [CommitsFirst]).set_index("world")
     assert table["outcome"]["no trouble"] == "failed"
     assert "server.commit(w) after the update" in table["reason"]["no trouble"]
     late = check_algorithm(scenario("gd") | {"counting": counting}).set_index("world")

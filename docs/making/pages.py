@@ -123,9 +123,9 @@ def _algorithms() -> str:
 
 
 def _facts(model: type[Algorithm]) -> str:
-    """Return the objective of a method, and its source."""
-    what = {"sum": "the sum of the clients' losses", "mean": "their weighted mean"}
-    return f"<p>Minimises {what[model.objective]}. Source: {inline(model.source)}</p>"
+    """Return what the steps of a method are on, and its source."""
+    steps = "the objective F" if model.weighs_losses else "the clients' losses and their mean, F/W"
+    return f"<p>Steps are on {steps}. Source: {inline(model.source)}</p>"
 
 
 def _compressors() -> str:

@@ -9,6 +9,8 @@ F: methods that are equal by theory are so with the same `step_size: 1/L`.
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from fedsim.algorithms import Algorithm, PeerAlgorithm
 from fedsim.algorithms.base import resolve
 from fedsim.ports import Array
@@ -63,4 +65,5 @@ class SmoothnessConstants:
             DataError: the problem does not have it.
             ParameterError: it is zero, or so small that the step overflows.
         """
-        return resolve(f"1/{name}", {"L": self.whole, "L_max": self.largest})
+        with np.errstate(over="ignore", invalid="ignore"):  # too large for a float64 is infinite
+            return resolve(f"1/{name}", {"L": self.whole, "L_max": self.largest})

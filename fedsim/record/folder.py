@@ -199,9 +199,9 @@ def check_run(folder: Path) -> dict[str, Any]:
     for name in ("events", "clients"):  # the log of an ended run has at least its `stop` row
         if not counts[name]:
             raise damage_error(folder / f"{name}.parquet", "it holds no rows")
-    if is_whole(summary["status"]) and counts["rounds"] != summary["rounds"] + 1:  # and the start
-        text = f"{counts['rounds']} rows, but {SUMMARY} has {summary['rounds']} rounds, and one row"
-        raise damage_error(folder / "rounds.parquet", f"it holds {text} is that of the start")
+    if is_whole(summary["status"]) and counts["rounds"] != 1 + summary["rounds"]:
+        text = f"it holds {counts['rounds']} rows, but {SUMMARY} has {summary['rounds']} rounds"
+        raise damage_error(folder / "rounds.parquet", f"{text}, and round 0")
     check_files(folder, SMALL)
     return summary
 

@@ -114,14 +114,23 @@ def _store(row: Row, capacity: float) -> Iterator[str]:
         yield f"{name} spent {row['joules']} J, and its battery gave {went}"
 
 
+COSTS = ("cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules")
+
+
 def rounds(run: Evidence) -> Iterator[str]:
-    """Rounds are numbered, end where the log says, and gaps are measured from one optimum."""
+    """Rounds are numbered, end where the log says, and gaps are measured from one optimum.
+
+    Round 0 is the start, which is none of the log's and costs nothing.
+    """
     committed = run.of_kind("round")
     numbers = [row["round"] for row in run.rounds]
-    if numbers != list(range(1, len(numbers) + 1)) or run.summary["rounds"] != len(numbers):
+    if numbers != list(range(len(numbers))) or run.summary["rounds"] != len(numbers) - 1:
         yield f"the rounds are {numbers}, of {run.summary['rounds']}"
+    spent = {name: run.rounds[0][name] for name in ("t", *COSTS) if run.rounds[0][name]}
+    if spent:
+        yield f"the start takes {spent}"
     if [(row["round"], row["t"]) for row in committed] != [
-        (row["round"], row["t"]) for row in run.rounds
+        (row["round"], row["t"]) for row in run.rounds[1:]
     ]:
         yield "the table's rounds end at other times than the log's"
     yield from _objectives(run)
@@ -137,13 +146,13 @@ def _objectives(run: Evidence) -> Iterator[str]:
     optima: dict[float, float] = {}
     for row in run.rounds:
         number, objective = row["round"], row["objective"]
-        last = number == len(run.rounds) and end_of(run.summary["status"]).complete
+        last = number == len(run.rounds) - 1 and end_of(run.summary["status"]).complete
         if not isnan(objective):
             optima[objective] = objective - row["gap"]
         if looked_at(run, number) or last:
-            if not isfinite(objective):
+            if number and not isfinite(objective):
                 yield f"an objective of {objective}"
-        elif not isnan(objective) and number < len(run.rounds):
+        elif not isnan(objective) and number < len(run.rounds) - 1:
             yield f"round {number} has an objective, and it was not to be looked at"
     known = [optimum for optimum in optima.values() if not isnan(optimum)]
     for objective, optimum in optima.items():
@@ -228,11 +237,11 @@ def ends(run: Evidence) -> Iterator[str]:
     if run.reason.startswith("time:") and run.end != rules.time:
         yield f"it ended at {run.end} by time: {rules.time}"
     total: Counter[str] = Counter()
-    for at, row in enumerate(run.rounds, start=1):
+    for at, row in enumerate(run.rounds):
         total["bits"] += row["bits_up"] + row["bits_down"]
         total["joules"] += row["joules"]
         met = list(_met(run, row, total))
-        last = at == len(run.rounds)
+        last = at == len(run.rounds) - 1
         if met and not last:
             yield f"the run goes on after round {at}, which met {met}"
         if last and ended_with_a_round(run) and run.reason.partition(":")[0] not in met:
@@ -305,6 +314,7 @@ def abandoned(run: Evidence) -> Iterator[str]:
             yield f"round {number} is given up at {t}, and has not ended then"
         before = objectives.get(number - 1, objectives.get(number))
         known = number in objectives and not isnan(objectives[number] + before)
+        known = known and run.scenario.counting == "rounds"  # else it shows the step before it
         if known and objectives[number] != before:
             yield f"round {number} is given up, and the objective goes from {before} on"
         if row["detail"].startswith("none of the clients"):

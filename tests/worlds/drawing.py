@@ -55,10 +55,7 @@ def world(number: int) -> Block:
     peers(dice, blocks, clients)
     computing(dice, blocks)
     final = CLASSES[blocks["algorithm"]["kind"]]
-    if dice.chance(0.2) and (blocks["problem"].get("data") or not dice.careful):
-        blocks["problem"]["weights"] = dice.one(["rows", "equal", "sum"])
-    if dice.chance(0.1) and not (final.personal and dice.careful):
-        blocks["counting"] = "iterates"
+    weighted = dice.chance(0.1)
     staged(dice, blocks)
     windows(dice, blocks)
     gateway(dice, blocks)
@@ -70,4 +67,10 @@ def world(number: int) -> Block:
     stacks(dice, blocks)
     informed(dice, blocks, final, clients)
     tiers(dice, blocks, clients)
+    # Last, so that worlds whose number is known are as they were.
+    if weighted and (blocks["problem"].get("data") or not dice.careful):
+        blocks["problem"]["weights"] = dice.one(["rows", "equal", "sum"])
+    local = "local" in {*blocks["algorithm"], blocks["problem"]["loss"].get("statistics")}
+    if dice.chance(0.1) and not (dice.careful and (final.personal or local)):
+        blocks["counting"] = "iterates"
     return blocks

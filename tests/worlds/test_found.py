@@ -47,8 +47,8 @@ def _biased(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(place, "world", lambda _: deepcopy(SMALL))
 
     def short(run: Evidence) -> Iterator[str]:
-        if len(run.rounds) > 1:
-            yield f"{len(run.rounds)} rounds"
+        if run.summary["rounds"] > 1:
+            yield f"{run.summary['rounds']} rounds"
 
     monkeypatch.setattr(auditor, "CHECKS", (short,))
 

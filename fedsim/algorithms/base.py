@@ -321,8 +321,18 @@ class Algorithm(Spec, Generic[Memory]):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
-        """Refuse a class whose annotated messages differ from the declared ones."""
+        """Refuse a class whose annotated messages differ from the declared ones.
+
+        Raises:
+            TypeError: they do, or the class has an objective of its own, as methods once had.
+        """
         super().__pydantic_init_subclass__(**kwargs)
+        if "objective" in vars(cls):
+            raise TypeError(
+                f"{cls.__name__}.objective: the objective belongs to the problem (problem.weights);"
+                " leave it out, and if clients multiply what they send by `client.weight` and the"
+                " server adds up, declare weighs_losses = True"
+            )
         check(cls)
 
     @property

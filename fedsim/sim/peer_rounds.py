@@ -116,7 +116,7 @@ def _close(
     names = dict.fromkeys(name for each in made for name in each.measures)
     figures = {name: _mean_of(name, made) for name in names}
     traffic.cohort += len(models)
-    observer.commit(mean, {CONSENSUS: distance(stack, mean), **figures})
+    observer.commit(mean, figures, {CONSENSUS: distance(stack, mean)})
 
 
 def distance(models: Array, mean: Array) -> float:

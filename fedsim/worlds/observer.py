@@ -137,32 +137,40 @@ class Observer:
         self._idle_until = 0.0
         self._held: Array  # after the last round that was committed, if it is kept
         self._given: dict[str, float] | None = None  # what the method gave beside it
+        self._about: Mapping[str, float] = {}  # figures of it that came with it
         self._unlooked: Array | None = None
         self._unseen: dict[str, None] = {}
 
-    def begin(
-        self, model: Array | None = None, measures: Mapping[str, float] | None = None
-    ) -> None:
+    def begin(self, model: Array | None = None, about: Mapping[str, float] | None = None) -> None:
         """Write round 0, which costs nothing, and stop the run where a rule applies to it.
 
         Args:
             model: that the run starts with, shape (d,); by default the configuration's.
-            measures: further figures of it.
+            about: further figures of this model.
         """
         start = self._setup.initial if model is None else model
         if self._keeps:
-            self._held = constant(start)
+            self._held, self._about = constant(start), about or {}
         self.start, seen = self._evaluate(0, start.copy())
-        self._close(0, self.start, {**seen, **(measures or {})}, complete=False)
+        self._close(0, self.start, {**seen, **(about or {})}, complete=False)
 
-    def commit(self, model: Array, measures: dict[str, float]) -> None:
-        """Evaluate the round, write it down, and stop the run where a rule applies."""
+    def commit(
+        self, model: Array, measures: dict[str, float], about: Mapping[str, float] | None = None
+    ) -> None:
+        """Evaluate the round, write it down, and stop the run where a rule applies.
+
+        Args:
+            model: after the round, shape (d,).
+            measures: further figures of the round.
+            about: further figures of this model, which are shown with it.
+        """
         kept = constant(model)  # the method may modify its own
         looked_at = self._held.copy() if self._iterates else model
         shown = constant(looked_at) if self._iterates else kept
+        figures = {**measures, **((self._about if self._iterates else about) or {})}
         if self._keeps:
-            self._held, self._given = kept, measures
-        self._write_round(looked_at, shown, measures)
+            self._held, self._given, self._about = kept, figures, about or {}
+        self._write_round(looked_at, shown, figures)
 
     @property
     def nodes(self) -> NodeModels | None:

@@ -99,7 +99,6 @@ class Descent(Algorithm):
     """A method of a user's own, which leaves its messages to the annotations of `handle`."""
 
     kind: Literal["descent"] = "descent"
-    objective: ClassVar[Literal["sum", "mean"]] = "sum"
     source: ClassVar[str] = "a user"
     step_size: StepSize
 
@@ -302,3 +301,10 @@ def test_the_command_line_carries_bytes_and_logs_the_same(tmp_path: Path) -> Non
     assert "'values'" in refused.output
     with pytest.raises(ValueError, match="carry is one of values, bytes; got 'post'"):
         fedsim.run(small(), carry="post")  # type: ignore[arg-type]
+
+
+def test_a_method_with_an_objective_of_its_own_is_refused() -> None:
+    with pytest.raises(TypeError, match="the objective belongs to the problem"):
+
+        class Summing(Descent):
+            objective: ClassVar[str] = "sum"

@@ -116,11 +116,11 @@ def test_a_run_in_progress_is_in_the_folder_and_an_ended_one_is_not(
     for campaign in seen:
         (run,) = campaign.running
         assert run.round == 3
-        assert [point.round for point in run.curve] == [1, 2, 3]
+        assert [point.round for point in run.curve] == [0, 1, 2, 3]
         table = fedsim.Result(tmp_path, (tmp_path / run.variant / f"seed-{run.seed}",)).rounds
-        assert [point.gap for point in run.curve] == table["gap"][:3].to_list()
-        assert [point.t for point in run.curve] == table["t"][:3].to_list()
-        joules = table["joules"].cumsum()[:3].to_list()
+        assert [point.gap for point in run.curve] == table["gap"][:4].to_list()
+        assert [point.t for point in run.curve] == table["t"][:4].to_list()
+        joules = table["joules"].cumsum()[:4].to_list()
         assert [point.joules for point in run.curve] == pytest.approx(joules, rel=1e-12)
     assert not (tmp_path / LIVE).exists()
 

@@ -27,7 +27,7 @@ def test_round_costs_are_those_of_the_log() -> None:
         "beacons": up[~carries].groupby("round").size(),
     }.items():
         assert (logged.reindex(by_round.index, fill_value=0) == by_round[column]).all()
-    assert np.allclose(events.groupby("round")["joules"].sum().loc[1:], by_round["joules"])
+    assert np.allclose(events.groupby("round")["joules"].sum(), by_round["joules"])
 
 
 def test_energy_and_time_of_one_round_by_hand() -> None:
@@ -68,7 +68,7 @@ def test_the_gradient_norm_is_measured_at_the_model_of_the_round() -> None:
     result = fedsim.run(small(problem=problem, algorithm=gd, measures=["gradient_norm"]))
     X, y = (part[: 442 // 5 * 5] for part in load_diabetes(return_X_y=True))
     w, norms = np.zeros(10), []
-    for _ in range(30):
+    for _ in range(31):
         gradient = X.T @ (X @ w - y)
         norms.append(np.linalg.norm(gradient))
         w = w - 0.01 * gradient
@@ -95,8 +95,8 @@ def test_silence_by_deadline_costs_time_and_no_bits() -> None:
     assert set(said["header_bits"] + said["transport_bits"]) == {152 + 60 * 8, 152 + 66 * 8}
     spared = (said["header_bits"] + said["transport_bits"]).sum()  # an empty packet each
     assert beacon.rounds["bits_up"].sum() - deadline.rounds["bits_up"].sum() == spared
-    quiet = deadline.rounds["transmissions"] < 5
-    lasted = deadline.rounds["t"].diff().fillna(deadline.rounds["t"])
+    quiet = deadline.rounds["transmissions"].iloc[1:] < 5
+    lasted = deadline.rounds["t"].diff().iloc[1:]
     assert np.allclose(lasted[quiet], 1.0)  # nobody can tell silence from slowness before
     assert (lasted[~quiet] < 1.0).all()
 

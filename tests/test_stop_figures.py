@@ -28,19 +28,19 @@ def scenario(stop: dict[str, object], **more: Any) -> dict[str, object]:
 
 def test_a_run_stops_in_the_first_round_that_reaches_a_measure() -> None:
     whole = fedsim.run(scenario({})).rounds
-    bound = float(whole["test_accuracy"].iloc[5:].max())
+    bound = float(whole["test_accuracy"].iloc[6:].max())
     first = whole.loc[whole["test_accuracy"] >= bound, "round"].iloc[0]
     stopped = fedsim.run(scenario({"test_accuracy": bound}))
     assert stopped.summary["rounds"].tolist() == [first]
     assert stopped.summary["reason"].tolist() == [
         f"test_accuracy: {bound:.6g} is at least {bound:g}"
     ]
-    assert stopped.rounds.equals(whole.iloc[:first])
+    assert stopped.rounds.equals(whole.iloc[: first + 1])
 
 
 def test_a_run_stops_in_the_first_round_that_reaches_an_objective() -> None:
     whole = fedsim.run(scenario({})).rounds
-    bound = float(whole["objective"].iloc[9])
+    bound = float(whole["objective"].iloc[10])
     first = whole.loc[whole["objective"] <= bound, "round"].iloc[0]
     stopped = fedsim.run(scenario({"objective": bound}))
     assert stopped.summary["rounds"].tolist() == [first]
@@ -49,8 +49,12 @@ def test_a_run_stops_in_the_first_round_that_reaches_an_objective() -> None:
 
 def test_a_rule_applies_where_somebody_looks() -> None:
     every = {"observe": {"every": 7}}
-    stopped = fedsim.run(scenario({"objective": 1e9}, **every))
+    whole = fedsim.run(scenario({})).rounds
+    start, after = whole["objective"].iloc[:2]
+    stopped = fedsim.run(scenario({"objective": float(after)}, **every))
     assert stopped.summary["rounds"].tolist() == [7]
+    stopped = fedsim.run(scenario({"objective": float(start)}, **every))
+    assert stopped.summary["rounds"].tolist() == [0]
 
 
 def test_a_measure_that_falls_is_reached_from_above() -> None:

@@ -25,7 +25,7 @@ from rich.table import Table
 
 import fedsim
 from fedsim.analysis import Decisions, cost_to_target, listing, panels, save, typeset
-from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
+from fedsim.analysis.compare.verdict import INDISTINGUISHABLE
 from fedsim.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]

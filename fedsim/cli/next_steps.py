@@ -132,6 +132,7 @@ def reached_by_all(
     if not higher and float(bound) <= worst:
         bound += unit
     starts = own.loc[own["round"] == 0, measure]
-    if ((starts >= float(bound)) if higher else (starts <= float(bound))).all():
+    free = starts >= float(bound) if higher else starts <= float(bound)
+    if len(starts) and free.all():
         return None  # a target that costs nothing
     return float(bound)

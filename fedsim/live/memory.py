@@ -95,6 +95,11 @@ class LiveClient:
         return self._protocol.round
 
     @property
+    def weight(self) -> float:
+        """See `fedsim.ports.Client.weight`."""
+        return self.oracle.weight
+
+    @property
     def now(self) -> float:
         """Seconds since this client began."""
         self.looks.add("now")

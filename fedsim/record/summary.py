@@ -183,7 +183,7 @@ class Summary(BaseModel):
     concerns: list[str]
     target: float | None
     targets: dict[str, float] = {}
-    counting: str = "rounds"
+    counting: str
     start: float | None = None
     clients: Count
     dimension: Count

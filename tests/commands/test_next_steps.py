@@ -97,7 +97,7 @@ def test_the_target_that_all_have_reached_is_the_strictest_of_two_digits(
 ) -> None:
     measure = "test_accuracy" if higher else "gap"
     rounds = pd.DataFrame(
-        {"variant": [f"v{n}" for n in range(len(values))], "seed": 1, measure: values}
+        {"variant": [f"v{n}" for n in range(len(values))], "seed": 1, "round": 1, measure: values}
     )
     target = Target(measure, 1.0)
     bound = reached_by_all(rounds, target, rounds["variant"].tolist())
@@ -111,9 +111,17 @@ def test_the_target_that_all_have_reached_is_the_strictest_of_two_digits(
 
 
 def test_a_run_that_has_evaluated_nothing_has_reached_nothing() -> None:
-    rounds = pd.DataFrame({"variant": ["a", "b"], "seed": 1, "gap": [1.0, np.nan]})
+    rounds = pd.DataFrame({"variant": ["a", "b"], "seed": 1, "round": 1, "gap": [1.0, np.nan]})
     assert reached_by_all(rounds, Target("gap", 0.1), ["a", "b"]) is None
     assert reached_by_all(rounds, Target("gap", 0.1), ["a"]) == 1.1
+
+
+def test_a_target_that_every_start_meets_is_not_proposed() -> None:
+    starts = pd.DataFrame({"variant": ["a", "b"], "seed": 1, "round": 0, "gap": 4.0})
+    worse = starts.assign(round=1, gap=[5.0, 3.0])
+    rounds = pd.concat([starts, worse], ignore_index=True)
+    assert reached_by_all(rounds, Target("gap", 0.1), ["a", "b"]) is None
+    assert reached_by_all(rounds, Target("gap", 0.1), ["b"]) == 3.1
 
 
 @pytest.mark.parametrize(

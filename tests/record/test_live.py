@@ -85,13 +85,13 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 2, POINTS - 1, POINTS, POINTS + 1, 100_003])
-def test_a_curve_has_few_points_evenly_spread_and_the_last_round(rounds: int) -> None:
+def test_a_curve_has_few_points_evenly_spread_the_start_and_the_last_round(rounds: int) -> None:
     curve = LiveCurve()
     for number in range(rounds + 1):
         curve.add(CurvePoint(number, t=number / 2))
     points = curve.points()
     numbers = [point.round for point in points]
-    assert numbers[-1] == rounds
+    assert (numbers[0], numbers[-1]) == (0, rounds)
     assert len(points) <= POINTS
     assert len(points) >= min(rounds, POINTS // 2)
     steps = {after - before for before, after in pairwise(numbers[:-1])}

@@ -7,7 +7,7 @@ a table, so that nothing begins to be refused unseen.
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -159,7 +159,7 @@ def refused(kind: str) -> set[str]:
     if kind == "stop-by-the-clock":  # it ended within a round
         found.add("reprice")
     if kind in NO_ROUND:
-        found |= {"compare at a target", "trace of a round"}
+        found.add("trace of a round")
     return found
 
 
@@ -240,10 +240,18 @@ def ask_for_nodes(result: fedsim.Result) -> None:
         result.node_models(seed=1)
 
 
+def find_causes(result: fedsim.Result) -> None:
+    """Take the costs of two variants apart, or be refused where they do not differ."""
+    first, *others = result.compare().runs.labels
+    with suppress(fedsim.DataError):
+        result.causes(first, next(iter(others), first))
+
+
 METHODS: Mapping[str, Callable[[fedsim.Result], object]] = {
     "plot": lambda result: result.plot(),
     "plot_network": draw_network,
     "compare": lambda result: repr(result.compare()),
+    "causes": find_causes,
     "report": lambda result: result.report(),
     "model": lambda result: result.model(seed=1),
     "node_models": ask_for_nodes,

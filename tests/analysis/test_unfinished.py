@@ -45,9 +45,9 @@ def test_what_has_ended_is_compared_as_if_nothing_else_had_been_asked_for(
     fedsim.run(STUDY | {"seeds": 1}, out=tmp_path)
     part, whole = (Comparison.of([place]) for place in (cut_off, tmp_path))
     for name, frame in part.frames().items():
-        assert set(frame.pop("unfinished")) == {"2 of 4 runs"}
         other = whole.frames()[name]
-        assert set(other.pop("unfinished")) == {""}
+        marks = set(frame.pop("unfinished")), set(other.pop("unfinished"))
+        assert marks == (({"2 of 4 runs"}, {""}) if len(frame) else (set(), set()))
         pd.testing.assert_frame_equal(frame, other)
     assert whole.runs.extent == ""
 

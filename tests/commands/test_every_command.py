@@ -240,10 +240,21 @@ def ask_for_nodes(result: fedsim.Result) -> None:
         result.node_models(seed=1)
 
 
+def find_causes(result: fedsim.Result) -> None:
+    """Take the costs of two variants apart, or be refused where there is but one."""
+    first, *others = result.compare().runs.labels
+    if others:
+        result.causes(first, others[0])
+    else:
+        with pytest.raises(fedsim.DataError, match="variant"):
+            result.causes(first, first)
+
+
 METHODS: Mapping[str, Callable[[fedsim.Result], object]] = {
     "plot": lambda result: result.plot(),
     "plot_network": draw_network,
     "compare": lambda result: repr(result.compare()),
+    "causes": find_causes,
     "report": lambda result: result.report(),
     "model": lambda result: result.model(seed=1),
     "node_models": ask_for_nodes,

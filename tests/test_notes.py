@@ -273,7 +273,7 @@ def compressed(fraction: float) -> dict[str, Any]:
             {"stop": {"rounds": 3, "objective": 1.0}},
             {"stop": {"rounds": 3, "objective": 1e6}},
             "stop.objective",
-            "but the smallest objective is 108081",
+            "but the smallest objective is 13510.1",
         ),
         (
             {"problem": {**DIABETES, "split": {"kind": "dirichlet", "alpha": 0.1}}},

@@ -61,6 +61,11 @@ class ExecutableRun(Protocol):
         ...
 
     @property
+    def deployment(self) -> Deployment:
+        """The fleet and the network."""
+        ...
+
+    @property
     def setup(self) -> WorldConfig:
         """Everything that its world is made of."""
         ...

@@ -1,8 +1,7 @@
 """The function `check(scenario) -> Check`: a dry run with the cost of its first rounds."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
 from html import escape
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -143,9 +142,9 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
         yield from _full_batches(job, job.algorithm, "algorithm")
         yield from _rounded_values(job)
         yield from (Note(job.variant.name, *note) for note in estimate_notes(job))
-        began = cache(partial(_first_rounds, job, openings.get(job.variant.name)))
-        yield from _identical_seeds(job, began)
-        yield from ineffective_settings(job, began)
+        known = openings.get(job.variant.name)
+        yield from _identical_seeds(job, known)
+        yield from ineffective_settings(job, known)
 
 
 def _duplicate_variants(jobs: Sequence[Job]) -> Iterator[Note]:
@@ -199,16 +198,12 @@ def _full_batches(job: Job, block: BaseModel, key: str) -> Iterator[Note]:
             yield from _full_batches(job, value, where)
 
 
-def _first_rounds(job: Job, known: Opening | None) -> Opening:
-    return known or opening(job)
-
-
-def _identical_seeds(job: Job, first_rounds: Callable[[], Opening]) -> Iterator[Note]:
+def _identical_seeds(job: Job, known: Opening | None) -> Iterator[Note]:
     """Yield a note if all seeds make the same run, as far as the first rounds show."""
     count = len(job.variant.seeds)
     if count == 1 or job.drawn:
         return
-    began = first_rounds()
+    began = known or opening(job)
     if len(began.rounds) == ROUNDS and not began.drew:
         text = (
             f"got {count}, but neither the problem nor the first {ROUNDS} rounds draw a random"

@@ -1,11 +1,11 @@
 """Notes on settings of a scenario that have no effect on its runs, as far as is known before."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from fedsim.building import Job
-from fedsim.physics.devices import Device, DeviceLaw
+from fedsim.building.slow_devices import slow_devices
 from fedsim.problems import ProgramProblem
 from fedsim.problems.heterogeneity import CLASSES
 from fedsim.protocol.participation import CarbonAwareParticipation
@@ -15,9 +15,6 @@ from fedsim.running.probe import Opening
 from fedsim.sim.known import known_fleet
 from fedsim.text import format_number
 from fedsim.wire import Dense, Identity
-
-_LITTLE = 1e-3
-"""Computing below this share of a round does not show in its duration."""
 
 _LARGEST = 10**7
 """A vector of more values is not compressed for a note."""
@@ -32,19 +29,23 @@ _FEW_EACH = 5
 """A target with fewer rows per distinct value is taken for a number, not for a class."""
 
 
-def ineffective_settings(job: Job, began: Callable[[], Opening]) -> Iterator[Note]:
+def ineffective_settings(job: Job, opening: Opening | None) -> Iterator[Note]:
     """Yield notes on settings of a job that change nothing, or cannot be met.
 
     Args:
         job: a variant.
-        began: returns its first rounds, which take time to simulate.
+        opening: its first rounds; None where nobody has simulated them.
     """
+    last = opening.rounds[-1] if opening and opening.rounds else None
+    share = 0.0
+    if last is not None and last.seconds > 0:
+        share = float(last.clients["compute_s"].max()) / last.seconds
     for key, text in (
         *_unmet_stops(job),
         *_labels(job),
         *_compression(job),
         *_intensity(job),
-        *_slow_devices(job, began),
+        *slow_devices(job.deployment, share),
     ):
         yield Note(job.variant.name, key, text)
 
@@ -133,44 +134,3 @@ def _intensity(job: Job) -> Found:
             f" {format_number(least, '.3g')} g/kWh: no hour meets it"
         )
         yield "participation.below", text
-
-
-def _slow_devices(job: Job, began: Callable[[], Opening]) -> Found:
-    """Yield slow devices whose computing does not show in a round.
-
-    These are devices with a slowdown or with another speed than that of their preset, and devices
-    of one radio that differ. A preset that stands alone was not chosen for its speed.
-    """
-    groups = job.deployment.groups
-    kinds: dict[str, set[str]] = {}
-    for group in groups:
-        kinds.setdefault(group.radio.kind, set()).add(group.device.kind)
-    places = [
-        f"{group.place}.device"
-        for group in groups
-        if group.device.slowdown.kind != "none"
-        or len(kinds[group.radio.kind]) > 1
-        or _is_changed(group.device)
-    ]
-    if not places or not (rounds := began().rounds):
-        return
-    last = rounds[-1]
-    if last.seconds <= 0:
-        return
-    share = float(last.clients["compute_s"].max()) / last.seconds
-    if 0 < share < _LITTLE:
-        text = (
-            f"computing is {format_number(100 * share, '.2g')} % of a round at most: how fast"
-            " devices are hardly changes its duration"
-        )
-        yield ", ".join(places), text
-
-
-def _is_changed(device: DeviceLaw) -> bool:
-    """Return whether a device has another speed than the preset of its name."""
-    if not isinstance(device, Device):
-        return False
-    if device.kind not in device.presets:
-        return True
-    preset = type(device).model_validate({"kind": device.kind})
-    return any(getattr(preset, key) != getattr(device, key) for key in ("speed", "frequency"))

@@ -16,6 +16,7 @@ from fedsim.blocks.plugins import own_modules
 from fedsim.building import Job
 from fedsim.building.feasibility import deadline
 from fedsim.building.job import ExecutableRun
+from fedsim.building.slow_devices import slow_devices
 from fedsim.computing.serial import one_thread
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
@@ -418,14 +419,17 @@ def _summary(
     left = departures.describe(job.identity["clients"])
     in_time = not world.abandoned and _all_in_time(scenario, ledger, world.traffic)
     course = Course(start, objective, number, world.abandoned, left, in_time)
-    notes = end_notes(scenario, ending, course, job.advice) if is_whole(status) else ()
+    notes = [*end_notes(scenario, ending, course, job.advice)] if is_whole(status) else []
+    if is_whole(status) and world.now > 0:
+        computing = float(ledger.of("seconds", Event.COMPUTE).max(initial=0.0)) / world.now
+        notes += [f"{key}: {text}" for key, text in slow_devices(job.deployment, computing)]
     return {
         **job.identity,
         "counting": scenario.counting,
         "start": start,
         "status": status,
         "reason": reason,
-        "notes": list(notes),
+        "notes": notes,
         "left": dict(departures.reasons),
         "rounds": number,
         "t": world.now,

@@ -30,6 +30,9 @@ class Living:
     def memory(self, initial: Array) -> SimpleNamespace:
         return SimpleNamespace(taken_back=[])
 
+    def start(self, initial: Array, rng: np.random.Generator) -> Array:
+        return initial
+
     def undelivered(self, node: SimNode, message: Message) -> None:
         node.state.taken_back.append((node.now, message))
 

@@ -209,7 +209,7 @@ def test_what_came_nearest_is_feasible() -> None:
     labels = {name: name for name in ("kept", "broken")}
     costs = cost_to_target(rounds, -1.0)
     said = answer(costs, Target("gap", 1e-9), labels, rounds=rounds)
-    assert said.endswith("the nearest, kept, came to -0.002")
+    assert said.endswith("closest: kept, -0.002")
     one = answer(costs, Target("gap", 1e-9), {"broken": "broken"}, rounds=rounds)
     assert one.endswith("no run reached a gap below 1e-09; every model breaks its constraint")
     assert reached_by_all(rounds, Target("gap", 1e-9), ["free"]) == 0.0011

@@ -34,7 +34,7 @@ def test_the_table_with_everything_wrong_becomes_a_scenario_that_runs(tmp_path: 
     assert [variant.name for variant in plan.variants] == ["fedavg", "one-step", "qsgd"]
     assert plan.variants[0].scenario.clients == 4
     result = fedsim.run(scenario, overrides=["stop.rounds=2"])
-    assert (result.rounds["test_accuracy"] > 0.5).all()
+    assert (result.rounds["test_accuracy"][result.rounds["round"] > 0] > 0.5).all()
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_tables_of_scikit_learn_and_openml_become_scenarios_that_run(tmp_path: P
         plan = fedsim.load(scenario, overrides=["stop.rounds=2"])
         assert plan.variants[0].scenario.problem.loss.kind == loss
         assert plan.variants[0].scenario.clients == clients
-        assert len(fedsim.run(scenario, overrides=["stop.rounds=2"]).rounds) == 3 * 5 * 2
+        assert len(fedsim.run(scenario, overrides=["stop.rounds=2"]).rounds) == 3 * 5 * 3
 
 
 def test_the_columns_of_labels_and_clients_can_be_given(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_marks_among_numbers_are_written_into_the_scenario_and_said(
     scenario = written(path, tmp_path / "study")
     data = fedsim.load(scenario).variants[0].scenario.problem.data
     assert list(data.missing_marks) == marks  # type: ignore[union-attr] # of the kind table
-    assert len(fedsim.run(scenario, overrides=["stop.rounds=1", "seeds=1"]).rounds) == 3
+    assert len(fedsim.run(scenario, overrides=["stop.rounds=1", "seeds=1"]).rounds) == 6
 
 
 def test_a_text_that_another_column_has_as_a_value_is_no_mark(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def answers(study: ReportedStudy) -> Iterator[str]:
         if not case.target.measure and (furthest := _furthest(study)):
             yield f"{_upper(furthest)}."
         first, *others = study.comparison.verdicts(case)
-        yield f"{_upper(first)}. {_upper(causes.sentence())}." if causes else f"{_upper(first)}."
+        yield f"{_upper(first)}, {causes.sentence()}." if causes else f"{_upper(first)}."
         yield from (f"{_upper(said)}." for said in others)
 
 

@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import fedsim
-from fedsim.analysis import Causes, Comparison, causes, explain, final_cost
+from fedsim.analysis import Causes, Comparison, Target, causes, explain, final_cost
 from fedsim.analysis.compare import causes as module
+from fedsim.analysis.compare.answer import Leading, leading
 from fedsim.analysis.costs import with_bits
 from fedsim.analysis.log.spending import REST, bits_until, energy_until, time_until
 from fedsim.cli import app
@@ -275,19 +276,22 @@ def test_amounts_that_would_contradict_a_cause_are_left_out() -> None:
 def test_without_a_decision_or_a_log_there_is_no_line(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rounds = pool.rounds
+    rounds, whole = pool.rounds, Target()
     costs, labels = final_cost(rounds), {name: name for name in ("plain", "far")}
-    assert explain(pool.folders, rounds, costs, labels) is not None
-    assert explain({}, rounds, costs, labels) is None  # no log
-    assert explain(pool.folders, rounds, costs, {"plain": "plain"}) is None  # nothing to compare
+    costs.loc[costs["variant"] == "far", "round"] += 1  # equally long runs have no question
+
+    def asked(table: pd.DataFrame, names: dict[str, str]) -> Leading | None:
+        return leading(table, whole, names)
+
+    found = asked(costs, labels)
+    assert explain(pool.folders, rounds, costs, found) is not None
+    assert explain({}, rounds, costs, found) is None  # no log
+    assert asked(costs, {"plain": "plain"}) is None  # nothing to compare
+    assert asked(costs.assign(round=1), labels) is None  # no target, and no question
     same = costs.assign(joules=1.0)
-    assert explain(pool.folders, rounds, same, labels) is None
+    assert explain(pool.folders, rounds, same, asked(same, labels)) is None
     monkeypatch.setattr(module, "MOST_ROWS", 100)
-    assert explain(pool.folders, rounds, costs, labels) is None
-    with pytest.raises(DataError, match="causes are found of up to 100"):
-        causes(pool.folders, rounds, costs, ("plain", "far"), "joules")
-    with pytest.raises(DataError, match="expected one of t, joules, bits"):
-        causes(pool.folders, rounds, costs, ("plain", "far"), "round")
+    assert explain(pool.folders, rounds, costs, found) is None
 
 
 def test_an_asynchronous_server_has_causes_of_energy_and_no_critical_path(tmp_path: Path) -> None:
@@ -299,3 +303,7 @@ def test_an_asynchronous_server_has_causes_of_energy_and_no_critical_path(tmp_pa
     assert comparison.causes("base", "b", "joules").table["share"].sum() == pytest.approx(1)
     with pytest.raises(DataError, match="no critical path"):
         comparison.causes("base", "b", "t")
+    with pytest.raises(DataError, match="causes are found of up to 100"):
+        causes(pool.folders, rounds, costs, ("plain", "far"), "joules")
+    with pytest.raises(DataError, match="expected one of t, joules, bits"):
+        causes(pool.folders, rounds, costs, ("plain", "far"), "round")

@@ -277,7 +277,7 @@ def test_iterates_are_the_models_of_one_round_before() -> None:
         "wire": {"values": "float64"},
         "stop": {"rounds": 6},
         "variants": {
-            f"{kind} {count}": {"algorithm": {"kind": kind, "step_size": "1/L"}, "counting": count}
+            f"{kind}-{count}": {"algorithm": {"kind": kind, "step_size": "1/L"}, "counting": count}
             for kind in ("gd", "fedavg")
             for count in ("rounds", "iterates")
         },
@@ -285,7 +285,7 @@ def test_iterates_are_the_models_of_one_round_before() -> None:
     rounds = fedsim.run(scenario).rounds
     for kind in ("gd", "fedavg"):
         held, before = (
-            rounds.loc[rounds["variant"] == f"{kind} {count}", "objective"].to_numpy()
+            rounds.loc[rounds["variant"] == f"{kind}-{count}", "objective"].to_numpy()
             for count in ("rounds", "iterates")
         )
         assert before[0] == before[1] == held[0]

@@ -276,9 +276,8 @@ def test_amounts_that_would_contradict_a_cause_are_left_out() -> None:
 def test_without_a_decision_or_a_log_there_is_no_line(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rounds, whole = pool.rounds, Target()
+    rounds, whole = pool.rounds, Target("gap", 1.0)
     costs, labels = final_cost(rounds), {name: name for name in ("plain", "far")}
-    costs.loc[costs["variant"] == "far", "round"] += 1  # equally long runs have no question
 
     def asked(table: pd.DataFrame, names: dict[str, str]) -> Leading | None:
         return leading(table, whole, names)
@@ -287,11 +286,15 @@ def test_without_a_decision_or_a_log_there_is_no_line(
     assert explain(pool.folders, rounds, costs, found) is not None
     assert explain({}, rounds, costs, found) is None  # no log
     assert asked(costs, {"plain": "plain"}) is None  # nothing to compare
-    assert asked(costs.assign(round=1), labels) is None  # no target, and no question
+    assert leading(costs, Target(), labels) is None  # equally long runs, and no target
     same = costs.assign(joules=1.0)
     assert explain(pool.folders, rounds, same, asked(same, labels)) is None
     monkeypatch.setattr(module, "MOST_ROWS", 100)
     assert explain(pool.folders, rounds, costs, found) is None
+    with pytest.raises(DataError, match="causes are found of up to 100"):
+        causes(pool.folders, rounds, costs, ("plain", "far"), "joules")
+    with pytest.raises(DataError, match="expected one of t, joules, bits"):
+        causes(pool.folders, rounds, costs, ("plain", "far"), "round")
 
 
 def test_an_asynchronous_server_has_causes_of_energy_and_no_critical_path(tmp_path: Path) -> None:
@@ -303,7 +306,3 @@ def test_an_asynchronous_server_has_causes_of_energy_and_no_critical_path(tmp_pa
     assert comparison.causes("base", "b", "joules").table["share"].sum() == pytest.approx(1)
     with pytest.raises(DataError, match="no critical path"):
         comparison.causes("base", "b", "t")
-    with pytest.raises(DataError, match="causes are found of up to 100"):
-        causes(pool.folders, rounds, costs, ("plain", "far"), "joules")
-    with pytest.raises(DataError, match="expected one of t, joules, bits"):
-        causes(pool.folders, rounds, costs, ("plain", "far"), "round")

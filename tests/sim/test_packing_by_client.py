@@ -99,7 +99,7 @@ def test_a_sample_of_the_clients_is_the_recursion_with_a_state_for_each(tmp_path
     assert apart > 30
     assert values[-1] < 0.9 * values[0]
     objective = read_table(folder, "rounds")["objective"].to_numpy()
-    assert objective == pytest.approx(values, rel=1e-12, abs=0)
+    assert objective[:-1] == pytest.approx(values, rel=1e-12, abs=0)
     sent = events[(events["event"] == "send") & (events["node"] == "server")]
     bits = 8 * len(encode(Update(Sparse.of(np.arange(8.0) * (np.arange(8) > 4), FLOAT64), 0)))
     assert set(sent["payload_bits"]) <= {bits, bits - 64 * KEPT - 8}  # the first model is 0

@@ -19,7 +19,7 @@ from fedsim.ports import Array
 from fedsim.results.result import Result
 from tests.tiers import examples
 
-ROUNDS = 12
+ROUNDS = 6
 BETA = 0.5
 GATEWAYS = {"count": 2, "device": "pi-4", "radio": "wifi", "wire": {"values": "float64"}}
 COSTS = ["t", "joules", "bits_up", "bits_down", "transmissions", "beacons", "cohort"]
@@ -273,11 +273,11 @@ def test_iterates_are_the_models_of_one_round_before() -> None:
     }
     scenario = {
         "problem": problem,
-        "algorithm": {"kind": "gd", "step_size": "1/L"},
+        "algorithm": {"kind": "gd", "step_size": "0.3/L"},
         "wire": {"values": "float64"},
         "stop": {"rounds": 6},
         "variants": {
-            f"{kind}-{count}": {"algorithm": {"kind": kind, "step_size": "1/L"}, "counting": count}
+            f"{kind}-{count}": {"algorithm": {"kind": kind, "step_size": "0.3/L"}, "counting": count}
             for kind in ("gd", "fedavg")
             for count in ("rounds", "iterates")
         },

@@ -56,7 +56,7 @@ def test_a_stop_rule_ends_the_run_when_a_round_is_committed(
     rules: Stop, after: int, named: str
 ) -> None:
     # A round takes 2 s, 8 bits down and 32 up, and 2 x 2 + 3 x 2 J; the gap halves.
-    gaps = iter([0.5**n for n in range(1, 50)])
+    gaps = iter([0.5**n for n in range(50)])  # the first is that of the start
 
     async def handle(client: SimClient, message: Message) -> Message:
         await client.compute(work(2.0))

@@ -100,17 +100,19 @@ class Descent(Algorithm):
 
     kind: Literal["descent"] = "descent"
     source: ClassVar[str] = "a user"
+    weighs_losses: ClassVar[bool] = True
     step_size: StepSize
 
     async def serve(self, server: Server) -> None:
         w = server.initial
         while True:
             replies = await server.exchange(Asked(server.pack(w)))
-            server.commit(w)
             w = w - float(self.step_size) * sum(reply.message.g.values for reply in replies)
+            server.commit(w)
 
     async def handle(self, client: Client, message: Asked) -> Told:
-        return Told(client.pack(await client.compute(client.oracle.gradient(message.w.values))))
+        gradient = await client.compute(client.oracle.gradient(message.w.values))
+        return Told(client.pack(client.weight * gradient))
 
 
 class Untold(Descent):

@@ -145,7 +145,7 @@ def test_fedscales_clients_take_as_long_as_fedscale_says(tmp_path: Path) -> None
         messages = result.events[result.events["event"] == "send"]
         bits = messages["payload_bits"].max() + messages["header_bits"].max()
         spans.append(work + 2 * bits / (own["communication"] * 1e3))
-    assert rounds["t"].iloc[0] == pytest.approx(max(spans), rel=1e-6)
+    assert rounds["t"].iloc[1] == pytest.approx(max(spans), rel=1e-6)
 
 
 def test_a_phone_is_charged_while_it_says_so(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from math import inf, isnan, nan
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -603,7 +604,8 @@ def test_a_method_that_raises_has_failed_with_the_line() -> None:
     table = check_algorithm(scenario("gd") | {"algorithm": BOUND}, [Bound])
     assert table["world"].tolist() == ["no trouble"]
     assert table["outcome"].tolist() == ["failed"]
-    assert "LookupError: no more" in table["reason"][0]
+    assert table["reason"][0].startswith(f"LookupError: {Path(__file__).name}:")
+    assert "no more" in table["reason"][0]
     assert __file__ in table["reason"][0]
 
 

@@ -16,7 +16,7 @@ from fedsim.sim.known import known_fleet
 from fedsim.text import format_number
 from fedsim.wire import Dense, Identity
 
-_LARGEST = 10**7
+_LARGEST = 10**6
 """A vector of more values is not compressed for a note."""
 
 _HOURS = 10_000
@@ -100,7 +100,8 @@ def _compression(job: Job) -> Found:
     count, wire = job.sent_values, job.scenario.wire
     for way in ("up", "down"):
         compressor = getattr(wire, way).compressor
-        if isinstance(compressor, Identity) or count > _LARGEST:
+        own = not type(compressor).__module__.startswith("fedsim.")  # it may do anything
+        if own or isinstance(compressor, Identity) or count > _LARGEST:
             continue
         vector, rng = np.random.default_rng(0).standard_normal(count), np.random.default_rng(1)
         payload = compressor.sender()(vector, rng, wire.values)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import fedsim
 from fedsim.ports import Array
@@ -38,7 +38,7 @@ class Drawn:
 
     X: Array
     y: Array
-    client: Array
+    client: NDArray[np.int64]
     scale: str
     weights: str | None
 
@@ -95,7 +95,7 @@ def problems(draw: st.DrawFn) -> Drawn:
     """Draw the rows of a problem, its loss and its weights."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     rows = draw(st.lists(st.integers(3, 25), min_size=3, max_size=5))
-    client = np.repeat(np.arange(len(rows)), rows)
+    client = np.repeat(np.arange(len(rows), dtype=np.int64), rows)
     X = rng.normal(size=(len(client), 4)) + 0.3 * client[:, None]
     y = np.where(X @ rng.normal(size=4) + rng.normal(size=len(client)) > 0, 1.0, -1.0)
     scale = draw(st.sampled_from(["mean", "sum", "share"]))
@@ -253,12 +253,11 @@ def test_the_table_has_the_objective_of_the_problem(problem: Drawn) -> None:
         "fedavg": {"kind": "fedavg", "step_size": "0.5/L_max", "local_steps": 3},
     }
     result = study(problem, methods, models={"every": 1})
-    table: pd.DataFrame = result.rounds.set_index(["variant", "round"])
-    for row in result.models.itertuples():
-        expected = problem.objective(np.ravel(row.model))
-        assert table.loc[(row.variant, row.round), "objective"] == pytest.approx(
-            expected, rel=1e-10
-        )
+    objectives = result.rounds.set_index(["variant", "round"])["objective"].to_dict()
+    for row in result.models.to_dict("records"):
+        expected = problem.objective(np.ravel(np.asarray(row["model"])))
+        found = objectives[row["variant"], row["round"]]
+        assert found == pytest.approx(expected, rel=1e-10)
     optima = result.summary["reference.value"].astype(float)
     assert optima.iloc[0] == pytest.approx(optima.iloc[1], rel=1e-9)
 
@@ -277,7 +276,10 @@ def test_iterates_are_the_models_of_one_round_before() -> None:
         "wire": {"values": "float64"},
         "stop": {"rounds": 6},
         "variants": {
-            f"{kind}-{count}": {"algorithm": {"kind": kind, "step_size": "0.3/L"}, "counting": count}
+            f"{kind}-{count}": {
+                "algorithm": {"kind": kind, "step_size": "0.3/L"},
+                "counting": count,
+            }
             for kind in ("gd", "fedavg")
             for count in ("rounds", "iterates")
         },

@@ -237,7 +237,7 @@ def test_the_line_of_a_method_that_fails_comes_first_and_ours_on_demand(
 ) -> None:
     mine = written(tmp_path, BROKEN.replace("PART", part))
     place = ["--out", str(tmp_path / "out")] if command == "run" else []
-    words = [
+    words: list[str | Path] = [
         command,
         scenario,
         "--plugin",

@@ -258,7 +258,7 @@ class Known:
 
 
 def test_an_oracle_needs_neither_exploration_nor_reports() -> None:
-    rng, sent = np.random.default_rng(1), object()
+    rng, sent = np.random.default_rng(1), None
     fleet = KnownFleet(np.ones(5), truth=Known())
     for policy in (
         OortParticipation.in_si(count=1, oracle=True),

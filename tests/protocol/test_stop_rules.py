@@ -295,6 +295,7 @@ def test_a_log_that_a_plateau_has_ended_has_nothing_for_later_rounds(tmp_path: P
     trained = fedsim.run(small(**GD, stop=stop), out=tmp_path / "run")
     sooner = reprice(tmp_path / "run", ["stop.patience.rounds=2"], tmp_path / "sooner")
     wanted = ended(Patience(rounds=2, tolerance=0.05), trained.rounds["objective"].tolist())
+    assert wanted is not None
     assert sooner.summary["rounds"].tolist() == [wanted - 1]  # values begin with the start
     with pytest.raises(fedsim.ScenarioError, match=r"stop\.patience.*the log ends after round"):
         reprice(tmp_path / "run", ["stop.patience.rounds=5"], tmp_path / "later")

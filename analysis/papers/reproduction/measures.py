@@ -277,6 +277,7 @@ def _values(measure: Measure, result: fedsim.Result, row: Row, fields: Mapping[s
     rounds = result.rounds
     column = measure.column
     if measure.total:
+        rounds = rounds[rounds["round"] > 0]  # a total is over rounds: the start is none
         groups = rounds.groupby(["variant", "seed"], sort=False, observed=True)
         rounds = rounds.assign(**{column: groups[column].cumsum()})
     at = measure.at.of(fields) if isinstance(measure.at, At) else measure.at

@@ -239,4 +239,4 @@ def test_a_tie_in_one_cost_is_none_beside_a_much_higher_other_cost() -> None:
     decisions = Decisions.of(with_bits(table), COSTS)
     assert decisions.states("t") == {"a": State.CHEAPER, "b": State.UNDECIDED}
     assert decisions.states("joules") == {"a": State.CHEAPER, "b": State.COSTLIER}
-    assert decisions.front(COSTS).loc["b"].to_list() == [False, False]
+    assert [*decisions.front(COSTS).loc["b"]] == [False, False]

@@ -137,8 +137,10 @@ def test_fedit_is_federated_averaging_of_a_module_whose_base_is_frozen(
     fedit = fedsim.run(scenario("fedit", network()), blocks=[low_rank.FedIT])
     assert frozen.summary["dimension"][0] == WIDE / 32
     assert fedit.rounds["objective"].nunique() == 9
-    assert np.allclose(frozen.rounds["objective"], fedit.rounds["objective"], rtol=1e-6)
-    assert np.array_equal(frozen.rounds["bits_up"], fedit.rounds["bits_up"])
+    # FedIT's own adapters begin as zero, so that its start is the module; those drawn here do not.
+    of_averages, of_fedit = (run.rounds.query("round > 0") for run in (frozen, fedit))
+    assert np.allclose(of_averages["objective"], of_fedit["objective"], rtol=1e-6)
+    assert np.array_equal(of_averages["bits_up"], of_fedit["bits_up"])
 
 
 @pytest.mark.slow

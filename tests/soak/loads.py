@@ -38,7 +38,7 @@ class Held(Measure):
         """Return what takes a sample."""
 
         def observe(_: Array) -> dict[str, float]:
-            self.taken.append(sample(self.each * (len(self.taken) + 1)))
+            self.taken.append(sample(self.each * len(self.taken)))  # the first is of the start
             return {}
 
         return observe

@@ -129,8 +129,8 @@ def test_every_target_has_tables_and_figures_of_its_own(out: Path) -> None:
     targets = ["gap=10000", "objective=10000000"]
     assert [str(case.target) for case in comparison.cases] == targets
     titles = [str(table.title) for table in comparison.tables()]
-    assert titles[2].startswith("cost to objective of at most 1e+07")
-    assert "paired difference from gd" in titles[3]
+    costs = [title for title in titles if title.startswith("cost to objective of at most 1e+07")]
+    assert "paired difference from gd" in costs[1]
     for frame in comparison.frames().values():
         assert frame["target"].unique().tolist() == targets
     names = [f"{figure}-{target.replace('=', '-')}" for target in targets for figure in FIGURES]

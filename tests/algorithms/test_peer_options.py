@@ -74,7 +74,7 @@ OPTIONS: dict[str, Block] = {
     "battery": member(battery={"capacity": "0.000001 Wh"}),
     "losses": member(radio=RADIO | {"loss": {"kind": "independent", "rate": "50 %"}, "tries": 1}),
     "penalty": {"problem": PROBLEM | {"penalty": {"kind": "l1", "weight": 0.01}}},
-    "weights of clients": {"problem": PROBLEM | {"weights": "equal"}},
+    "weights of clients": {"problem": PROBLEM | {"weights": "sum"}},
 }
 """By name: what is other than in BASE; the keys of `algorithm` are added."""
 

@@ -96,11 +96,11 @@ class Watch:
 
     def check_steps(self, beta: float) -> None:
         """Compare the server's own steps with those that the sums kept here make."""
-        theta = previous = self.models[0]
+        theta = previous = np.zeros_like(self.models[0])
         for model, total_told in zip(self.models, self.sums, strict=True):
-            assert model == pytest.approx(theta, rel=1e-9, abs=1e-12)
-            step = model - self.method.alpha * total_told + beta * (model - previous)
-            theta, previous = step, model
+            step = theta - self.method.alpha * total_told + beta * (theta - previous)
+            assert model == pytest.approx(step, rel=1e-9, abs=1e-12)
+            theta, previous = model, theta
 
 
 @dataclass(frozen=True)

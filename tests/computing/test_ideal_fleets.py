@@ -69,16 +69,17 @@ def in_any_order(rows: pd.DataFrame) -> list[str]:
     return sorted(str(row) for row in rows.drop(columns="seq").itertuples(index=False))
 
 
-def both_logs(job: Job, folder: Path) -> tuple[Logs, Logs, int]:
+def both_logs(kind: str, folder: Path, **more: Any) -> tuple[Logs, Logs, int]:
     """Return the logs without and with work that is given together, and how much was at once.
 
     The latter is played as events: in arrays, one handler may compute for all clients itself.
     """
-    together = Together(job)
+    job, again = job_of(kind, **more), job_of(kind, **more)
+    together = Together(again)
     alone = log(job, folder / "alone", SerialEvaluator(job.problem.losses))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDSIM_ROUNDS", "events")
-        return alone, log(job, folder / "together", together), together.most
+        return alone, log(again, folder / "together", together), together.most
 
 
 ONE_BY_ONE = {"fedasync", "fedbuff"}
@@ -97,7 +98,7 @@ which these are computed, and each exchange depends on it. docs/peers.md says so
 def test_all_work_of_an_instant_is_submitted_before_a_result_and_the_rows_are_the_same(
     kind: str, tmp_path: Path
 ) -> None:
-    alone, together, most = both_logs(job_of(kind), tmp_path)
+    alone, together, most = both_logs(kind, tmp_path)
     assert most == CLIENTS or kind in ONE_BY_ONE or (kind in AVERAGES and most == 0)
     if kind in IN_PAIRS:
         return
@@ -124,7 +125,7 @@ POLICIES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy["kind"])
 def test_whoever_is_asked_the_log_is_the_same(policy: dict[str, Any], tmp_path: Path) -> None:
-    alone, together, most = both_logs(job_of("fedavg", participation=policy), tmp_path)
+    alone, together, most = both_logs("fedavg", tmp_path, participation=policy)
     for own, reference in zip(together, alone, strict=True):
         assert_frame_equal(own, reference)
     assert most >= 2

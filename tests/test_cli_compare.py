@@ -131,7 +131,9 @@ def test_every_target_has_tables_and_figures_of_its_own(out: Path) -> None:
     titles = [str(table.title) for table in comparison.tables()]
     costs = [title for title in titles if title.startswith("cost to objective of at most 1e+07")]
     assert "paired difference from gd" in costs[1]
-    for frame in comparison.frames().values():
+    frames = comparison.frames()
+    assert frames.pop("causes")["target"].unique().tolist() == targets[:1]  # the other costs none
+    for frame in frames.values():
         assert frame["target"].unique().tolist() == targets
     names = [f"{figure}-{target.replace('=', '-')}" for target in targets for figure in FIGURES]
     assert list(comparison.figures()) == names

@@ -104,7 +104,7 @@ def _notes_on_sample(drawn: _Drawn, policy: Sample) -> Iterator[tuple[str, str]]
 
 
 def _chosen(policy: Sample) -> str:
-    """Return the note on a policy whose probabilities are not known."""
+    """Return the note on a policy that does not tell with which chance it asks each client."""
     if type(policy) not in PARTICIPATION.built_in:
         return (
             f"the probabilities with which {policy.kind} asks clients are not known, so that a step"

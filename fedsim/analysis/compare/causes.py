@@ -459,7 +459,7 @@ def _mechanisms(
 
 
 def _last_replies(one: Sequence[_Spent], other: Sequence[_Spent]) -> str:
-    """Return from which kind of client the last replies come less, or more, often."""
+    """Return the kind of client whose share of the last replies differs most, with both shares."""
     kinds = dict.fromkeys(kind for run in (*one, *other) for kind in run.last)
     ours, theirs = (
         {kind: float(np.mean([run.last.get(kind, 0.0) for run in side])) for kind in kinds}

@@ -133,7 +133,7 @@ class Shown:
 
     @cached_property
     def _question(self) -> tuple[analysis.Target, tuple[pd.DataFrame, pd.DataFrame | None]]:
-        """The target that `answer` is about, the costs to it, and the verdicts in sampled worlds."""
+        """The target that `answer` is about, the costs to it, and verdicts in sampled worlds."""
         target = analysis.Target.usual(self.summary)
         folders = tuple(self.runs.values())
         runs = EndedRuns(folders, self.rounds, self.summary, self.labels)

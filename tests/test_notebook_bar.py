@@ -36,8 +36,8 @@ def test_a_bar_counts_runs_by_their_rounds(
 ) -> None:
     fedsim.run(small(seeds=2, stop={"rounds": 4}))
     places = [place for place, _ in drawn]
-    assert places == pytest.approx([0.25, 0.5, 0.75, 1, 1, 1.25, 1.5, 1.75, 2, 2])
-    assert drawn[1][1].startswith("base, seed 1, round 2, gap ")
+    assert places == pytest.approx([0, 0.25, 0.5, 0.75, 1, 1, 1, 1.25, 1.5, 1.75, 2, 2])
+    assert drawn[2][1].startswith("base, seed 1, round 2, gap ")
     assert "small" in capfd.readouterr().err
 
 

@@ -258,17 +258,17 @@ class Known:
 
 
 def test_an_oracle_needs_neither_exploration_nor_reports() -> None:
-    rng, sent = np.random.default_rng(1), None
+    rng = np.random.default_rng(1)
     fleet = KnownFleet(np.ones(5), truth=Known())
+    sent: Any = object()  # any message
     for policy in (
         OortParticipation.in_si(count=1, oracle=True),
         PowerOfChoiceParticipation.in_si(count=1, candidates=5, oracle=True),
     ):
         assert (policy.reported, policy.asked) == ((), 1)
-        moment: Any = Moment(0, 0.0, 1, sent)  # any message
-        assert next(iter(policy.selector(fleet).rank(moment, rng))) == 1
+        assert next(iter(policy.selector(fleet).rank(Moment(0, 0.0, 1, sent), rng))) == 1
     reward = EnergyAwareParticipation.in_si(count=1, oracle=True, utility=0.0)
-    found: Any = Moment(0, 0.0, 1, sent)  # any message
+    found = Moment(0, 0.0, 1, sent)
     assert 1 not in list(islice(reward.selector(fleet).rank(found, rng), 4))
     sun = EnergyAwareParticipation.in_si(count=1, oracle=True, utility=0.0, energy="harvest")
     assert 2 not in list(islice(sun.selector(fleet).rank(found, rng), 4))

@@ -121,11 +121,19 @@ def test_a_run_that_diverges_keeps_the_last_finite_model() -> None:
     assert objective(result.model()) == pytest.approx(result.summary["objective"][0], rel=1e-9)
 
 
-def test_a_run_that_ends_before_its_first_round_has_none() -> None:
-    result = fedsim.run(GD | {"stop": {"time": "1 us"}})
-    assert len(result.models) == 0
-    with pytest.raises(ValueError, match="no round has ended"):
-        result.model()
+@pytest.mark.parametrize("models", [{}, {"every": 1}, {"best": "gap"}])
+def test_a_run_that_ends_before_its_first_round_ends_with_its_start_model(
+    models: dict[str, object],
+) -> None:
+    result = fedsim.run(GD | {"models": models, "stop": {"time": "1 us"}})
+    assert result.models["round"].tolist() == [0]
+    assert np.array_equal(result.model(), np.zeros(10))
+
+
+def test_a_run_whose_start_is_its_goal_ends_with_its_start_model() -> None:
+    result = fedsim.run(GD | {"stop": {"gap": 1e9, "rounds": 5}})
+    assert result.summary["rounds"].tolist() == [0]
+    assert np.array_equal(result.model(), np.zeros(10))
 
 
 def test_what_is_not_there_is_named() -> None:

@@ -1,4 +1,4 @@
-"""The models of a run: that of its last round, and on request the best, or every n-th one.
+"""The models of a run: that which it ends with, and on request the best, or every n-th one.
 
 They are a Parquet table like the others, a row a model, rather than a NumPy archive. It grows on
 disk during the run, so that memory does not grow with the rounds. The same models give the same
@@ -113,7 +113,7 @@ class ModelTable:
         parts: the writer of the table.
         shape: of every model, for readers; models are passed in flat.
         every: models of rounds that are multiples of this are kept, and the last; None for the
-            last only.
+            last only. The start model, round 0, is kept where it is the last one.
         best: the figure by which one more is kept, the first of several equal ones; None for none.
             Rounds in which it was not evaluated are passed over. Not beside `every`.
         own: returns the clients' own models, which are kept, too; None where they are not.
@@ -136,12 +136,14 @@ class ModelTable:
         self._best, self._least = best, inf
         self._found: KeptModel | None = None  # the best so far
         self._last: KeptModel | None = None
-        self._kept = 0  # the last round whose model is on disk or queued
+        self._kept: int | None = None  # the last round whose model is on disk or queued
         self._waiting: list[KeptModel] = []
         self._bytes = 0
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
-        """Receive the model of a round, shape (d,); copied where a method may modify it later.
+        """Receive the model of a round, shape (d,), or that of the start as round 0.
+
+        It is copied where a method may modify it later.
 
         Raises:
             OutputError: models cannot be written.
@@ -153,7 +155,7 @@ class ModelTable:
             value = -figure(self._best.figure) if self._best.rises else figure(self._best.figure)
             if value < self._least:  # not where it is NaN
                 self._least, self._found = value, self._complete(self._last)
-        if self._every is not None and number % self._every == 0:
+        if self._every is not None and number and number % self._every == 0:
             self._keep()
             if self._bytes >= _CHUNK:
                 self._flush()
@@ -188,13 +190,13 @@ class ModelTable:
         self._parts.write(pa.Table.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
-        """Write the rest and join the parts; the table has no rows where no round ended.
+        """Write the rest and join the parts; the table has no rows where nothing was seen.
 
         Raises:
             OutputError: it cannot be written.
         """
         self._keep_all()
-        if self._waiting or not self._kept:
+        if self._waiting or self._kept is None:
             self._flush()
         self._parts.close()
 
@@ -352,7 +354,7 @@ def model_of(
     wanted = _last_round(folder, kept) if number is None else number
     if wanted not in kept:
         if not kept:
-            raise ValueError(f"{folder}: no round has ended, so no model is kept")
+            raise ValueError(f"{folder}: no model is kept")
         text = f"{folder}: no model is kept of round {wanted}, only of {_list_numbers(kept)}"
         raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
     return read_model(folder, wanted) if client is None else read_own_model(folder, wanted, client)

@@ -86,6 +86,7 @@ def begin_rounds(method: PeerMethod, setup: WorldConfig, observer: Observer) -> 
     initial = setup.initial
     streams = (setup.rng("client", number) for number in range(len(setup.fleet)))
     starts = [method.start(initial, rng) for rng in streams]
+    _keep_all(dict(enumerate(starts)), len(starts), observer)
     if all(each is initial for each in starts):
         observer.begin(initial, {CONSENSUS: 0.0})
         return

@@ -148,11 +148,11 @@ class Observer:
             model: that the run starts with, shape (d,); by default the configuration's.
             about: further figures of this model.
         """
-        start = self._setup.initial if model is None else model
+        start = constant(self._setup.initial if model is None else model)
         if self._keeps:
-            self._held, self._about = constant(start), about or {}
+            self._held, self._about = start, about or {}
         self.start, seen = self._evaluate(0, start.copy())
-        self._close(0, self.start, {**seen, **(about or {})}, complete=False)
+        self._close(0, self.start, {**seen, **(about or {})}, start, complete=False)
 
     def commit(
         self, model: Array, measures: dict[str, float], about: Mapping[str, float] | None = None
@@ -207,7 +207,7 @@ class Observer:
         number: int,
         objective: float,
         figures: Mapping[str, float | None],
-        kept: Array | None = None,
+        kept: Array,
         *,
         complete: bool,
     ) -> None:
@@ -228,8 +228,7 @@ class Observer:
             higher=self._setup.higher,
             constraint=self._constraint(figures),
         )
-        if kept is not None:
-            self._book.models.see(number, kept, end.feasible_figure)
+        self._book.models.see(number, kept, end.feasible_figure)
         self._on_round(end)
         reason = self._over(end)
         if reason:

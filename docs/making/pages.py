@@ -123,9 +123,10 @@ def _algorithms() -> str:
 
 
 def _facts(model: type[Algorithm]) -> str:
-    """Return what the steps of a method are on, and its source."""
-    steps = "the objective F" if model.weighs_losses else "the clients' losses and their mean, F/W"
-    return f"<p>Steps are on {steps}. Source: {inline(model.source)}</p>"
+    """Return of which function a method takes gradient steps, and its source."""
+    average = "the weighted average of the clients' losses, which is F over the sum of the weights"
+    steps = "the objective F" if model.weighs_losses else average
+    return f"<p>It takes gradient steps on {steps}. Source: {inline(model.source)}</p>"
 
 
 def _compressors() -> str:

@@ -58,8 +58,8 @@ StepSize = Annotated[
     ),
 ]
 """A step size: a positive number, "c/L" with L the smoothness constant of the objective F, or
-"c/L_max" with the largest smoothness constant of a client's loss. A method that takes steps on the
-clients' losses and their mean, F/W, has L of that mean: its step is then that of 1/L on F."""
+"c/L_max" with the largest smoothness constant of a client's loss. Where a method averages over the
+clients, L is the constant of the average F/W, with the sum W of the weights."""
 
 
 def resolve(

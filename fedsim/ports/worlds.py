@@ -180,9 +180,9 @@ class Client(Protocol[Memory_co]):
     def weight(self) -> float:
         """The weight w_m of this client's loss in the objective F = sum_m w_m f_m.
 
-        A method that adds up what clients send multiplies by it; one that takes a mean at the
-        server has the weights there. Among M peers it is M w_m, so that F is the plain mean of the
-        nodes' weighted losses.
+        Clients multiply by it under a method whose server adds up their messages. Where the server
+        takes a weighted mean, the server multiplies. Among M peers the weight is M w_m: F is then
+        the plain mean of the nodes' weighted losses.
         """
         ...
 

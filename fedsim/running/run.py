@@ -70,7 +70,7 @@ class Course(NamedTuple):
         rounds: how many there were.
         abandoned: how many of these were no step of the algorithm.
         left: how many of its clients left for good, when and why; empty if none did.
-        in_time: whether every client that was asked replied in time, in every round.
+        all_replied: whether in every round each client that was asked replied before the deadline.
     """
 
     start: float | None
@@ -78,7 +78,7 @@ class Course(NamedTuple):
     rounds: int
     abandoned: int
     left: str = ""
-    in_time: bool = False
+    all_replied: bool = False
 
 
 def end_notes(
@@ -93,7 +93,7 @@ def end_notes(
         advice: returns a hint on the step size, which may take long to compute.
     """
     status, reason = ending
-    start, end, rounds, abandoned, left, in_time = course
+    start, end, rounds, abandoned, left, all_replied = course
     if status == NO_CLIENTS:
         yield f"{DESERTED}: it ended before any stop rule applied: {reason}"
     elif left:
@@ -106,7 +106,7 @@ def end_notes(
             " none: they cost time and energy, and were no steps of the algorithm"
         )
     key, span = deadline(scenario)
-    if in_time and span < inf and rounds:
+    if all_replied and span < inf and rounds:
         yield f"{key}: got {span:g} s, and all replies of all rounds were in time: it had no effect"
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
         yield f"stop.rounds: {reason.removeprefix('rounds: ')}: the default limit has ended it"
@@ -397,8 +397,8 @@ def _run_world(world: RunnableWorld) -> Ending:
     return Ending(world.status, reason)
 
 
-def _all_in_time(scenario: Scenario, ledger: Ledger, traffic: Traffic) -> bool:
-    """Return whether no deadline closed a round: all that were asked have replied before."""
+def _all_replied(scenario: Scenario, ledger: Ledger, traffic: Traffic) -> bool:
+    """Return whether in every round each client that was asked replied before the deadline."""
     missed = [Event.LATE, Event.LOST, *([] if scenario.silence.beacon else [Event.SILENT])]
     if any(ledger.of_number("count", event).any() for event in missed):
         return False
@@ -417,8 +417,8 @@ def _summary(
     ending = Ending(status, reason)
     departures = world.departures
     left = departures.describe(job.identity["clients"])
-    in_time = not world.abandoned and _all_in_time(scenario, ledger, world.traffic)
-    course = Course(start, objective, number, world.abandoned, left, in_time)
+    all_replied = not world.abandoned and _all_replied(scenario, ledger, world.traffic)
+    course = Course(start, objective, number, world.abandoned, left, all_replied)
     notes = [*end_notes(scenario, ending, course, job.advice)] if is_whole(status) else []
     if is_whole(status) and world.now > 0:
         computing = float(ledger.of("seconds", Event.COMPUTE).max(initial=0.0)) / world.now

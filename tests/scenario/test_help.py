@@ -182,6 +182,13 @@ def test_a_method_of_another_family_inherits_nothing() -> None:
         variant({"algorithm": "signsgd"})
 
 
+def test_a_misspelt_method_is_the_only_fault_beside_variants_of_its_family() -> None:
+    base = small(algorithm=CHB | {"kind": "cbh"}, variants={"cbh": {}, "hb": {"algorithm": "hb"}})
+    with pytest.raises(fedsim.ScenarioError, match="did you mean 'chb'") as raised:
+        load(base)
+    assert [fault.key for fault in raised.value.faults] == ["algorithm.kind"]
+
+
 def test_an_index_may_stand_in_brackets() -> None:
     dotted, brackets = (
         load(small(), overrides=[f"{key}=wifi"]).variants[0].fingerprint

@@ -233,7 +233,8 @@ def test_what_no_style_or_format_is_called_is_refused_before_anything_is_written
 
 
 WRONG = re.compile(r"Warning|^!|Overfull|Underfull|badness 10000|undefined", re.MULTILINE)
-HINT = "there is no pdflatex here: install Debian's texlive-latex-recommended, texlive-science"
+PACKAGES = "texlive-latex-recommended, texlive-pictures, texlive-science"
+HINT = f"there is no pdflatex here: install Debian's {PACKAGES}"
 
 
 @pytest.mark.slow

@@ -143,9 +143,7 @@ def test_the_reference_of_nothing_is_where_nothing_is_gained(world: str, tmp_pat
             (summary,) = run(kind, problem(world, loss, tmp_path)).summary.to_dict("records")
             assert summary["gap"] >= -1e-12
             if world == "zeros" and loss["kind"] in ("logistic", "softmax"):
-                assert summary["reference.value"] == pytest.approx(
-                    (CLIENTS if kind == "gd" else 1) * np.log(2), rel=1e-12
-                )
+                assert summary["reference.value"] == pytest.approx(np.log(2), rel=1e-12)
 
 
 def test_so_are_those_of_penalties(tmp_path: Path) -> None:

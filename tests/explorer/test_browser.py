@@ -98,7 +98,8 @@ def test_a_click_on_the_map_moves_both_of_its_constants(
 ) -> None:
     tab = seen.tab
     tab.get_by_role("button", name="All as written").click()
-    settled(tab)  # the map is drawn anew
+    settled(tab)
+    tab.locator("#map[data-done]").wait_for()  # it is drawn anew
     sliders = [tab.locator(f"#s{tab.locator(which).input_value()}") for which in MAP]
     plane = tab.locator("#map .frame")
     plane.scroll_into_view_if_needed()

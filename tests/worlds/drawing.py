@@ -10,7 +10,17 @@ from .fleets import fleet
 from .methods import METHODS, method
 from .networks import cells, gateway, network, shared_air, stacks, windows
 from .peers import failures, medium, peers
-from .policies import delivered, given_up, informed, marina_p, noticed, participation, silence, stop
+from .policies import (
+    delivered,
+    estimate,
+    given_up,
+    informed,
+    marina_p,
+    noticed,
+    participation,
+    silence,
+    stop,
+)
 from .problems import problem
 from .radios import covered, staged
 from .tiers import tiers
@@ -73,4 +83,5 @@ def world(number: int) -> Block:
     local = "local" in {*blocks["algorithm"], blocks["problem"]["loss"].get("statistics")}
     if dice.chance(0.1) and not (dice.careful and (final.personal or local)):
         blocks["counting"] = "iterates"
+    estimate(dice, blocks)
     return blocks

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from fedsim.algorithms import Algorithm
 from fedsim.ports import Meaning
+from fedsim.protocol.participation import PARTICIPATION as POLICIES
+from fedsim.protocol.participation import Sample
 
 from .dice import Block, Dice
 
@@ -65,6 +67,19 @@ def participation(dice: Dice, method: type[Algorithm], clients: int) -> Block:
     if (Meaning.DIFFERENCE in method.uplink.values()) and dice.careful:
         block.pop("late", None)
     return block
+
+
+CLASSES = {str(each.model_fields["kind"].default): each for each in POLICIES}
+
+
+def estimate(dice: Dice, blocks: Block) -> None:
+    """Say at times how the mean over all clients is estimated from those of a sample."""
+    policy = CLASSES[blocks["participation"]["kind"]]
+    if not issubclass(policy, Sample) or not dice.chance(0.3):
+        return
+    known = policy.chances != "unknown" or not dice.careful
+    estimates = ["self-normalised", "plain", *(["unbiased"] if known else [])]
+    blocks["participation"]["estimate"] = dice.one(estimates)
 
 
 def silence(dice: Dice, method: type[Algorithm], around: Block) -> Block:

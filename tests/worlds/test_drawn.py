@@ -174,6 +174,7 @@ def test_every_value_of_a_field_that_has_a_few_is_drawn(
         if value != field.default
         and value not in seen.get(model, {}).get(name, ())
         and f"{model.__name__}.{name}" not in FIELDS
+        and not (value == "unbiased" and getattr(model, "chances", "") == "unknown")  # refused
     }
     assert sorted(missing) == []
 

@@ -320,7 +320,7 @@ def on_planted(
     return {
         str(name): (
             int(own["transmissions"].iloc[:-1].sum()),
-            len(own) - 1 if own["gap"].iloc[-1] < 1e-7 else math.inf,
+            int(own["round"].iloc[-1]) - 1 if own["gap"].iloc[-1] < 1e-7 else math.inf,
         )
         for name, own in result.rounds.groupby("variant", observed=True)
     }

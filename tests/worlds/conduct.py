@@ -255,10 +255,12 @@ def _met(run: Evidence, row: Row, total: Counter[str]) -> Iterator[str]:
     if row["round"] >= rules.rounds:
         yield "rounds"
     if looked_at(run, row["round"]):
-        if rules.gap is not None and row["gap"] < rules.gap:
+        feasible = _feasible(run, row)
+        if rules.gap is not None and row["gap"] < rules.gap and feasible:
             yield "gap"
         named = {"objective": rules.objective, **rules.figures}
-        yield from (k for k, bound in named.items() if bound is not None and row[k] <= bound)
+        bounds = {name: bound for name, bound in named.items() if bound is not None and feasible}
+        yield from (name for name, bound in bounds.items() if row[name] <= bound)
         if rules.patience is not None and _stays(run, rules.patience, row["round"]):
             yield "patience"
     if rules.bits is not None and total["bits"] >= rules.bits:
@@ -267,9 +269,18 @@ def _met(run: Evidence, row: Row, total: Counter[str]) -> Iterator[str]:
         yield "energy"
 
 
+def _feasible(run: Evidence, row: Row) -> bool:
+    """Say whether the model of a round meets the constraint of its method, if that has one."""
+    tolerance = run.summary.get("tolerance")
+    if tolerance is None:
+        return True
+    return bool(row["constraint"] <= tolerance + (0.01 * abs(tolerance) or 1e-6))
+
+
 def _stays(run: Evidence, rule: Patience, number: int) -> bool:
     """Say whether the rounds up to one show no improvement for so many, as the table has them."""
-    seen = [(row["round"], row[rule.measure]) for row in run.rounds if row["round"] <= number]
+    known = [row for row in run.rounds if row["round"] <= number and _feasible(run, row)]
+    seen = [(row["round"], row[rule.measure]) for row in known]
     seen = [(at, value) for at, value in seen if looked_at(run, at) and not isnan(value)]
     last = None
     for at, value in seen:

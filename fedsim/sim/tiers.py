@@ -265,7 +265,7 @@ class Tiers(Star):
         """Return the callback for what arrives at a server."""
         if server == SERVER:
             return self.server.receive
-        return lambda node, envelope: self.servers[server].receive(node, envelope)
+        return self.servers[server].receive
 
     # -- servers -----------------------------------------------------------------------
 

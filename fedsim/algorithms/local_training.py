@@ -23,6 +23,7 @@ from fedsim.algorithms.local_steps import (
     batch_size,
     draw_count,
     drawn_work,
+    draws_nothing,
 )
 from fedsim.blocks.spec import as_written
 from fedsim.errors import DataError, ParameterError
@@ -388,12 +389,12 @@ class LocalUpdates(LocalSteps[Kept]):
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
         """Compute the work on the minibatches of a round, which are drawn first."""
         oracle, size = client.oracle, plan.size
-        if size is None or size >= oracle.rows:  # full gradients, without a draw
+        if draws_nothing(oracle, size):
             return client.compute(work((None,) * plan.steps))
         if plan.shuffled:
             draw = partial(oracle.passes, batch=size, rng=client.rng, drop_last=self.drop_last)
         else:
-            if plan.each == 1:
+            if plan.each == 1 and size is not None:
                 later = oracle.later_draws(plan.draws, size, client.rng)
                 if later is not None:
                     return client.compute(work(later))

@@ -92,6 +92,7 @@ class ProgramOracle(ABC):
     """
 
     weight = 1.0  # what a program returns is for a mean at the server
+    random = False  # nor does it draw from the client's stream
 
     def __init__(self, loss: ProgramLoss, rows: int) -> None:
         self.rows = rows

@@ -45,6 +45,8 @@ class RoundsOracle:
         rows: the samples of all clients below it.
     """
 
+    random = False
+
     def __init__(self, rows: int) -> None:
         self.rows = rows
         self.weight = 1.0

@@ -149,6 +149,10 @@ class Loss(Spec):
         """Return whether stochastic gradients belong to a randomised loss, as with dropout."""
         return False
 
+    def draws(self, features: int, outputs: int) -> bool:
+        """Return whether they draw random numbers, by the seed that minibatches then have."""
+        return False
+
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU computes it."""

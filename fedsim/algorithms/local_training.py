@@ -39,6 +39,7 @@ from fedsim.problems.optimizers import (
     pack_state,
 )
 from fedsim.problems.parts import ModelPart
+from fedsim.problems.samples import Precision
 from fedsim.problems.schedules import AnySchedule
 from fedsim.text import quantity
 from fedsim.wire import frozen
@@ -97,19 +98,20 @@ class StepPlan(NamedTuple):
 Rule = TypeVar("Rule", bound=Optimizer)
 
 
-def fit_rule(rule: Rule, parts: Sequence[ModelPart], key: str) -> Rule:
+def fit_rule(rule: Rule, parts: Sequence[ModelPart], key: str, precision: Precision) -> Rule:
     """Return an optimizer for a model of these parts.
 
     Args:
         rule: the optimizer.
         parts: of the model.
         key: of the algorithm, where the optimizer is given.
+        precision: of the problem.
 
     Raises:
         ParameterError: it has no step for them.
     """
     try:
-        return rule.fit(parts)
+        return rule.within(precision).fit(parts)
     except DataError as error:
         raise ParameterError(key, str(error)) from None
 
@@ -222,7 +224,7 @@ class LocalUpdates(LocalSteps[Kept]):
             raise ParameterError("optimizer", reason)
         if not self.optimizer.whole:
             return super().configure(info)
-        rule = fit_rule(self.optimizer, info.parts, "optimizer")
+        rule = fit_rule(self.optimizer, info.parts, "optimizer", info.precision)
         return super(LocalUpdates, self.model_copy(update={"optimizer": rule})).configure(info)
 
     @property

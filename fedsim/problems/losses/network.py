@@ -88,9 +88,9 @@ class TorchLoss(Loss):
 
     Values and full gradients are computed in evaluation mode: without dropout or other noise.
     Gradients of minibatches and steps are computed in training mode, with noise of their own: its
-    seeds are drawn from the client's stream, one a step. Frozen parameters and buffers are the same at every node and
-    never travel; a module that changes a buffer is refused, but for the running means and variances
-    of batch normalisation, where `statistics` says what becomes of them.
+    seeds are drawn from the client's stream, one a step. Frozen parameters and buffers are the same
+    at every node and never travel; a module that changes a buffer is refused, but for the running
+    means and variances of batch normalisation, where `statistics` says what becomes of them.
 
     A gradient costs the count of PyTorch's own counter for one row, forwards and backwards, times
     the rows: matrix products and convolutions; all else is not counted.
@@ -121,6 +121,10 @@ class TorchLoss(Loss):
         "how images of minibatches are varied, in this order: flip, {crop: pixels}; never where "
         "all rows are taken, or where a model is tested",
     )
+
+    def computed_in(self, precision: Precision) -> Precision:
+        """Return the number type of models and gradients: the loss's own, `numbers`."""
+        return "float64" if self.numbers == "float64" else "float32"
 
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
         """Return the source's type if it is exact in the computation's type, else the latter."""

@@ -290,7 +290,8 @@ class Trainer:
     def _step_gradient(self, batch: TensorBatch, terms: LossTerms, number: int) -> list[Tensor]:
         """Return the gradients of f without its l2 term, with the noise of a step."""
         self._flat.clear()
-        rows, noise = batch.rows, nullcontext()
+        rows = batch.rows
+        noise: AbstractContextManager[object] = nullcontext()
         if self._draws(terms):
             seed = _seed(rows, number) if batch.seed is None else batch.seed
             batch, noise = self._augment(batch, terms, seed), self._noise(seed)

@@ -137,7 +137,7 @@ def test_an_optimizer_of_optax_at_the_clients_is_the_plain_loop(
 ) -> None:
     make, options = OPTAX[rule]
     method = {"kind": "fedavg", "step_size": 0.05, "local_steps": 2, "optimizer_state": state}
-    method["optimizer"] = fedsim.jax.optimizer(make, numbers=numbers, **options)
+    method["optimizer"] = fedsim.jax.optimizer(make, **options)  # its numbers are the problem's
     data = X[:39], Y[:39], CLIENTS
     result = fedsim.run(
         {
@@ -193,7 +193,7 @@ def test_a_server_and_losses_of_numpy_take_optimizers_of_optax() -> None:
     """Those of fedsim give the same models, at both ends, and cost as much."""
     counted = fedsim.jax.optimizer(optax.adam)
     assert (counted.moments, counted.operations) == (2, 11)
-    passed = fedsim.jax.optimizer(optax.adam, numbers="float64", operations=11)
+    passed = fedsim.jax.optimizer(optax.adam, operations=11)
     problem = {
         "loss": {"kind": "logistic", "l2": 0.1},
         "data": fedsim.arrays(X[:39], 2.0 * Y[:39] - 1, CLIENTS),
@@ -204,12 +204,11 @@ def test_a_server_and_losses_of_numpy_take_optimizers_of_optax() -> None:
         method = {"kind": "fedopt", "step_size": 0.1, "local_steps": 3, "server_rate": 0.1}
         method |= {"optimizer": rule, "server_optimizer": rule, "optimizer_state": "kept"}
         fleet = [{"count": 3, "device": "pi-4"}]
-        return fedsim.run(
-            {"problem": problem, "algorithm": method, "stop": {"rounds": 4}, "fleet": fleet}
-        )
+        rest = {"stop": {"rounds": 4}, "fleet": fleet, "wire": {"values": "float64"}}
+        return fedsim.run({"problem": problem, "algorithm": method, **rest})
 
     one, other = found(passed), found("adam")
-    assert one.model() == pytest.approx(other.model(), rel=1e-6, abs=1e-9)  # sent in float32
+    assert one.model() == pytest.approx(other.model(), rel=1e-10, abs=1e-12)
     assert one.rounds["joules"].iloc[-1] == pytest.approx(other.rounds["joules"].iloc[-1])
 
 

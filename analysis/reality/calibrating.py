@@ -151,12 +151,10 @@ def scenario(setting: Setting, model: str, folder: Path) -> dict[str, Any]:
         "server": {**link, "latency": f"{setting.delay} s"},
     }
     if model == "tcp":
-        timers = {"min_rto": "1 s", "delayed_ack": "200 ms"}
         network["tcp"] = {
             "stack": "ns-3",
             "queue": setting.queue,
             "connections": "new",  # as ns3/rounds.cc opens them
-            **timers,
         }
     return {
         "problem": {

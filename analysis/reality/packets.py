@@ -287,8 +287,6 @@ def _law_of_ns3(case: Case) -> Tcp:
         queue=case.queue,
         discipline="fq-codel" if case.discipline == "fq_codel" else "drop-tail",
         stack="ns-3",
-        min_rto="1 s",
-        delayed_ack="200 ms",
     )
 
 

@@ -115,7 +115,7 @@ class FedOpt(ServerOptimizer):
         """Return a copy whose rules fit the model; errors as for `Algorithm.configure`."""
         if not self.server_rule.whole:
             return super().configure(info)
-        rule = fit_rule(self.server_rule, info.sent, "server_optimizer")
+        rule = fit_rule(self.server_rule, info.sent, "server_optimizer", info.precision)
         copied = self.model_copy(update={"server_optimizer": rule})
         return super(FedOpt, copied).configure(info)
 

@@ -20,7 +20,7 @@ from fedsim.ports import Array, Client, Meaning, Message, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.optimizers import Optimizer
 from fedsim.problems.parts import ModelPart
-from fedsim.problems.samples import Features
+from fedsim.problems.samples import Features, Precision
 from fedsim.wire import Contract
 
 # Step sizes (learning rates): numbers, or multiples of 1/L or 1/L_max of the problem.
@@ -132,6 +132,7 @@ class ProblemInfo:
         parts, sent: the named parts of the whole model, and of what of it is sent, in order.
         refuses: returns why the clients' losses cannot be trained by an optimizer; empty if they
             can.
+        precision: the number type of models and gradients.
     """
 
     clients: int
@@ -161,6 +162,7 @@ class ProblemInfo:
     parts: tuple[ModelPart, ...] = ()
     sent: tuple[ModelPart, ...] = ()
     refuses: Callable[[Optimizer], str] = lambda _: ""
+    precision: Precision = "float64"
 
     @property
     def largest_smoothness(self) -> float:

@@ -12,7 +12,18 @@ from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import AddingUp, Algorithm, Memory, StepSize
 from fedsim.blocks.spec import Spec
-from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server, Structure, Work
+from fedsim.ports import (
+    Array,
+    Client,
+    Meaning,
+    Message,
+    Oracle,
+    Payload,
+    Reply,
+    Server,
+    Structure,
+    Work,
+)
 from fedsim.wire import field_payloads, of_round, senders, weighted_sum
 
 
@@ -72,6 +83,16 @@ def stochastic_gradient(client: Client, w: Array, batch: int | GrowingBatch | No
     return client.oracle.minibatch(w, batch_size(batch, client.round), client.rng)
 
 
+def draws_nothing(oracle: Oracle, size: int | None) -> bool:
+    """Return whether steps are along full gradients, without a draw, not even of dropout's masks.
+
+    Args:
+        oracle: of the client.
+        size: of the minibatches; None for all samples.
+    """
+    return (size is None or size >= oracle.rows) and not oracle.random
+
+
 def local_steps(
     client: Client,
     w: Array,
@@ -95,9 +116,9 @@ def local_steps(
         pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
     """
     oracle, size = client.oracle, batch_size(batch, client.round)
-    if size is None or size >= oracle.rows:  # full gradients, without a draw
+    if draws_nothing(oracle, size):
         return client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull))
-    later = oracle.later_draws(steps, size, client.rng)
+    later = None if size is None else oracle.later_draws(steps, size, client.rng)
     if later is not None:
         return client.compute(oracle.sgd_steps(w, eta, later, pull))
     draw = partial(oracle.draws, batch=size, rng=client.rng)

@@ -23,6 +23,7 @@ from fedsim.algorithms.local_steps import (
     batch_size,
     draw_count,
     drawn_work,
+    draws_nothing,
 )
 from fedsim.blocks.spec import as_written
 from fedsim.errors import DataError, ParameterError
@@ -38,6 +39,7 @@ from fedsim.problems.optimizers import (
     pack_state,
 )
 from fedsim.problems.parts import ModelPart
+from fedsim.problems.samples import Precision
 from fedsim.problems.schedules import AnySchedule
 from fedsim.text import quantity
 from fedsim.wire import frozen
@@ -96,19 +98,20 @@ class StepPlan(NamedTuple):
 Rule = TypeVar("Rule", bound=Optimizer)
 
 
-def fit_rule(rule: Rule, parts: Sequence[ModelPart], key: str) -> Rule:
+def fit_rule(rule: Rule, parts: Sequence[ModelPart], key: str, precision: Precision) -> Rule:
     """Return an optimizer for a model of these parts.
 
     Args:
         rule: the optimizer.
         parts: of the model.
         key: of the algorithm, where the optimizer is given.
+        precision: of the problem.
 
     Raises:
         ParameterError: it has no step for them.
     """
     try:
-        return rule.fit(parts)
+        return rule.within(precision).fit(parts)
     except DataError as error:
         raise ParameterError(key, str(error)) from None
 
@@ -221,7 +224,7 @@ class LocalUpdates(LocalSteps[Kept]):
             raise ParameterError("optimizer", reason)
         if not self.optimizer.whole:
             return super().configure(info)
-        rule = fit_rule(self.optimizer, info.parts, "optimizer")
+        rule = fit_rule(self.optimizer, info.parts, "optimizer", info.precision)
         return super(LocalUpdates, self.model_copy(update={"optimizer": rule})).configure(info)
 
     @property
@@ -388,12 +391,12 @@ class LocalUpdates(LocalSteps[Kept]):
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
         """Compute the work on the minibatches of a round, which are drawn first."""
         oracle, size = client.oracle, plan.size
-        if size is None or size >= oracle.rows:  # full gradients, without a draw
+        if draws_nothing(oracle, size):
             return client.compute(work((None,) * plan.steps))
         if plan.shuffled:
             draw = partial(oracle.passes, batch=size, rng=client.rng, drop_last=self.drop_last)
         else:
-            if plan.each == 1:
+            if plan.each == 1 and size is not None:
                 later = oracle.later_draws(plan.draws, size, client.rng)
                 if later is not None:
                     return client.compute(work(later))

@@ -368,6 +368,7 @@ class Builder:
             parts=parts,
             sent=parts if local is None else local.sent,
             refuses=partial(_refusal, problem),
+            precision=problem.loss.computed_in(scenario.precision),
         )
 
 

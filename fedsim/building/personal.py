@@ -291,7 +291,7 @@ class PartOracle:
         self._oracle, self._parts, self._memory, self._first = oracle, parts, memory, first
         self._drawn = False
         self._less: Array | None = None
-        self.rows, self.weight = oracle.rows, oracle.weight
+        self.rows, self.weight, self.random = oracle.rows, oracle.weight, oracle.random
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
         raise Failed(

@@ -13,7 +13,7 @@ from fedsim.problems.transformations import transformation
 def optimizer(
     make: Callable[..., Any],
     *,
-    numbers: Literal["float32", "float64"] = "float32",
+    numbers: Literal["float32", "float64"] | None = None,
     operations: float | None = None,
     **options: Any,
 ) -> GivenTransformation:
@@ -25,7 +25,7 @@ def optimizer(
         make: a function of optax, or one like it: called with the step size, which is a number
             traced by JAX, and the options; returns a `GradientTransformation`. For more than one of
             `jobs` it must be importable.
-        numbers: the type of its steps and state; as the problem has it, see `problem`.
+        numbers: the type of its steps and state; that of the problem by default, see `problem`.
         operations: charged for each value of the model and step, beside the gradient's; by default
             what XLA counts of a step on the model, less the 2 of w - eta g, which are free.
         options: further arguments of `make`, by name.
@@ -42,7 +42,7 @@ def optimizer(
     _check(make, numbers)
     name = str(getattr(make, "__name__", type(make).__name__))
     passed = partial(make, **options)
-    tried = transformation(passed, name, numbers)
+    tried = transformation(passed, name, numbers or "float64")
     return GivenTransformation.holding(
         identity_of(make, sorted(options.items())),
         passed,
@@ -64,5 +64,5 @@ def _check(make: object, numbers: object) -> None:
     if not callable(make):
         text = "an optimizer of optax is a function of a step size, such as optax.adam"
         raise DataError("optimizer", f"{text}; got an object of the class {type(make).__name__}")
-    if numbers not in {"float32", "float64"}:
+    if numbers not in {None, "float32", "float64"}:
         raise DataError("optimizer", f"numbers: got {numbers!r}; expected 'float32' or 'float64'")

@@ -6,13 +6,20 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.modes import Moded
 from fedsim.blocks.quantities import Bytes, Seconds
-from fedsim.blocks.spec import Spec, as_written
+from fedsim.blocks.spec import as_written
 from fedsim.physics.radios.channel import Framing, framing
 
 _QUEUE = "packets that wait in front of each direction of each link; one more is being sent"
 _KEPT = "one for each client and direction, open from the start"
 _BDP = "the same in products of the link's rate and the longest round trip over it"
+
+_TIMERS = {
+    "linux": {"min_rto": "200 ms", "delayed_ack": "40 ms"},
+    "ns-3": {"min_rto": "1 s", "delayed_ack": "200 ms"},  # MinRto and DelAckTimeout of its sockets
+}
+"""The timers of each stack, in the notation of a file."""
 
 _NO_BBR = (
     "there is no model of BBR: expected cubic or newreno; cubic is within some percent of BBR where"
@@ -21,14 +28,16 @@ _NO_BBR = (
 )
 
 
-class Tcp(Spec):
+class Tcp(Moded):
     """TCP's parameters, under `model: tcp`. The defaults are Linux's, unless they say otherwise."""
 
     variant: Literal["cubic", "newreno"] = Field(
         default="cubic", description="congestion control: RFC 9438, or RFC 5681 with RFC 6582"
     )
     stack: Literal["linux", "ns-3"] = Field(
-        default="linux", description="whose timers, growth of NewReno, and end of slow start"
+        default="linux",
+        description="whose timers (ns-3: `min_rto` 1 s, `delayed_ack` 200 ms), growth of NewReno,"
+        " and end of slow start",
     )
     initial_window: int = Field(default=10, ge=1, description="segments, RFC 6928")
     queue: int = Field(default=1000, ge=1, description=f"{_QUEUE} (Linux's txqueuelen)")
@@ -37,7 +46,7 @@ class Tcp(Spec):
         default="drop-tail", description="what a queue drops: what finds it full, or RFC 8290"
     )
     min_rto: Seconds = as_written(
-        "200 ms", "least time to a retransmission; RFC 6298 has 1 s, Linux 200 ms"
+        "200 ms", "least time to a retransmission; RFC 6298 and ns-3 have 1 s, Linux 200 ms"
     )
     delayed_ack: Seconds = as_written(
         "40 ms", "an odd segment is acknowledged after this; RFC 1122 allows up to 500 ms"
@@ -61,6 +70,11 @@ class Tcp(Spec):
         if isinstance(block, Mapping) and block.get("variant") == "bbr":
             raise failure(("variant", _NO_BBR, "bbr"))
         return block
+
+    @classmethod
+    def implied(cls, block: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the timers of the stack."""
+        return _TIMERS.get(str(block.get("stack", "linux")), {})
 
     def packaging(self, own: Framing) -> Framing:
         """Return how messages are cut into segments.

@@ -98,7 +98,8 @@ def alike(one: object, other: object) -> bool:
         return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other, strict=True))
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         same: bool = one.shape == other.shape and one.dtype == other.dtype
-        return same and one.tobytes() == other.tobytes()
+        seeds = [getattr(each, "seed", None) for each in (one, other)]  # of what a step draws
+        return same and seeds[0] == seeds[1] and one.tobytes() == other.tobytes()
     if isinstance(one, csr_array) and isinstance(other, csr_array):
         return alike(_parts(one), _parts(other))
     return bool(one == other)
@@ -119,6 +120,14 @@ class Oracle(Protocol):
     @property
     def weight(self) -> float:
         """The weight w_m of the loss in the objective; see `Client.weight`."""
+        ...
+
+    @property
+    def random(self) -> bool:
+        """Whether stochastic gradients draw more than their samples, as by dropout.
+
+        Then minibatches of all samples are drawn, too: each has the seed of a step.
+        """
         ...
 
     def gradient(self, w: Array) -> Work:

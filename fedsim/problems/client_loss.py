@@ -217,6 +217,12 @@ class LocalLoss:
         return asked and self.loss.noisy(self.features, self.outputs)
 
     @property
+    def draws(self) -> bool:
+        """Whether its steps draw random numbers; see `Loss.draws`."""
+        asked = type(self.loss).draws is not Loss.draws
+        return asked and self.loss.draws(self.features, self.outputs)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape in which the flat model is interpreted."""
         return self.loss.shape(self.features, self.outputs)

@@ -24,6 +24,7 @@ from fedsim.problems.rules import (
     VectorOptimizer,
     Yogi,
 )
+from fedsim.problems.samples import Precision
 from fedsim.problems.vectors import Vector, like, numpy_of
 
 if TYPE_CHECKING:
@@ -119,10 +120,16 @@ class GivenTransformation(HeldOptimizer, VectorOptimizer):
     """An optimizer of optax passed in from Python by `fedsim.jax.optimizer`."""
 
     kind: Literal["optax"] = "optax"
-    numbers: Literal["float32", "float64"] = Field(default="float32", description="number type")
+    numbers: Precision | None = Field(
+        default=None, description="number type; null for that of the problem"
+    )
     counted: bool = Field(default=True, description="whether these are counted for each model")
 
     _parts: tuple[ModelPart, ...] = PrivateAttr(default=())
+
+    def within(self, precision: Precision) -> Self:
+        """Return the optimizer in the type of the problem, unless it has one of its own."""
+        return self.model_copy(update={"numbers": self.numbers or precision})
 
     def fit(self, parts: Sequence[ModelPart]) -> Self:
         """Return the optimizer for a model of these parts; see `Optimizer.fit`."""
@@ -152,7 +159,8 @@ class GivenTransformation(HeldOptimizer, VectorOptimizer):
     def _steps(self) -> "Transformation":
         from fedsim.problems.transformations import transformation  # noqa: PLC0415 - loads JAX
 
-        return transformation(self.value("optimizer"), self.name, self.numbers, self._parts)
+        numbers = self.numbers or "float64"
+        return transformation(self.value("optimizer"), self.name, numbers, self._parts)
 
 
 OPTIMIZERS: Registry[Optimizer] = Registry(

@@ -19,6 +19,7 @@ from fedsim.problems.samples import (
     LaterDraws,
     Minibatches,
     draw_minibatches,
+    seeded,
     shuffled_passes,
 )
 
@@ -41,6 +42,7 @@ class LossOracle:
     Attributes:
         rows: the number of samples, n_m.
         weight: of the loss in the objective.
+        random: whether stochastic gradients draw more than their samples, as by dropout.
     """
 
     __slots__ = (
@@ -52,6 +54,7 @@ class LossOracle:
         "_later",
         "_noisy",
         "_operations",
+        "random",
         "rows",
         "weight",
     )
@@ -74,6 +77,7 @@ class LossOracle:
         self._draw = draw
         self._later = False
         self._noisy = loss.noisy
+        self.random = loss.draws
         self.rows = loss.rows
         self.weight = weight
 
@@ -89,7 +93,7 @@ class LossOracle:
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Work:
         """Describe a stochastic gradient at `w`, its samples drawn without replacement."""
-        drawn = self._training(self._draw_indices(batch, rng))
+        drawn = self._draw_one(batch, rng)
         if drawn is None:
             return self.gradient(w)
         count = float(len(drawn))
@@ -100,25 +104,32 @@ class LossOracle:
         self, w: Array, old: Array, batch: int | None, rng: np.random.Generator
     ) -> Work:
         """Describe a stochastic gradient at `w` minus that at `old` on the same samples."""
-        drawn, rows = self._training(self._draw_indices(batch, rng)), self.rows
+        drawn, rows = self._draw_one(batch, rng), self.rows
         count = rows if drawn is None else len(drawn)
         operations = 2 * count / rows * self._operations
         return self._work(kernels.minibatch_change, (w, old, drawn), operations, 2.0 * count)
 
-    def _training(self, drawn: Drawn) -> Drawn:
-        """Return a minibatch of all rows explicitly if the training loss is stochastic (dropout).
+    def _draw_one(self, batch: int | None, rng: np.random.Generator) -> Drawn:
+        """Draw a minibatch; all rows are named if the training loss is stochastic (dropout).
 
         None would stand for the full gradient of the objective, without the noise of training.
         """
+        drawn: Drawn = self.draws(1, batch, rng)[0]
         if drawn is None and self._noisy:
             return np.arange(self.rows)
         return drawn
 
     def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:
-        """Draw minibatches, each without replacement; None stands for all samples."""
+        """Draw minibatches, each without replacement; None stands for all samples.
+
+        Where steps draw more than their samples, each minibatch has a seed for that.
+        """
         if batch is None or batch >= self.rows:
-            return (None,) * count
-        return self._draw(rng, self.rows, batch, count)
+            return self._seeded((None,) * count, rng)
+        return self._seeded(self._draw(rng, self.rows, batch, count), rng)
+
+    def _seeded(self, drawn: Minibatches, rng: np.random.Generator) -> Minibatches:
+        return seeded(drawn, self.rows, rng) if self.random else drawn
 
     def draw_later(self) -> None:
         """Let minibatches of steps be drawn as the work is evaluated: see `later_draws`."""
@@ -128,15 +139,17 @@ class LossOracle:
         self, count: int, batch: int, rng: np.random.Generator
     ) -> Sequence[NDArray[np.intp]] | None:
         """See `fedsim.ports.Oracle.later_draws`."""
-        return LaterDraws(rng, self.rows, batch, count, self._draw) if self._later else None
+        later = self._later and not self.random
+        return LaterDraws(rng, self.rows, batch, count, self._draw) if later else None
 
     def passes(
         self, count: int, batch: int | None, rng: np.random.Generator, *, drop_last: bool = False
     ) -> Minibatches:
-        """Draw minibatches of reshuffled passes; None stands for all samples."""
+        """Draw minibatches of reshuffled passes, as `draws` does; None stands for all samples."""
         if batch is None or batch >= self.rows:
-            return (None,) * count
-        return shuffled_passes(rng, self.rows, batch, count, drop_last=drop_last)
+            return self._seeded((None,) * count, rng)
+        drawn = shuffled_passes(rng, self.rows, batch, count, drop_last=drop_last)
+        return self._seeded(drawn, rng)
 
     def sgd_steps(
         self,
@@ -206,13 +219,6 @@ class LossOracle:
         bases = (*self._bases, part.basis)
         forming = part.forming_operations
         return LossOracle(part, self._client, bases, forming, self._draw, weight=self.weight)
-
-    def _draw_indices(self, batch: int | None, rng: np.random.Generator) -> Drawn:
-        """Return the indices of drawn samples; None for all of them."""
-        if batch is None or batch >= self.rows:
-            return None
-        (one,) = self._draw(rng, self.rows, batch, 1)
-        return np.asarray(one)
 
     def _work(
         self,

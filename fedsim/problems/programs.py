@@ -21,7 +21,7 @@ from fedsim.ports import Array, Basis, Oracle, Work
 from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.measures import Observer
 from fedsim.problems.problem import Problem
-from fedsim.problems.samples import Draw, Minibatches
+from fedsim.problems.samples import Draw, Minibatches, Precision
 
 
 class ProgramLoss(Loss):
@@ -34,6 +34,10 @@ class ProgramLoss(Loss):
     l2: float = Field(
         default=0.0, ge=0, le=0, description="0: a program may have such a term itself"
     )
+
+    def computed_in(self, precision: Precision) -> Precision:  # noqa: ARG002 - a program has its own
+        """Return float32, as programs mostly compute."""
+        return "float32"
 
     @abstractmethod
     def problem(self, clients: int | None, seed: int, folder: Path) -> "ProgramProblem":
@@ -92,6 +96,7 @@ class ProgramOracle(ABC):
     """
 
     weight = 1.0  # what a program returns is for a mean at the server
+    random = False  # nor does it draw from the client's stream
 
     def __init__(self, loss: ProgramLoss, rows: int) -> None:
         self.rows = rows

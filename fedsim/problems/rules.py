@@ -33,6 +33,7 @@ from pydantic import Field, PositiveInt, PrivateAttr, model_validator
 from fedsim.blocks.spec import KindFirst
 from fedsim.errors import DataError
 from fedsim.problems.parts import ModelPart
+from fedsim.problems.samples import Precision
 from fedsim.problems.vectors import Vector, fill, orthogonal, root, sign
 
 _NAMED = 6
@@ -71,6 +72,10 @@ class Optimizer(KindFirst):
     def title(self) -> str:
         """What it is called in messages."""
         return self.kind
+
+    def within(self, precision: Precision) -> Self:  # noqa: ARG002 - for those that have types
+        """Return the rule for a problem whose models and gradients are computed in this type."""
+        return self
 
     def fit(self, parts: Sequence[ModelPart]) -> Self:  # noqa: ARG002 - for those that ask
         """Return the rule for a model of these parts.

@@ -325,6 +325,39 @@ def draw_minibatches(
     return taken
 
 
+class SeededRows(np.ndarray[Any, np.dtype[np.intp]]):
+    """The indices of a minibatch's samples, shape (b,), with the seed of what its step draws.
+
+    Attributes:
+        seed: of dropout's masks, and of how images vary.
+    """
+
+    seed: int
+
+
+def seeded(
+    drawn: Sequence[Drawn] | NDArray[np.intp], rows: int, rng: np.random.Generator
+) -> list[Drawn]:
+    """Return minibatches, each with a seed of its own; those of all rows name them.
+
+    Args:
+        drawn: the minibatches.
+        rows: the number of rows.
+        rng: the stream that the seeds are drawn from.
+    """
+    found = list[Drawn]()
+    for one, seed in zip(drawn, rng.integers(2**63, size=len(drawn)).tolist(), strict=True):
+        named = (np.arange(rows) if one is None else one).view(SeededRows)
+        named.seed = seed
+        found.append(named)
+    return found
+
+
+def seed_of(drawn: Drawn) -> int | None:
+    """Return the seed of a minibatch's step; None where it has none."""
+    return drawn.seed if isinstance(drawn, SeededRows) else None
+
+
 class LaterDraws(Sequence[NDArray[np.intp]]):
     """Minibatches that are drawn where they are used, from a stream that nothing else draws from.
 

@@ -302,10 +302,16 @@ class Fleet:
             reliable=tcp,
         )
         if server != SERVER:
-            lane.set_server(server)
+            lane.set_server(server, self._off(server) if up else None)
         if relays := route[client].relays:
             lane.set_route(lane.bearer, lane.latency, self._relays.of(relays))
         return lane
+
+    def _off(self, gateway: ClientId) -> Callable[[], bool] | None:
+        """Return whether a gateway is off now, as a function; None for one that always is on."""
+        if self.presence.never_leaves(gateway):
+            return None
+        return lambda: not self.presence.is_present(gateway)
 
     def channel(self, client: ClientId, up: bool) -> Channel:  # noqa: FBT001 - as `lane`
         """Create the channel of one direction of a client's radio, as its lane has it."""

@@ -45,6 +45,8 @@ class RoundsOracle:
         rows: the samples of all clients below it.
     """
 
+    random = False
+
     def __init__(self, rows: int) -> None:
         self.rows = rows
         self.weight = 1.0
@@ -265,12 +267,7 @@ class Tiers(Star):
         """Return the callback for what arrives at a server."""
         if server == SERVER:
             return self.server.receive
-
-        def received(node: ClientId, envelope: Envelope) -> None:
-            if self._fleet.presence.is_present(server):  # else nothing takes it
-                self.servers[server].receive(node, envelope)
-
-        return received
+        return self.servers[server].receive
 
     # -- servers -----------------------------------------------------------------------
 
@@ -372,13 +369,13 @@ class Tiers(Star):
     def lose(self, client: ClientId) -> None:
         """Abort all that a node does: it has left, or its battery is empty.
 
-        Messages to and from those below a gateway break off with it.
+        Messages to and from those below a gateway break off with it; their radios stay on.
         """
         if client in self.clients:
             self.clients[client].abort()
         self.network.abort(client)
         for node in self._tree.below.get(client, ()):
-            self.network.abort(node)
+            self.network.break_off(node)
         self._server(self._tree.above[client]).lose(client)
 
     @property

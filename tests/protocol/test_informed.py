@@ -336,6 +336,21 @@ def test_a_round_waits_until_the_grid_is_clean_enough(
     assert policy.selector(KnownFleet(SAMPLES, grid=GRID)).delay(now) == pytest.approx(due)
 
 
+def test_a_round_never_begins_an_instant_before_the_grid_is_clean() -> None:
+    """Clients 2 to 4 are below 200 g/kWh from 1/3 h on; a sum of floats may be before that."""
+    clean = 1200.0 + 1 / 3
+    steps = Steps([0.0, clean], [400.0, 100.0], period=4000.0)
+    fleet = KnownFleet(
+        SAMPLES, grid=FleetGrid([(2, Intensity(Constant(300.0))), (3, Intensity(steps))])
+    )
+    selector = CarbonAwareParticipation.in_si(count=3, below=200.0).selector(fleet)
+    rng = np.random.default_rng(7)
+    for now in rng.uniform(0, clean, 2000).tolist():
+        begins = now + selector.delay(now)
+        assert clean <= begins <= np.nextafter(clean, np.inf)
+        assert set(islice(selector.rank(Moment(0, begins, 3), rng), 3)) == {2, 3, 4}
+
+
 # All of them.
 
 POLICIES: list[Informed] = [

@@ -251,10 +251,13 @@ def test_training_is_training_also_where_a_minibatch_has_all_rows() -> None:
     stochastic, oracle = f.minibatch_gradient(w, every), LossOracle(f)
     for batch in (None, 8, 100):
         work = oracle.minibatch(w, batch, rng)
-        assert np.array_equal(work.kernel(f, *work.arguments), stochastic)
-        steps = f.sgd_steps(w, 0.1, oracle.draws(2, batch, rng), None)
-        assert np.array_equal(steps, f.sgd_steps(w, 0.1, [every, every], None))
-        change = f.sgd_change(w, 0.1, [every, every], None)
+        found = work.kernel(f, *work.arguments)
+        assert np.array_equal(found, f.minibatch_gradient(*work.arguments))
+        assert np.array_equal(work.arguments[1], every)
+        assert not np.allclose(found, f.gradient(w), rtol=1e-3)
+        assert not np.array_equal(found, stochastic)  # each draw has noise of its own
+        drawn = oracle.draws(2, batch, rng)
+        steps, change = (f.sgd_steps(w, 0.1, drawn, None), f.sgd_change(w, 0.1, drawn, None))
         assert np.array_equal(steps, w + change)
         assert np.array_equal(change, change.astype(np.float32))
     assert not np.allclose(stochastic, f.gradient(w), rtol=1e-3)

@@ -360,6 +360,68 @@ def test_what_a_gateway_sends_and_is_sent_breaks_off_when_its_power_is_out(
     assert {row["detail"] for row in broken} == {"aborted"}
 
 
+def away(folder: Path, out: str, radio: dict[str, Any], work: float) -> Any:
+    """Return a run of one client, which computes for some seconds, below a gateway that leaves.
+
+    Args:
+        folder: for its files.
+        out: from when to when the gateway is out, such as "1,2".
+        radio: keys of the client's radio.
+        work: how long its client computes, s.
+    """
+    left, back = out.split(",")
+    (folder / "there.csv").write_text(f"client,start,end\n1,0,{left}\n1,{back},1000\n")
+    data = fedsim.arrays(np.ones((1, 4)), np.ones(1), client=np.zeros(1, int))
+    device = {"speed": f"{16 / work} flop/s", "active": "0 W", "idle": "0 W"}  # 16 operations
+    tier = {
+        "count": 1,
+        "availability": {"kind": "intervals", "path": str(folder / "there.csv")},
+        "participation": {"kind": "full", "deadline": "100 s", "noticed": "deadline"},
+    }
+    source = {
+        "problem": {"loss": {"kind": "squared"}, "data": data, "split": {"kind": "groups"}},
+        "algorithm": {"kind": "fedavg", "step_size": 0.01, "local_steps": 1},
+        "fleet": [{"device": {"kind": "custom", **device}, "radio": radio}],
+        "tiers": [tier],
+        "participation": {"kind": "full", "deadline": "50 s"},
+        "stop": {"rounds": 1, "time": "8 s"},
+    }
+    return fedsim.run(source, out=folder / "runs")
+
+
+WATT = {"tail_power": "1 W", "promotion_power": "1 W", "promotion_time": "0.125 s"}
+"""A watt whenever its radio is not idle, but for bits, which cost nothing."""
+
+
+@pytest.mark.parametrize("left", [0.1, 0.125, 1.0, 5.05])
+def test_the_radio_of_a_client_stays_on_when_its_gateway_leaves(
+    left: float, tmp_path: Path
+) -> None:
+    """In its promotion, as the model comes, in its tail, or as the answer comes up."""
+    radio = {"kind": "custom", "up": "1 kbit/s", "down": "1 Gbit/s", "latency": "0 s"}
+    free = {"base": "0 W", "energy_up": "0 J/bit", "energy_down": "0 J/bit", "tail_time": "10 s"}
+    run = away(tmp_path, f"{left},{left + 1}", {**radio, **free, **WATT}, work=4.875)
+    mine = run.events[run.events["node"] == "client-0"]
+    flown = mine[mine["event"].isin(["send", "receive"])]["duration"].sum()
+    assert run.clients["joules"].iloc[0] == pytest.approx(8.0 - flown, rel=1e-9)
+    assert set(check_energy(run.runs[0])["outcome"]) == {"kept"}
+
+
+@pytest.mark.parametrize("back", [5.5, 7.0])
+def test_what_is_sent_to_a_gateway_that_is_off_is_lost_on_it(back: float, tmp_path: Path) -> None:
+    """Also what it comes back for the end of: its first bits found nobody."""
+    radio = {"kind": "ideal", "up": f"{BITS} bit/s", "energy_up": "1 mJ/bit"}
+    run = away(tmp_path, f"1,{back}", radio, work=5.0)
+    rows = run.events.set_index("node")
+    assert "receive" not in set(rows.loc["gateway-1", "event"].iloc[1:])
+    (sent,) = rows.loc[["client-0"]].query("event == 'send'").to_dict("records")
+    assert sent["detail"] == "lost"
+    assert sent["t"] == pytest.approx(5.0 + sent["joules"] * 1e3 / BITS)
+    assert rows.query("event == 'lost'")["t"].tolist() == [sent["t"]]
+    assert run.clients["lost"].tolist() == [1, 0]
+    assert set(check_energy(run.runs[0])["outcome"]) == {"kept"}
+
+
 def test_a_gateway_whose_clients_are_gone_is_asked_no_more(tmp_path: Path) -> None:
     problem = local(tmp_path)
     small = {"kind": "ideal", "up": "1 kbit/s", "down": "1 kbit/s", "energy_up": "1 mJ/bit"}

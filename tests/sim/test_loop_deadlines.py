@@ -71,6 +71,40 @@ each_job = pytest.mark.parametrize(
 )
 
 
+async def yield_three_times() -> str:
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return "done"
+
+
+async def past(late: float) -> list[str]:
+    """Return what becomes of two deadlines that are over as they are set."""
+    now, seen = asyncio.get_running_loop().time(), list[str]()
+    for deadline in (asyncio.timeout(-late), asyncio.timeout_at(now - late)):
+        try:
+            async with deadline:
+                seen.append(await yield_three_times())
+        except TimeoutError:
+            seen.append("expired")
+    return seen
+
+
+@pytest.mark.parametrize("late", [11.0, 1e-9])
+async def test_a_deadline_in_the_past_expires_at_once(late: float) -> None:
+    """As in CPython's own loop: it does not wait for the end of the instant."""
+    assert await past(late) == ["expired", "expired"]
+    assert await asyncio.sleep(1.0, running().time()) == 0.0
+    assert await past(late) == ["expired", "expired"]
+
+
+async def test_a_deadline_of_now_comes_last_in_its_instant() -> None:
+    async with asyncio.timeout(0):
+        assert await yield_three_times() == "done"
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await asyncio.sleep(1e-9)
+
+
 @each_job
 async def test_timeout_is_met_at_its_very_instant(job: Job) -> None:
     async with asyncio.timeout(5.0):

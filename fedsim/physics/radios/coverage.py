@@ -75,7 +75,8 @@ class PowerControl(Spec):
 class Coverage(Spec):
     """Where an NB-IoT module is: how often all is repeated there, and with which power it sends.
 
-    Every doubling of the repetitions makes up for 3 dB beyond the 144 dB of level CE0.
+    Every doubling of the repetitions makes up for 10 log10 2 = 3.01 dB beyond the 144 dB of level
+    CE0.
     """
 
     level: Annotated[

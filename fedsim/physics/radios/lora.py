@@ -6,8 +6,9 @@ from math import ceil, inf
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
+from fedsim.blocks.modes import Moded
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hertz, Seconds, Share, Watts
 from fedsim.blocks.spec import Given, Keys, as_written
@@ -184,7 +185,15 @@ class Frames:
         return Terms(framed / span.elapsed, span.on_air / span.elapsed, span.rest)
 
 
-class LoRaRadio(Listening, Presettable, RadioLaw):
+_CLASSES = {
+    "a": {"latency": "0 s", "listening": "0 %"},  # its windows are simulated one by one
+    "b": {"latency": "1 s", "listening": "3 %"},  # as in the presets
+    "c": {"latency": "0 s", "listening": "100 %"},
+}
+"""What each class of LoRaWAN sets, in the notation of a file."""
+
+
+class LoRaRadio(Moded, Listening, Presettable, RadioLaw):
     """A LoRa modem: every frame takes its time on air, and then keeps the duty cycle.
 
     Semtech, SX1276 data sheet, section 4.1.1.7. A message is cut into frames of the largest
@@ -192,8 +201,9 @@ class LoRaRadio(Listening, Presettable, RadioLaw):
     between its frames, and between messages, it rests.
 
     The server may speak to it at any time, so the presets are LoRaWAN's class B, whose receiver
-    opens for a moment about once a second: `listening` is the share of that. Class C listens all
-    the time, `listening: 100 %`. Frames collide, and class A has its windows, under `network.lora`.
+    opens for a moment about once a second: `listening` is the share of that, and `latency` the wait
+    for it. Class C listens all the time (`listening` 100 %), and no message waits for it (`latency`
+    0 s). Frames collide, and class A sleeps outside its windows, under `network.lora`.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = LORA
@@ -211,13 +221,15 @@ class LoRaRadio(Listening, Presettable, RadioLaw):
         None, "what it is to the gateway of network.lora; class b where none is given"
     )
 
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
-        written: dict[str, object] = write(self)
-        if self.lorawan is None:
-            written.pop("lorawan", None)
-        return written
+    @classmethod
+    def implied(cls, block: Mapping[str, object]) -> Mapping[str, object]:
+        """Return what the class of the device sets."""
+        device = block.get("lorawan")
+        if isinstance(device, EndDevice):
+            return _CLASSES[device.device_class]
+        if isinstance(device, Mapping):
+            return _CLASSES.get(str(device.get("device_class", "a")), {})
+        return {"lorawan": None}  # radios without it are written as before there was any
 
     @property
     def end_device(self) -> EndDevice:

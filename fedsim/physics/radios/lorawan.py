@@ -97,7 +97,9 @@ class EndDevice(Spec):
     """What a LoRa radio is to the gateway of `network.lora`."""
 
     device_class: Literal["a", "b", "c"] = Field(
-        default="a", description="a listens after it has sent; b and c at any time"
+        default="a",
+        description="a listens after it has sent, b for the radio's `listening`, c always; sets"
+        " `listening` and `latency` where the radio does not",
     )
     poll: Period = as_written(
         "10 min", "class A: an empty frame is sent so long after the last frame, to be answered"

@@ -81,6 +81,10 @@ class Loss(Spec):
         default=0.0, ge=0, description="weight of the term l2/2 |w|^2, once per client"
     )
 
+    def computed_in(self, precision: Precision) -> Precision:
+        """Return the number type of models and gradients, given the scenario's `precision`."""
+        return precision
+
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
         """Return the number type in which features are held.
 
@@ -147,6 +151,10 @@ class Loss(Spec):
 
     def noisy(self, features: int, outputs: int) -> bool:
         """Return whether stochastic gradients belong to a randomised loss, as with dropout."""
+        return False
+
+    def draws(self, features: int, outputs: int) -> bool:
+        """Return whether they draw random numbers, by the seed that minibatches then have."""
         return False
 
     @property

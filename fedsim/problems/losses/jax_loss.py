@@ -76,6 +76,10 @@ class JaxLoss(Loss):
     scale: Literal["sum", "mean", "share"] = SCALE
     numbers: Literal["float32", "float64"] = Field(default="float32", description="number type")
 
+    def computed_in(self, precision: Precision) -> Precision:
+        """Return the number type of models and gradients: the loss's own, `numbers`."""
+        return "float64" if self.numbers == "float64" else "float32"
+
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
         """Return the source's type if it is exact in the computation's type, else the latter."""
         computed = np.dtype(self.numbers)

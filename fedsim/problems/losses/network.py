@@ -20,7 +20,7 @@ from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import format_labels, whole_labels
 from fedsim.problems.losses.softmax import indicators
 from fedsim.problems.optimizers import GivenOptimizer, Training
-from fedsim.problems.samples import Features, Minibatches, Precision
+from fedsim.problems.samples import Features, Minibatches, Precision, seed_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -87,10 +87,10 @@ class TorchLoss(Loss):
     """The loss of a PyTorch module: its trained parameters are the model, one flat vector.
 
     Values and full gradients are computed in evaluation mode: without dropout or other noise.
-    Gradients of minibatches and steps are computed in training mode, with noise that is seeded by
-    the rows that the client has drawn. Frozen parameters and buffers are the same at every node and
-    never travel; a module that changes a buffer is refused, but for the running means and variances
-    of batch normalisation, where `statistics` says what becomes of them.
+    Gradients of minibatches and steps are computed in training mode, with noise of their own: its
+    seeds are drawn from the client's stream, one a step. Frozen parameters and buffers are the same
+    at every node and never travel; a module that changes a buffer is refused, but for the running
+    means and variances of batch normalisation, where `statistics` says what becomes of them.
 
     A gradient costs the count of PyTorch's own counter for one row, forwards and backwards, times
     the rows: matrix products and convolutions; all else is not counted.
@@ -121,6 +121,10 @@ class TorchLoss(Loss):
         "how images of minibatches are varied, in this order: flip, {crop: pixels}; never where "
         "all rows are taken, or where a model is tested",
     )
+
+    def computed_in(self, precision: Precision) -> Precision:
+        """Return the number type of models and gradients: the loss's own, `numbers`."""
+        return "float64" if self.numbers == "float64" else "float32"
 
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
         """Return the source's type if it is exact in the computation's type, else the latter."""
@@ -235,7 +239,7 @@ class TorchLoss(Loss):
     def minibatch_gradient(self, rows: Rows, w: Array, indices: NDArray[np.intp]) -> Array:
         """Return the stochastic gradient of some rows at `w`, with the noise of training."""
         part = self.subset(rows, indices)
-        return self._trainer(rows).minibatch_gradient(part, w, self._terms)
+        return self._trainer(rows).minibatch_gradient(part, w, self._terms, seed_of(indices))
 
     def sgd_steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
@@ -259,6 +263,10 @@ class TorchLoss(Loss):
     def noisy(self, features: int, outputs: int) -> bool:
         """Return whether the training loss is stochastic, by dropout or varied images."""
         return bool(self.augment) or self.recipe(features, outputs).noisy
+
+    def draws(self, features: int, outputs: int) -> bool:
+        """Return whether steps draw masks of dropout, or how images vary."""
+        return bool(self.augment) or self.recipe(features, outputs).random
 
     def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
         """Check that an optimizer of PyTorch takes a step on the module; see `Loss`."""

@@ -25,7 +25,7 @@ from fedsim.problems.modules.recipe import Recipe
 from fedsim.problems.modules.seeding import own_streams, with_gradients
 from fedsim.problems.modules.stepping import PassedSteps, stepping
 from fedsim.problems.optimizers import GivenOptimizer, Training
-from fedsim.problems.samples import Minibatches
+from fedsim.problems.samples import Minibatches, seed_of
 
 AT_ONCE = 256
 """The largest number of rows that go through a module together when all rows do."""
@@ -61,11 +61,13 @@ class TensorBatch(NamedTuple):
         rows: the same rows.
         X: in the shape that the module takes, shape (b, ...).
         t: classes or numbers, shape (b,).
+        seed: of what their step draws; None where it has none of its own.
     """
 
     rows: Rows
     X: Tensor
     t: Tensor
+    seed: int | None = None
 
 
 class Trainer:
@@ -123,11 +125,12 @@ class Trainer:
         return self._gradient(w, terms)
 
     @with_gradients
-    def minibatch_gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
-        """Return the gradient at `w` of drawn rows, shape (d,), with the rows' noise."""
+    def minibatch_gradient(
+        self, rows: Rows, w: Array, terms: LossTerms, seed: int | None = None
+    ) -> Array:
+        """Return the gradient at `w` of drawn rows, shape (d,), with the noise of training."""
         self._load(w, training=True)
-        (batch,) = self._batches(rows, (None,), terms)
-        self._step_gradient(batch, terms, 0)
+        self._step_gradient(self._batch(rows, terms)._replace(seed=seed), terms, 0)
         return self._gradient(w, terms)
 
     @with_gradients
@@ -252,8 +255,7 @@ class Trainer:
 
     def _batches(self, rows: Rows, drawn: Minibatches, terms: LossTerms) -> Iterator[TensorBatch]:
         """Yield the minibatch of each step, those of some steps taken from the rows together."""
-        alone = self._recipe.random or bool(terms.augment)
-        most = 1 if alone else max(1, _TAKEN // max(rows.X.shape[1], 1))
+        most = 1 if self._draws(terms) else max(1, _TAKEN // max(rows.X.shape[1], 1))
         waiting: list[NDArray[np.intp]] = []
         for indices in drawn:
             if waiting and (indices is None or sum(map(len, waiting)) + len(indices) > most):
@@ -277,7 +279,7 @@ class Trainer:
             some = slice(at, at := at + len(indices))
             factor = rows.factor * (rows.X.shape[0] / len(indices))
             taken = whole.rows._replace(X=whole.rows.X[some], t=whole.rows.t[some], factor=factor)
-            yield TensorBatch(taken, whole.X[some], whole.t[some])
+            yield TensorBatch(taken, whole.X[some], whole.t[some], seed_of(indices))
 
     def _batch(self, rows: Rows, terms: LossTerms) -> TensorBatch:
         """Return rows as tensors, as the module takes them."""
@@ -289,16 +291,23 @@ class Trainer:
         """Return the gradients of f without its l2 term, with the noise of a step."""
         self._flat.clear()
         rows = batch.rows
-        taken = self._augment(batch, terms, number)
-        with self._noise(rows, number):
-            self._flat.add_gradient(self._loss(taken, terms), rows.factor)
+        noise: AbstractContextManager[object] = nullcontext()
+        if self._draws(terms):
+            seed = _seed(rows, number) if batch.seed is None else batch.seed
+            batch, noise = self._augment(batch, terms, seed), self._noise(seed)
+        with noise:
+            self._flat.add_gradient(self._loss(batch, terms), rows.factor)
         return self._flat.gradients()
 
-    def _augment(self, batch: TensorBatch, terms: LossTerms, number: int) -> TensorBatch:
-        """Return a minibatch with its images varied, by the same rule as noise: see `_noise`."""
-        if not terms.augment or not self._flat.module.training:
+    def _draws(self, terms: LossTerms) -> bool:
+        """Return whether a step draws random numbers: masks of dropout, or how images vary."""
+        return self._recipe.random or bool(terms.augment)
+
+    def _augment(self, batch: TensorBatch, terms: LossTerms, seed: int) -> TensorBatch:
+        """Return a minibatch with its images varied; see `_noise` for the seed."""
+        if not terms.augment:
             return batch
-        rng = np.random.default_rng(_seed(batch.rows, number))
+        rng = np.random.default_rng(seed)
         varied = augment(batch.rows.X, self._recipe.shape, terms.augment, rng)
         return batch._replace(X=self._inputs(varied))
 
@@ -356,14 +365,14 @@ class Trainer:
             return torch.autocast(self._device.type, dtype=torch.bfloat16)
         return nullcontext()
 
-    def _noise(self, rows: Rows, number: int) -> AbstractContextManager[object]:
-        """Return a context in which PyTorch's stream is seeded by the rows and the step alone.
+    def _noise(self, seed: int) -> AbstractContextManager[object]:
+        """Return a context in which PyTorch's stream has the seed of a step.
 
-        A client draws its rows from its own stream, so noise seeded by them is independent too; and
-        two gradients of the same rows, at two models, have the same noise, as variance reduction
-        assumes.
+        The client draws it from its own stream with the step's rows, so that noise is that of the
+        client, the round and the step; and two gradients of one minibatch, at two models, have the
+        same noise, as variance reduction assumes.
         """
-        return _fixed_seed(_seed(rows, number)) if self._recipe.random else nullcontext()
+        return _fixed_seed(seed) if self._recipe.random else nullcontext()
 
     def _gradient(self, w: Array, terms: LossTerms) -> Array:
         trained = self._trained
@@ -425,4 +434,5 @@ def _fixed_seed(seed: int) -> Iterator[None]:
 
 
 def _seed(rows: Rows, number: int) -> int:
+    """Return the seed of a step on rows that nobody has drawn, as in a call by hand."""
     return crc32(np.ascontiguousarray(rows.X).tobytes(), number)

@@ -1,7 +1,7 @@
 """Participation by the carbon intensity of the clients' electricity: where and when it is low."""
 
 from collections.abc import Iterable
-from math import inf
+from math import inf, nextafter
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -74,7 +74,8 @@ class CarbonSelector(Selector):
     def delay(self, now: float) -> float:
         """Return how long it takes until the electricity is clean enough, s.
 
-        It is `patience` where it is not by then, and 0 where it never is.
+        It is `patience` where it is not by then, and 0 where it never is. `now` and it never add up
+        to a time before that instant, at which others would be the cleanest.
         """
         policy, grid = self._policy, self._fleet.grid
         if policy.below is None or grid is None:
@@ -88,7 +89,8 @@ class CarbonSelector(Selector):
                 return patience if patience < inf else 0.0
             if looks >= _MOST_CHANGES:
                 return 0.0
-        return when - now
+        wait = when - now
+        return wait if now + wait >= when else nextafter(wait, inf)
 
 
 _MOST_CHANGES = 10_000

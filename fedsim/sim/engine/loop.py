@@ -9,7 +9,7 @@ Three rules make a run a function of its input:
 
 - what is due at one instant happens in the order in which it was scheduled;
 - a deadline (`asyncio.timeout`, `asyncio.wait_for`) comes last in its instant: what
-  completes at the very instant of its deadline has met it;
+  completes at the very instant of its deadline has met it; one of the past expires at once;
 - tasks hash by their number in their loop, so a set of tasks, as `TaskGroup` and
   `asyncio.wait` keep, is walked in an order that depends on nothing but the run.
 """
@@ -121,7 +121,8 @@ Ts = TypeVarTuple("Ts")
 # not depend on which was scheduled first. The rule is that what completes at the very instant of
 # its deadline has met it. asyncio schedules both alike, as a callback at a time; what distinguishes
 # a deadline is the function that is to be called. So these are recognised, and come last in their
-# instant. A deadline of 0 s, for which asyncio uses `call_soon`, waits alike.
+# instant. For deadlines of now and of the past asyncio uses `call_soon`: those of now wait alike,
+# and those of the past expire at once.
 _EXPIRIES = {
     getattr(asyncio.Timeout, "_on_timeout", None),
     getattr(asyncio.tasks, "_release_waiter", None),
@@ -218,8 +219,9 @@ class SimLoop(asyncio.BaseEventLoop):
         if self._closed:
             self._check_closed()
         if type(callback) is MethodType and callback.__func__ in _EXPIRIES:
-            # A deadline of 0 s; see `_EXPIRIES`.
-            return self.call_at(self.time(), callback, *args, context=context)  # type: ignore[return-value, arg-type]
+            deadline: asyncio.Timeout = callback.__self__  # type: ignore[assignment]
+            if deadline.when() == self.time():
+                return self.call_at(self.time(), callback, *args, context=context)  # type: ignore[return-value, arg-type]
         context = copy_context() if context is None else context
         handle = Handle(context.run, callback, *args)
         self._ready.append(handle)

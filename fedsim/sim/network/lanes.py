@@ -79,6 +79,8 @@ class Lane(Channel):
         may_leave: whether its client, or the gateway at its other end, may have to break off.
         framing: the same where it adds something, else None.
         reliable: whether its transfers themselves send again what is lost.
+        is_off: whether its receiver is switched off now; None where that is never so.
+        unheard: whether it was as the bits of the current message began to flow.
         state: where the current message is; each new one is read from `TRANSITIONS`.
         route_class: what its messages need on their way.
         silent_until: the time until which the sender must keep silent (duty cycle), s.
@@ -108,6 +110,7 @@ class Lane(Channel):
         "direct",
         "framing",
         "framing_bits",
+        "is_off",
         "latency",
         "may_leave",
         "queue",
@@ -122,6 +125,7 @@ class Lane(Channel):
         "silent_until",
         "state",
         "transfer",
+        "unheard",
         "up",
     )
 
@@ -150,6 +154,8 @@ class Lane(Channel):
         self.framing = packets if packets.overhead else None
         self.reliable = reliable
         self.may_leave = may_leave
+        self.is_off: Callable[[], bool] | None = None
+        self.unheard = False
         self.set_losses(process)
         self.broken: tuple[int, float] | None = None
         self.state = LaneState.IDLE
@@ -171,7 +177,7 @@ class Lane(Channel):
         self.process = process
         # What a connection sends again is known, and charged, when its message has arrived.
         plain = self.cap is not None and process is None and not self.reliable
-        self._simple = plain and self.radio.detached
+        self._simple = plain and self.radio.detached and self.is_off is None
         # The terms of every message, where nothing is drawn for it.
         self._steady = self._terms if process is None and self.signal is None else None
 
@@ -193,9 +199,17 @@ class Lane(Channel):
         else:
             self.route_class = RouteClass.INSTANT
 
-    def set_server(self, server: ClientId) -> None:
-        """Use this number for the server at its other end."""
+    def set_server(self, server: ClientId, is_off: Callable[[], bool] | None) -> None:
+        """Have this server at its other end.
+
+        Args:
+            server: its number.
+            is_off: see the attribute; of a lane up to a gateway.
+        """
         self.sender, self.receiver = (self.client, server) if self.up else (server, self.client)
+        self.is_off = is_off
+        self.set_losses(self.process)
+        self.set_route(self.bearer, self.latency)
 
     def fire(self, event: LaneEvent) -> None:
         """Go to the state that follows.

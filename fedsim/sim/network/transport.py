@@ -199,6 +199,10 @@ class ServerLanes:
         rate = lane.start(envelope, self._arrive, self._calendar.now)
         if lane.again_bits:
             self._charge_again(lane)
+        if lane.is_off is not None:
+            lane.unheard = lane.is_off()
+            if lane.unheard:
+                lane.fire(LaneEvent.DOOM)
         if not lane.radio.detached:
             lane.radio.begin(lane.up, rate)
 
@@ -247,7 +251,7 @@ class ServerLanes:
         self._free(lane, now + lane.silence)
         if state is not DOOMED:
             lane.receive(lane.client, envelope)
-        elif lane.up:
+        elif lane.up and not lane.unheard:
             self._undelivered(lane.client, envelope.message)
 
     def _free(self, lane: Lane, silent_until: float) -> None:
@@ -265,6 +269,11 @@ class ServerLanes:
         """Abort all that a client sends and receives: it cannot go on."""
         if self.relays is not None:
             self.relays.client_left(client)
+        self.break_off(client)
+        self._up[client].radio.switch_off()
+
+    def break_off(self, client: ClientId) -> None:
+        """Break off all that a client sends and receives; its radio stays on."""
         lost: list[Envelope] = []
         for lane in (self._down[client], self._up[client]):
             envelopes = lane.messages()
@@ -277,7 +286,6 @@ class ServerLanes:
             lane.fire(LaneEvent.ABORT)
             # A silence that is owed is owed all the same.
             self._free(lane, self._calendar.now + lane.silence if flowing else lane.silent_until)
-        self._up[client].radio.switch_off()
         for envelope in lost:
             self._undelivered(client, envelope.message)
 

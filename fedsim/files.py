@@ -1,20 +1,21 @@
-"""Users' files: read whole within a memory budget, and decompressed by their magic bytes.
+"""Files: opened in one way; those of users are read within a memory budget, and decompressed.
 
-Only regular files are read: reading a pipe might block for ever, and a device may have no end. What
-is read or decompressed is checked against the memory budget, multiplied by the memory that its
+Only regular files are opened: reading a pipe might block for ever, and a device may have no end.
+What is read or decompressed is checked against the memory budget, multiplied by the memory that its
 reader will need for each byte.
 """
 
 import bz2
 import gzip
 import lzma
+import os
 import stat
 import zlib
 from collections.abc import Callable
 from errno import EINVAL
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -55,8 +56,7 @@ def read_bytes(path: Path, key: str = "data.path", times: int = 1) -> bytes:
         DataError: it cannot be read, or is too large.
     """
     try:
-        check_is_file(path)
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return _within(file, path, key, times)
     except OSError as error:
         raise DataError(key, f"cannot read {path}: {error.strerror or error}") from error
@@ -64,9 +64,44 @@ def read_bytes(path: Path, key: str = "data.path", times: int = 1) -> bytes:
         raise DataError(key, f"cannot read {str(path)!r}: {error}") from error
 
 
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file to be read; a pipe in its place is refused, not waited for.
+
+    Raises:
+        OSError: it is no file, or cannot be read.
+        ValueError: its name has a null character.
+    """
+    return os.fdopen(open_descriptor(path, os.O_RDONLY), "rb")
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file that fedsim has written; see `open_file`."""
+    with open_file(path) as file:
+        return file.read()
+
+
+def open_descriptor(path: Path, flags: int) -> int:
+    """Open a regular file, and return its descriptor; see `open_file`.
+
+    Args:
+        path: where it is.
+        flags: of `os.open`.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
+    try:
+        _check_kind(os.fstat(descriptor).st_mode, path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def check_is_file(path: Path) -> None:
     """Raise an OSError or a ValueError unless the path is a regular file."""
-    mode = path.stat().st_mode
+    _check_kind(path.stat().st_mode, path)
+
+
+def _check_kind(mode: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
         kind = next((name for is_one, name in _KINDS if is_one(mode)), "no file")
         raise OSError(EINVAL, f"it is {kind}; expected a file", str(path))
@@ -159,8 +194,7 @@ def read_arrays(path: Path, key: str) -> dict[str, NDArray[np.generic]]:
         DataError: the file cannot be read, is too large, or is no archive of plain arrays.
     """
     try:
-        check_is_file(path)
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return arrays(file, path, key)
     except OSError as error:
         raise DataError(key, f"cannot read {path}: {error.strerror or error}") from error

@@ -52,6 +52,19 @@ def annotated_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
     return tuple(sorted(found - {Message, Beacon}, key=_name))
 
 
+def annotated_replies(method: type[Speaker]) -> tuple[type[Message], ...]:
+    """Return the message classes that `handle` returns by its annotations.
+
+    Empty if it has none, or if it may return any message.
+    """
+    try:
+        hint = get_type_hints(method.handle).get("return")
+    except (NameError, TypeError, AttributeError):
+        return ()
+    found = set(_classes(hint)) - {Beacon}
+    return () if Message in found else tuple(sorted(found, key=_name))
+
+
 def check(method: type[Speaker]) -> None:
     """Check the declared messages of a method.
 

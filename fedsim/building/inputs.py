@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedsim.errors import DataError, Fault, ScenarioError
+from fedsim.files import open_file
 from fedsim.scenario import Scenario, Variant
 
 _NOT_HERE = frozenset({"problem", "variants", "sweep"})
@@ -64,7 +65,7 @@ def _hash(path: Path) -> str:
     if path.is_dir():
         lines = (f"{each.relative_to(path).as_posix()} {_hash(each)}\n" for each in _files(path))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

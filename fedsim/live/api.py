@@ -10,6 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from fedsim.algorithms.messages import annotated_replies
 from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
 from fedsim.errors import DataError, OutputError, PeerError
@@ -150,7 +151,7 @@ def serve(
     access.check(address)
     with _listener(address) as listener:
         live = _LiveStudy(plan, listener, access, timing or Timing(), watch, refused, tell)
-        live.patience = live.timing.joining
+        live.patience, live.goes_on = live.timing.joining, True
         listening(Address(address.host, listener.getsockname()[1]))
         return live.into(out, check=check)
 
@@ -209,6 +210,7 @@ class _LiveStudy:
         timing: of connections.
         watch, refused, tell: see `serve`.
         patience: how long clients that have left may take to come back, s.
+        goes_on: whether a run goes on without a client whose handler has failed.
         start: starts clients in this process, given the job, the offer and the port.
     """
 
@@ -220,6 +222,7 @@ class _LiveStudy:
     refused: Callable[[PeerError], None] = lambda _: None
     tell: Callable[[str], None] = ignore_text
     patience: float = 0.0
+    goes_on: bool = False
     start: Callable[[Job, RunOffer, int], Sequence[Coroutine[Any, Any, None]]] = field(
         default=lambda _job, _offer, _port: ()
     )
@@ -284,6 +287,8 @@ class _LiveStudy:
             tell=self.tell,
             returning=ReturnRule.of(job),
             patience=self.patience,
+            replies=annotated_replies(type(job.algorithm)),
+            goes_on=self.goes_on,
             facts=facts,
         )
 

@@ -7,9 +7,9 @@ its limit as soon as the length is there, so that memory is bounded by that limi
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from math import inf
+from math import isnan
 from typing import NamedTuple
 
 from fedsim.errors import FrameError
@@ -128,6 +128,10 @@ class WorkSpan(NamedTuple):
     samples: float
     joules: float
 
+    def since(self, begin: float) -> "WorkSpan":
+        """Return it without what was before a time; its amounts stay."""
+        return self if self.began >= begin else self._replace(began=min(begin, self.ended))
+
 
 class Report(NamedTuple):
     """What a client has done with one message, by its own clock.
@@ -149,10 +153,10 @@ class Report(NamedTuple):
     spans: tuple[WorkSpan, ...]
 
     def encode(self) -> bytes:
-        """Return the body of a frame."""
+        """Return the body of a frame; work of more than `MOST_PIECES` pieces is told in so many."""
         flags = _SILENT * self.silent
         flags |= _READS_CLOCK * ("now" in self.looks) | _READS_BATTERY * ("battery" in self.looks)
-        spans = self.spans[-_MOST_SPANS:]
+        spans = _fitting([each.since(self.received) for each in self.spans])
         front = _REPORT.pack(self.exchange, flags, self.received, self.sent, len(spans))
         return front + b"".join([_SPAN.pack(*each) for each in spans])
 
@@ -169,20 +173,60 @@ class Report(NamedTuple):
         if len(body) != _REPORT.size + count * _SPAN.size or flags > 7:
             raise FrameError(f"{len(body)} bytes with flags {flags} are no report of {count} spans")
         spans = tuple([WorkSpan(*each) for each in _SPAN.iter_unpack(body[_REPORT.size :])])
-        if not -inf < received <= sent < inf:
+        if not is_past(received, sent):
             raise FrameError(f"a report says: received at {received:g} s, answered at {sent:g} s")
         for each in spans:
-            if not _is_possible(each):
+            if not (received <= each.began and each.ended <= sent and _is_possible(each)):
                 raise FrameError(f"a report has an impossible span: {each}")
+        if (pieces := sum(each.pieces for each in spans)) > MOST_PIECES:
+            raise FrameError(f"a report has {pieces} pieces of work; at most {MOST_PIECES} go")
         looks = _LOOKS[flags // _READS_CLOCK]
         return cls(exchange, received, sent, bool(flags & _SILENT), looks, spans)
 
 
-_MOST_PIECES = 1_000_000
+MOST_PIECES = 1 << 12
+"""The largest number of pieces of work in a report, each of which becomes a row of the log."""
+
+_LONGEST_TIME, _MOST_AMOUNT = 1e10, 1e18
+"""Bounds of a clock, s, and of the operations, samples and joules of a piece: far above what a
+client can have, and so far below infinity that sums stay finite."""
+
+
+def is_past(first: float, second: float) -> bool:
+    """Return whether two times of a client's clock are possible, and in this order."""
+    return -_LONGEST_TIME < first <= second < _LONGEST_TIME
 
 
 def _is_possible(span: WorkSpan) -> bool:
     began, ended, pieces, operations, samples, joules = span
-    times = -inf < began <= ended < inf
-    amounts = 0 <= operations < inf and 0 <= samples < inf and not joules < 0
-    return times and amounts and 1 <= pieces <= _MOST_PIECES
+    amounts = operations, samples, 0.0 if isnan(joules) else joules
+    known = all(0 <= amount < _MOST_AMOUNT for amount in amounts)
+    return began <= ended and known and pieces >= 1
+
+
+def _fitting(spans: Sequence[WorkSpan]) -> Sequence[WorkSpan]:
+    """Return spans as a report can have them: joined, or of fewer pieces, with the same sums."""
+    if len(spans) > _MOST_SPANS:
+        early = len(spans) - _MOST_SPANS + 1
+        spans = [_joined(spans[:early]), *spans[early:]]
+    pieces, room = sum(each.pieces for each in spans), MOST_PIECES - len(spans)
+    if pieces <= MOST_PIECES:
+        return spans
+    return [_in_pieces(each, 1 + each.pieces * room // pieces) for each in spans]
+
+
+def _joined(spans: Sequence[WorkSpan]) -> WorkSpan:
+    return WorkSpan(
+        spans[0].began,
+        max(each.ended for each in spans),
+        1,
+        sum(each.pieces * each.operations for each in spans),
+        sum(each.pieces * each.samples for each in spans),
+        sum(each.joules for each in spans),
+    )
+
+
+def _in_pieces(span: WorkSpan, pieces: int) -> WorkSpan:
+    share = span.pieces / pieces
+    operations, samples = span.operations * share, span.samples * share
+    return span._replace(pieces=pieces, operations=operations, samples=samples)

@@ -25,8 +25,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fedsim.blocks.wording import printable
 from fedsim.errors import AdmissionError, FrameError
-from fedsim.live.frames import Kind
+from fedsim.live.frames import Kind, is_past
 from fedsim.ports import ClientId
 
 VERSION = 2
@@ -48,6 +49,9 @@ LONGEST_WELCOME = 1 << 22
 
 LEAST_TOKEN = 16
 """The length of the shortest accepted token, bytes."""
+
+_LONGEST_TEXT = 1000
+"""What is shown at most of a text of the other end, characters."""
 
 _CODES = ("version", "token", "scenario", "client", "data", "full", "connected", "broken")
 
@@ -116,7 +120,8 @@ class RunOffer:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise FrameError(f"the server's offer of a run cannot be read: {error!r}") from None
         if not all(type(known[name]) is kind for name, kind in _KINDS.items()):
-            raise FrameError(f"the server's offer of a run has fields of other types: {known}")
+            text = printable(repr(known), _LONGEST_TEXT)
+            raise FrameError(f"the server's offer of a run has fields of other types: {text}")
         return made
 
 
@@ -124,6 +129,11 @@ def _mac(token: bytes, role: bytes, *exchanged: bytes) -> bytes:
     """Return the proof of a token: of fixed length, whatever was exchanged."""
     lengths = struct.pack(f"<{len(exchanged)}I", *map(len, exchanged))
     return hmac.digest(token, MAGIC + role + lengths + b"".join(exchanged), "sha256")
+
+
+def shown_text(said: bytes) -> str:
+    """Return what the other end says, as it can be shown: on one line, no control characters."""
+    return printable(said[: 4 * _LONGEST_TEXT].decode(errors="replace"), _LONGEST_TEXT)
 
 
 def refusal(error: AdmissionError) -> bytes:
@@ -139,7 +149,7 @@ def read_refusal(body: bytes) -> AdmissionError:
     """
     if not body or body[0] >= len(_CODES):
         raise FrameError("the server refuses for a reason that has no known code")
-    text = body[1:].decode(errors="replace")
+    text = shown_text(body[1:])
     return AdmissionError(_CODES[body[0]], f"the server has refused the connection: {text}")
 
 
@@ -224,6 +234,8 @@ class ServerHandshake:
             ends = f"{digest.hex()[:12]}, the server's {self._offer.digest.hex()[:12]}"
             text = f"the client's scenario has the digest {ends}: use the same file and overrides"
             raise AdmissionError("scenario", text)
+        if not is_past(received, sent):
+            raise FrameError(f"a PROOF frame says: received at {received:g} s, sent at {sent:g} s")
         if self._number >= self._offer.clients:
             text = f"there are clients 0 to {self._offer.clients - 1}, and no {self._number}"
             raise AdmissionError("client", text)

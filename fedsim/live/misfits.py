@@ -1,20 +1,61 @@
-"""Replies whose vectors have another size than those of the other clients.
+"""Replies that do not fit: of another kind than is due, or than those of the other clients.
 
-A method would fail on them, or add them up wrongly. Which size is right is not known in advance: it
-follows from the method. So it is that of most of the replies of an exchange, of the message's class
-and field; without a majority that of former exchanges, else that of what the server has sent.
+A method would fail on them, or add them up wrongly. Which size of a vector is right is not known in
+advance: it follows from the method. So it is that of most of the replies of an exchange, of the
+message's class and field; without a majority that of former exchanges, else that of what the server
+has sent.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from fedsim.ports import ClientId, Message, Payload, Reply, node_name
+import numpy as np
+
+from fedsim.building.fit_messages import FitReceived, FitRequest, FitResult, FitStatistics
+from fedsim.ports import Beacon, ClientId, Message, Payload, Reply, node_name
+from fedsim.protocol.reporting import Reports, is_for_candidates, is_report
 
 Place = tuple[type[Message], str]
 """The class of a message, and one of its fields."""
 
 Size = tuple[int, ...]
 """The shape of a vector."""
+
+
+class ReplyRule:
+    """Which messages a client may send in reply to which.
+
+    Args:
+        classes: of the method's replies; empty if they are not known.
+    """
+
+    def __init__(self, classes: Sequence[type[Message]] = ()) -> None:
+        self._classes = tuple(classes)
+
+    def flaw(self, asked: Message, reply: Message) -> str:
+        """Return why a message is no reply to another one; empty if it may be one."""
+        if isinstance(reply, Beacon):
+            return ""
+        due = self._due(asked)
+        if due and not isinstance(reply, due):
+            return f"replies to a message of the kind {asked.label} with one of {reply.label}"
+        for name in reply.__dataclass_fields__:
+            values = getattr(reply, name).values
+            if is_report(name) and (values.shape or not np.isfinite(values)):
+                return f"reports what is no number ({name})"
+        return ""
+
+    def _due(self, asked: Message) -> tuple[type[Message], ...]:
+        """Return the classes of a reply; empty if any is possible."""
+        if isinstance(asked, FitRequest | FitResult):
+            return (FitStatistics,) if isinstance(asked, FitRequest) else (FitReceived,)
+        return (Reports,) if is_for_candidates(asked) else self._classes
+
+
+def overflows(reply: Message) -> str:
+    """Return the field of a reply whose numbers are not finite; empty for none."""
+    names = reply.__dataclass_fields__
+    return next((name for name in names if not np.isfinite(getattr(reply, name).values).all()), "")
 
 
 class ReplySizes:
@@ -37,7 +78,7 @@ class ReplySizes:
 
     def misfits(self, replies: Sequence[Reply]) -> dict[ClientId, str]:
         """Return the clients whose replies do not fit, each with the reason."""
-        found: dict[ClientId, str] = {}
+        found = _of_another_class(replies)
         for place, sizes in _by_place(replies).items():
             due = self._due(place, [size for _, size in sizes])
             for client, size in sizes:
@@ -62,6 +103,21 @@ class ReplySizes:
         if due is not None:
             self._known[place] = due
         return due
+
+
+def _of_another_class(replies: Sequence[Reply]) -> dict[ClientId, str]:
+    """Return the clients whose reply in the newest round is of another class than most."""
+    newest = max((reply.round for reply in replies), default=0)
+    kinds = {reply.client: type(reply.message) for reply in replies if reply.round == newest}
+    (most, count), *others = Counter(kinds.values()).most_common() or [(Message, 0)]
+    if not others or 2 * count <= len(kinds):
+        return {}
+    text = f"and most send one of {most.label}"
+    return {
+        client: f"{node_name(client)} has sent a message of the kind {kind.label}, {text}"
+        for client, kind in kinds.items()
+        if kind is not most
+    }
 
 
 def _by_place(replies: Iterable[Reply]) -> Mapping[Place, list[tuple[ClientId, Size]]]:

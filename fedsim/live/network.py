@@ -12,6 +12,7 @@ import numpy as np
 from fedsim.errors import Diverged, Failed, FrameError, PeerError, PeerTimeoutError
 from fedsim.live.clock import OrderedLog, WallClock
 from fedsim.live.frames import Kind, Report, frame
+from fedsim.live.misfits import ReplyRule, overflows
 from fedsim.ports import SERVER, Array, ClientId, node_name
 from fedsim.protocol.selection import OFFLINE
 from fedsim.protocol.transport import ByteTransport, Envelope, Receive, Unpacking
@@ -21,6 +22,12 @@ from fedsim.record.schema import NO_PEER, Event
 _COMPUTE = int(Event.COMPUTE)
 _NO_MESSAGE = -1, 0, 0, 0
 """The columns of a row about no message: its name, and its bits."""
+
+_CLOCKS, _ASLEEP = 1.01, 60.0
+"""How much faster a client's clock may go, and how long one end may have been asleep, s."""
+
+_MOST_WATTS = 1e6
+"""The largest power of a client."""
 
 ABORTED, IN_FLIGHT = "aborted", "in flight"
 """What becomes of a message that is not known to have arrived."""
@@ -49,7 +56,7 @@ class _Peer:
     Attributes:
         connection: to it.
         outstanding: messages that it has not reported on, each with when it was sent.
-        answering: the exchange of the last report, if its reply is still to come; 0 if not.
+        answering: the message of the last report, if the reply to it is still to come.
         sent: when that report was sent.
         down: the least time that a frame took to it so far, s, by the clocks of both ends: the time
             of its arrival at the client less that of its sending by the server's event loop.
@@ -60,7 +67,7 @@ class _Peer:
     down: float
     up: float
     outstanding: deque[tuple[Envelope, float]] = field(default_factory=deque)
-    answering: int = 0
+    answering: Envelope | None = None
     sent: float = 0.0
 
     def meet(self, sent: float, received: float, answered: float, now: float) -> None:
@@ -96,6 +103,8 @@ class LiveNetwork:
         largest: the largest accepted dimension of a vector.
         patience: how long a client that has left may take to come back, if no client is left to be
             asked, s.
+        replies: which messages clients may send.
+        goes_on: whether the run goes on without a client whose handler has failed.
 
     Attributes:
         delivered, lost, in_flight: bits that arrived, that were given up, and in transit at the
@@ -122,6 +131,9 @@ class LiveNetwork:
         answer: float,
         largest: int,
         patience: float = 0.0,
+        *,
+        replies: ReplyRule | None = None,
+        goes_on: bool = False,
     ) -> None:
         self.delivered = self.lost = self.in_flight = 0
         self.joules: Array = np.zeros(clients)
@@ -134,6 +146,8 @@ class LiveNetwork:
         self._looks = looks
         self._answer = answer
         self._largest = largest
+        self._replies = replies or ReplyRule()
+        self._goes_on = goes_on
         self._unpacking = Unpacking()
         self._peers: dict[ClientId, _Peer] = {}
         self._patience = patience
@@ -154,6 +168,11 @@ class LiveNetwork:
     def departures(self) -> dict[ClientId, str]:
         """The clients that have left and have not come back, each with the reason."""
         return {client: each.reason for client, each in self._left.items()}
+
+    def away(self, client: ClientId) -> float:
+        """Return how long a client has been away, s; infinite if it has not left."""
+        left = self._left.get(client)
+        return inf if left is None else self._clock.now - left.t
 
     def returns(self, client: ClientId) -> int:
         """Return how often a client has left."""
@@ -268,8 +287,17 @@ class LiveNetwork:
             self._peers[client].connection.expel(error)
 
     def fail(self, client: ClientId, number: int, text: str) -> None:
-        """Handle the failure of a client's handler in some round; 0 if it has not diverged."""
+        """Handle the failure of a client's handler in some round; 0 if it has not diverged.
+
+        Where the run goes on without clients that have failed, the last one ends it.
+        """
         name = node_name(client)
+        peer = self._peers[client]
+        asked = peer.answering or (peer.outstanding[0][0] if peer.outstanding else None)
+        number = min(number, asked.round if asked is not None else 0)
+        if self._goes_on and len(self._peers) > 1:
+            self.expel(client, PeerError(f"{name} has failed: {text}"))
+            return
         error = Diverged(number, text) if number else Failed(f"{name} has failed: {text}")
         self.on_failed(name, error)
 
@@ -304,14 +332,22 @@ class LiveNetwork:
 
         Raises:
             DecodeError: it is no message of the method.
-            FrameError: its report is missing, or is of another exchange.
+            FrameError: its report is missing, or is of another exchange; or the method has no such
+                reply.
         """
         peer = self._peers[client]
         envelope = self._transport.read(body, client, self._unpacking, self._largest)
-        if not peer.answering or envelope.exchange != peer.answering:
+        asked, answers = peer.answering, (envelope.round, envelope.exchange)
+        if asked is None or answers != (asked.round, asked.exchange):
             text = f"{node_name(client)} replies in exchange {envelope.exchange} without a report"
             raise FrameError(text)
-        peer.answering = 0
+        if why := self._replies.flaw(asked.message, envelope.message):
+            raise FrameError(f"{node_name(client)} {why}")
+        if field := overflows(envelope.message):
+            text = f"{envelope.message.label}.{field} has numbers that are not finite"
+            self.fail(client, envelope.round, text)
+            return
+        peer.answering = None
         envelope.word = self._log.word(envelope.message.label)
         traffic, now = self._traffic, self._clock.now
         traffic.bits_up += envelope.bits
@@ -328,13 +364,17 @@ class LiveNetwork:
         """Record what a client has done with a message.
 
         Raises:
-            FrameError: the message was not sent, or is reported twice.
+            FrameError: the message was not sent, or is reported twice; or it says more joules than
+                any machine spends.
+            PeerError: it says a longer time than there was.
         """
         peer, now = self._peers[client], self._clock.now
         if not peer.outstanding or peer.outstanding[0][0].exchange != report.exchange:
             text = f"{node_name(client)} reports on exchange {report.exchange}, which was not sent"
             raise FrameError(text)
-        envelope, sent = peer.outstanding.popleft()
+        envelope, sent = peer.outstanding[0]
+        self._check_amounts(client, report, now - sent)
+        peer.outstanding.popleft()  # not before: what is refused has not been reported on
         start = self._clock.start or 0.0  # offsets are to the loop's time, as in the handshake
         peer.meet(start + sent, report.received, report.sent, start + now)
 
@@ -344,8 +384,9 @@ class LiveNetwork:
         self.delivered += envelope.bits
         self._write_delivered(SERVER, client, envelope, received, received - sent)
         for each in report.spans:
-            ended = min(max(each.ended + offset, sent), now)
-            seconds = (each.ended - each.began) / each.pieces
+            spent = min(each.ended - each.began, now - sent)
+            ended = min(max(each.ended + offset, sent + spent), now)
+            seconds = spent / each.pieces
             joules = 0.0 if isnan(each.joules) else each.joules / each.pieces
             head = ended, seconds, _COMPUTE, client, NO_PEER, envelope.round, *_NO_MESSAGE
             for _ in range(each.pieces):
@@ -357,8 +398,18 @@ class LiveNetwork:
         if report.silent:
             self._heard[client] = report.exchange
             self._log.append(peer.sent, 0.0, Event.SILENT, client, SERVER, envelope.round)
-        peer.answering = report.exchange
+        peer.answering = envelope
         self._looks |= report.looks
+
+    def _check_amounts(self, client: ClientId, report: Report, waited: float) -> None:
+        """Check a report by how long ago its message was sent, s; see `report`."""
+        name, said = node_name(client), report.sent - report.received
+        if said > _CLOCKS * waited + _ASLEEP:
+            text = f"{name} reports {said:g} s of work on a message that was sent {waited:g} s ago"
+            raise PeerError(text)
+        joules = sum(each.joules for each in report.spans if not isnan(each.joules))
+        if joules > _MOST_WATTS * (waited + 1.0):
+            raise FrameError(f"{name} reports {joules:g} J within {waited:g} s")
 
     # -- the end -----------------------------------------------------------------------
 

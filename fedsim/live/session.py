@@ -16,6 +16,7 @@ from fedsim.live.handshake import (
     ServerHandshake,
     check_ready,
     refusal,
+    shown_text,
 )
 from fedsim.live.limits import LONGEST_REPORT, longest_message
 from fedsim.live.network import LiveNetwork
@@ -38,8 +39,9 @@ class Door:
         tell: called with a text as a client leaves, or comes back.
 
     Attributes:
+        waiting: the connections that are not let in yet, the oldest first.
         sessions: the connections that are open, let in or not.
-        closing: those that were refused, and may have to take the reason yet.
+        closing: those that were refused, and may have to take the reason yet, the oldest first.
         sent_bytes, received_bytes: of connections that have ended.
         changed: set when a client has become ready, or has failed before that.
         failure: of the first client that could not build its part; empty for none.
@@ -58,14 +60,17 @@ class Door:
         tell: Callable[[str], None] = ignore_text,
     ) -> None:
         self.offer, self.token, self.network = offer, token, network
-        self.fingerprint, self.timing, self.refused = fingerprint, timing, refused
+        self.fingerprint, self.timing = fingerprint, timing
+        self.waiting: dict[ServerSession, None] = {}
         self.sessions: set[ServerSession] = set()
-        self.closing: set[ServerSession] = set()
+        self.closing: dict[ServerSession, None] = {}
         self.sent_bytes = self.received_bytes = 0
         self.changed = asyncio.Event()
         self.failure = ""
         self.limit = max(longest_message(dimension), LONGEST_REPORT)
         self._returning, self._tell = returning or ReturnRule(), tell
+        self._refused, self._said = refused, dict[str, float]()
+        self._most = offer.clients + _SPARE  # that are not let in, of either kind
         self._taken: set[int] = set()
         self._expelled: dict[int, str] = {}
 
@@ -84,13 +89,43 @@ class Door:
         if client in network.departures and self._returning.never:
             text = f"{name} has left this run and cannot come back: {self._returning.never}"
             raise AdmissionError("client", text)
+        if network.away(client) < _PAUSE * self.timing.beat:
+            raise AdmissionError("connected", f"{name} has only just left: try again")
         self._taken.add(client)
         returns, last_exchange = network.returns(client), network.last_exchange(client)
         return replace(self.offer, returns=returns, last_exchange=last_exchange)
 
-    def is_full(self) -> bool:
-        """Return whether too many connections that were not let in are open."""
-        return len(self.sessions) > 2 * self.offer.clients + _SPARE
+    def await_proof(self, session: "ServerSession") -> None:
+        """Count a new connection among those that are not let in; the oldest ones make room.
+
+        An honest client is let in within a few round trips, one that says nothing never is.
+        """
+        self.waiting[session] = None
+        if len(self.waiting) > self._most:
+            self.make_room()
+
+    def make_room(self) -> None:
+        """End the connection that has waited longest without being let in, if there is one."""
+        if self.waiting:
+            oldest = next(iter(self.waiting))
+            del self.waiting[oldest]
+            oldest.give_way(PeerError("a client that is not let in has made room for others"))
+
+    def see_off(self, session: "ServerSession") -> None:
+        """Keep a refused connection until its peer has taken the reason, or others need room."""
+        self.closing[session] = None
+        if len(self.closing) > self._most:
+            next(iter(self.closing)).abort()
+
+    def refuse(self, error: PeerError) -> None:
+        """Tell the user why a connection was not let in, unless that was told a moment ago."""
+        now, text = asyncio.get_running_loop().time(), str(error)
+        if now - self._said.get(text, -inf) < self.timing.silence:
+            return
+        if len(self._said) >= _MOST_SAID:
+            self._said.clear()
+        self._said[text] = now
+        self._refused(error)
 
     def join(self, session: "ServerSession", client: int, said: ClientReady) -> None:
         """Add a client that is ready to the network.
@@ -124,16 +159,17 @@ class Door:
         """Handle the end of a connection."""
         self.forget(session)
         if client < 0:
-            self.refused(error)
+            self.refuse(error)
             return
         self._taken.discard(client)
         if not session.ready:
-            self.refused(error)
+            self.refuse(error)
         elif self.network.leave(client, str(error)):
             self._tell(f"{node_name(client)} has left: {error}")
 
     def forget(self, session: "ServerSession") -> None:
         """Count the bytes of a connection that has ended."""
+        self.waiting.pop(session, None)
         if session in self.sessions:
             self.sessions.discard(session)
             self.sent_bytes += session.sent_bytes
@@ -141,6 +177,8 @@ class Door:
 
     async def close(self) -> None:
         """Close all connections; those that do not take what was sent to them, after a while."""
+        for session in self.waiting:
+            session.opening.cancel()
         sessions = list(self.sessions)
         for session in sessions:
             session.close()
@@ -157,7 +195,13 @@ _FLUSH = 5.0
 """How long the end of a run waits for clients that read slowly, s."""
 
 _SPARE = 32
-"""The number of connections beyond two for each client, for those that are not let in."""
+"""The number of connections that are not let in beyond one for each client."""
+
+_PAUSE = 0.04
+"""How long a client that has left is not let in again, in heartbeats: each return is in the log."""
+
+_MOST_SAID = 1000
+"""Reasons of refusals that are remembered, so that none is told twice in a row."""
 
 
 class ServerSession(FrameConnection):
@@ -169,7 +213,10 @@ class ServerSession(FrameConnection):
     Attributes:
         down, up: how long a frame of the handshake took each way, s, by the clocks of both ends.
         ready: whether the client takes part.
+        opening: begins the connection: its TLS, if it has one.
     """
+
+    opening: "asyncio.Task[None]"
 
     def __init__(self, door: Door) -> None:
         super().__init__(door.timing, LONGEST_HELLO)
@@ -184,10 +231,14 @@ class ServerSession(FrameConnection):
         """Wait for the client's first frame, for a while."""
         self.peer = "a client that is not let in"
         self._door.sessions.add(self)
-        if self._door.is_full():
-            self._refuse(AdmissionError("full", "the server has too many open connections"))
-            return
         self._expect("has not finished its handshake", self._door.timing.handshake)
+
+    def give_way(self, error: PeerError) -> None:
+        """End a connection that is not let in, however far it is."""
+        if self.opening.done():
+            self.drop(error)
+        else:
+            self.opening.cancel()
 
     def _expect(self, what: str, span: float) -> None:
         """Drop the connection if a step of the handshake is not done in time."""
@@ -215,7 +266,7 @@ class ServerSession(FrameConnection):
             self._late.cancel()
         client = self._handshake.client
         self.close()
-        self._door.closing.add(self)
+        self._door.see_off(self)
         self._door.end(self, client, error)
 
     def _on_handshake(self, kind: Kind, body: bytes) -> None:
@@ -226,6 +277,7 @@ class ServerSession(FrameConnection):
         times = self._handshake.times
         if times is not None:
             client = self._handshake.client
+            self._door.waiting.pop(self, None)
             self.peer = node_name(client)
             self.down, self.up = times.received - self._challenged, now - times.sent
             self._expect("has not built its part", self._door.timing.building)
@@ -233,8 +285,7 @@ class ServerSession(FrameConnection):
 
     def _on_ready(self, kind: Kind, body: bytes) -> None:
         if kind is Kind.FAILED:
-            text = body[4:].decode(errors="replace")
-            raise self._door.fail(f"{self.peer} cannot build its part: {text}")
+            raise self._door.fail(f"{self.peer} cannot build its part: {shown_text(body[4:])}")
         if kind is not Kind.READY:
             raise misplaced_frame(kind, self.peer)
         said = check_ready(body, self._door.fingerprint)
@@ -252,14 +303,13 @@ class ServerSession(FrameConnection):
                 raise FrameError(f"{self.peer} has sent a report of {len(body)} bytes")
             network.report(client, Report.decode(body))
         elif kind is Kind.FAILED:
-            number, text = int.from_bytes(body[:4], "little"), body[4:].decode(errors="replace")
-            network.fail(client, number, text)
+            network.fail(client, int.from_bytes(body[:4], "little"), shown_text(body[4:]))
         else:
             raise misplaced_frame(kind, self.peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.BaseProtocol.connection_lost`."""
-        self._door.closing.discard(self)
+        self._door.closing.pop(self, None)
         super().connection_lost(exc)
 
     def on_broken(self, error: FrameError) -> None:

@@ -16,13 +16,14 @@ from fedsim.errors import ClientsMissingError, Failed, FedsimError, FrameError, 
 from fedsim.live.access import Access
 from fedsim.live.clock import OrderedLog, WallClock
 from fedsim.live.connection import Timing, ignore_text
+from fedsim.live.entrance import Entrance
 from fedsim.live.handshake import RunOffer
 from fedsim.live.limits import largest_vector
-from fedsim.live.misfits import ReplySizes
+from fedsim.live.misfits import ReplyRule, ReplySizes
 from fedsim.live.network import LiveNetwork
 from fedsim.live.returning import ReturnRule
-from fedsim.live.session import Door, ServerSession
-from fedsim.ports import ClientId, node_name
+from fedsim.live.session import Door
+from fedsim.ports import ClientId, Message, node_name
 from fedsim.progress import activity
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.server import ServerProtocol
@@ -90,6 +91,8 @@ class LiveSettings:
         tell: called with a text as clients leave and come back.
         returning: which of them may come back.
         patience: how long they may take to, if no client is left to be asked, s.
+        replies: the classes of messages that the method's clients send; empty if not known.
+        goes_on: whether the run goes on without a client whose handler has failed.
         facts: takes what there is beside a simulated run: bytes on connections, clients that left.
     """
 
@@ -105,6 +108,8 @@ class LiveSettings:
     tell: Callable[[str], None] = ignore_text
     returning: ReturnRule = field(default_factory=ReturnRule)
     patience: float = 0.0
+    replies: Sequence[type[Message]] = ()
+    goes_on: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -164,6 +169,8 @@ class LiveWorld(ObservedRun):
             settings.timing.answer,
             largest_vector(setup.initial.size),
             0.0 if settings.returning.never else settings.patience,
+            replies=ReplyRule(settings.replies),
+            goes_on=settings.goes_on,
         )
         self._observer = Observer(
             self._setup,
@@ -222,7 +229,7 @@ class LiveWorld(ObservedRun):
             gc.unfreeze()
 
     async def _run(self) -> Ending:
-        settings, loop = self._settings, asyncio.get_running_loop()
+        settings = self._settings
         door = Door(
             settings.offer,
             settings.access.token,
@@ -235,12 +242,11 @@ class LiveWorld(ObservedRun):
             settings.tell,
         )
         certificates = settings.access.certificates
-        server = await loop.create_server(
-            lambda: ServerSession(door),
-            sock=settings.listener.dup(),
-            ssl=None if certificates is None else certificates.server(),
-            ssl_handshake_timeout=None if certificates is None else settings.timing.handshake,
-        )
+        context = None if certificates is None else certificates.server()
+        listener = settings.listener.dup()
+        listener.setblocking(False)  # noqa: FBT003 - positional-only
+        entrance = Entrance(listener, door, context)
+        entrance.open()
         port = settings.listener.getsockname()[1]
         own = [asyncio.create_task(each) for each in settings.start_clients(port)]
         try:
@@ -251,7 +257,7 @@ class LiveWorld(ObservedRun):
         finally:
             self._clock.stop()
             self._network.close(another=settings.another)
-            server.close()
+            entrance.close()
             await door.close()
             await asyncio.gather(*own, return_exceptions=True)
             settings.facts.update(

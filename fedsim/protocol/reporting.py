@@ -81,6 +81,17 @@ def message_types(
     return (*types, *more)
 
 
+def is_for_candidates(message: Message) -> bool:
+    """Return whether a message asks candidates for their reports alone."""
+    kind = type(message)
+    return _DERIVED.get((kind.__mro__[1], ())) is kind
+
+
+def is_report(field: str) -> bool:
+    """Return whether a field of a message is a reported quantity."""
+    return field.startswith(_FIELD)
+
+
 def to_candidates(sent: Sent) -> Sent:
     """Return a message, or one for each client, as it is sent to candidates."""
     if isinstance(sent, Mapping):

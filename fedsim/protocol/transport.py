@@ -227,7 +227,10 @@ class ByteTransport(Transport):
     def _decode(self, data: bytes, largest: int) -> tuple[Header, list[Sent]]:
         """Return what `decode_message` returns, for the last message without decoding it again."""
         if self._last is None or self._last[1] != largest or self._last[0] != data:
-            self._last, self._shared = (data, largest, decode_message(data, largest)), None
+            # One more than any message has: the error for that names the message.
+            most = 1 + max(len(kind.__dataclass_fields__) for kind in self._types)
+            decoded = decode_message(data, largest, most)
+            self._last, self._shared = (data, largest, decoded), None
         return self._last[2]
 
     def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:

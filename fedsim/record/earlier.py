@@ -22,6 +22,7 @@ from shutil import rmtree
 from typing import Any
 
 from fedsim.errors import DataError
+from fedsim.files import read_file
 from fedsim.record.atomic import check_links, unwritable
 from fedsim.record.folder import RESULTS, SUMMARY
 from fedsim.record.manifest import (
@@ -176,7 +177,7 @@ def is_copy(run: Path, other: Path) -> bool:
     such as a trace, is no copy of one without.
     """
     try:
-        same = (run / MANIFEST).read_bytes() == (other / MANIFEST).read_bytes()
+        same = read_file(run / MANIFEST) == read_file(other / MANIFEST)
         return same and all(
             {path.name for path in each.iterdir()} == {*RESULTS, MANIFEST} for each in (run, other)
         )

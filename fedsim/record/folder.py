@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.errors import DataError, OutputError
+from fedsim.files import open_file
 from fedsim.record import columns
 from fedsim.record.atomic import ASIDE, check_links, link_error, sweep, unwritable, write_whole
 from fedsim.record.manifest import (
@@ -219,7 +220,7 @@ def _rows(folder: Path, name: str, summary: Mapping[str, Any]) -> int:
     if not path.exists():
         raise DataError("run", f"there is no {path}; {AGAIN}")
     try:
-        with pq.ParquetFile(path) as file:
+        with open_file(path) as stream, pq.ParquetFile(stream) as file:
             schema, count = file.schema_arrow, int(file.metadata.num_rows)
     except UNREADABLE as error:
         raise reading_error(path, error) from None

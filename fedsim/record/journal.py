@@ -5,6 +5,7 @@ machines, over NFS too, do not mix. A journal is informative: what cannot be wri
 and a damaged line, such as one that a full disk has cut off, is skipped by readers.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from fedsim.files import open_descriptor, read_file
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 """Flags for opening the file: it is created if missing, and links are not followed."""
@@ -44,7 +47,7 @@ def locked_journal(path: Path) -> Iterator[tuple[list[dict[str, Any]], Append]]:
     Where it cannot be opened, there are no lines, and none can be appended.
     """
     try:
-        file = os.open(path, _FLAGS, 0o644)
+        file = _open(path)
     except OSError:
         yield read_lines(path), lambda *_: False
         return
@@ -53,6 +56,15 @@ def locked_journal(path: Path) -> Iterator[tuple[list[dict[str, Any]], Append]]:
         yield read_lines(path), partial(_append, file)
     finally:
         os.close(file)
+
+
+def _open(path: Path) -> int:
+    """Open a journal that has this one name: a line in it would be a line in another file, too."""
+    file = open_descriptor(path, _FLAGS)
+    if os.fstat(file).st_nlink > 1:
+        os.close(file)
+        raise OSError(errno.EMLINK, "it is a hard link, through which nothing is written")
+    return file
 
 
 def _append(file: int, *lines: Mapping[str, Any]) -> bool:
@@ -82,7 +94,7 @@ def _lock(file: int) -> None:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a journal, the oldest first; none if there is no journal."""
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except OSError:
         return []
     found = list[dict[str, Any]]()

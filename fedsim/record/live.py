@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from fedsim.errors import OutputError
+from fedsim.files import read_file
 from fedsim.record.atomic import ASIDE, check_links, write_whole
 
 LIVE = ".live"
@@ -255,4 +256,4 @@ def read_live(out: Path) -> Iterator[LiveCampaign]:
     for path, date in dates.items():
         with suppress(OSError, ValueError, TypeError, KeyError, IndexError):
             if newest - date < STALE:
-                yield LiveCampaign.decode(path.read_bytes(), newest - date)
+                yield LiveCampaign.decode(read_file(path), newest - date)

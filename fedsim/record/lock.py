@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import OccupiedError
+from fedsim.files import open_descriptor, read_file
 from fedsim.record.atomic import link_error, sweep, unwritable, write_whole
 from fedsim.signals import defer_signals
 
@@ -66,7 +67,7 @@ class FolderLock:
         try:
             if self._file < 0:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._file = os.open(self.folder / LOCK, _FLAGS, 0o644)
+                self._file = open_descriptor(self.folder / LOCK, _FLAGS)
             fcntl.flock(self._file, how | fcntl.LOCK_NB)
             if not os.fstat(self._file).st_nlink:  # a previous holder has removed the file
                 self.drop()
@@ -147,7 +148,7 @@ def remove_owner(folder: Path) -> None:
 def _read_owner(folder: Path) -> dict[str, Any]:
     """Return the recorded lock owner; empty if there is none, or it is half-written."""
     try:
-        content = json.loads((folder / HOLDER).read_bytes())
+        content = json.loads(read_file(folder / HOLDER))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -270,7 +271,7 @@ def is_held(folder: Path) -> bool:
     """Return whether a process holds a folder's lock, as far as the file system can tell."""
     for how in (os.O_RDWR, os.O_RDONLY):  # over NFS an exclusive lock needs write access
         try:
-            file = os.open(folder / LOCK, how)
+            file = open_descriptor(folder / LOCK, how)
         except OSError:
             continue
         try:

@@ -26,6 +26,7 @@ from pydantic_core import ErrorDetails
 
 from fedsim.errors import DataError, VersionError
 from fedsim.extras import VERSION
+from fedsim.files import open_file, read_file
 from fedsim.record.schema import SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
@@ -130,7 +131,7 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
 
 def hash_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -156,7 +157,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> tuple[bytes, dict[str, Any]]:
     try:
-        written = path.read_bytes()
+        written = read_file(path)
         content = json.loads(written)
     except FileNotFoundError:
         raise DataError("run", f"there is no {path}; {AGAIN}") from None

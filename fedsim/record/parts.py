@@ -19,12 +19,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.errors import OutputError
+from fedsim.files import open_file, read_file
 from fedsim.record import columns
 from fedsim.record.atomic import Draft, check_links, link_error, unwritable, write_whole
 from fedsim.record.manifest import MANIFEST, check_files, damage_error
@@ -284,7 +285,7 @@ def _sound(parts: Path, files: Sequence[Path]) -> Iterator[tuple[Path, pa.Buffer
     chain = _beginning(parts)
     for number, file in enumerate(files):
         try:
-            content = file.read_bytes()
+            content = read_file(file)
         except OSError as error:
             raise damage_error(file, str(error)) from None
         chain = _link(chain, content)
@@ -326,17 +327,28 @@ def _read(
     """
     try:
         if columns is None and isinstance(source, Path):
-            source = pa.py_buffer(source.read_bytes())
-        held = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
-        if path.suffix == _ARROW:
-            return _choose(pa.ipc.open_file(held, options=_UNPACKING).read_all(), columns, filters)
-        if filters is not None:  # which leave whole groups of rows unread
-            options = {"columns": columns, "use_threads": False, "pre_buffer": False}
-            return pq.read_table(held, filters=filters, **options)
-        with pq.ParquetFile(held) as file:
-            return file.read(columns=columns, use_threads=False)
+            source = pa.py_buffer(read_file(source))
+        opened = pa.BufferReader if isinstance(source, pa.Buffer) else open_file
+        with opened(source) as held:
+            return _read_open(held, path.suffix, columns, filters)
     except UNREADABLE as error:
         raise reading_error(path, error) from None
+
+
+def _read_open(
+    held: pa.BufferReader | BinaryIO,
+    suffix: str,
+    columns: Sequence[str] | None,
+    filters: Sequence[tuple[str, str, object]] | None,
+) -> pa.Table:
+    """Return those columns and rows of a file that is open; see `_read`."""
+    if suffix == _ARROW:
+        return _choose(pa.ipc.open_file(held, options=_UNPACKING).read_all(), columns, filters)
+    if filters is not None:  # which leave whole groups of rows unread
+        options = {"columns": columns, "use_threads": False, "pre_buffer": False}
+        return pq.read_table(held, filters=filters, **options)
+    with pq.ParquetFile(held) as file:
+        return file.read(columns=columns, use_threads=False)
 
 
 def _choose(

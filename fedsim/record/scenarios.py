@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from fedsim.files import read_file
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import MANIFEST, check_files, damage_error
 
@@ -47,7 +48,7 @@ def read_text(folder: Path) -> str:
     if ended:
         check_files(folder, [SCENARIO])
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
     except (OSError, UnicodeDecodeError):
         raise damage_error(path, "there is none, or it is no text") from None
     if not ended and text != sign(text.rpartition(_SIGNATURE)[0]):

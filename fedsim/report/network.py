@@ -4,6 +4,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from itertools import islice, pairwise
 from math import isclose
 from pathlib import Path
@@ -18,6 +19,7 @@ from fedsim.analysis import DEVICE_COLOURS, quantity
 from fedsim.analysis.client_names import client_names
 from fedsim.analysis.log.edges import edges, set_disagreement
 from fedsim.blocks.quantities import Seconds
+from fedsim.files import open_file
 from fedsim.ports import Array
 from fedsim.record.models import nodes_of
 from fedsim.record.scenarios import tiers_of
@@ -278,11 +280,12 @@ def _links(network: Mapping[str, Any], clients: Sequence[str]) -> list[Ends] | N
 
 def _from_file(path: Path) -> list[Ends] | None:
     try:
-        if path.suffix == ".csv":
-            with path.open(encoding="utf-8-sig", newline="") as stream:
-                rows = csv.DictReader(stream, skipinitialspace=True)
-                return [(row["source"], row["target"]) for row in rows]
-        return [(str(one), str(other)) for one, other in nx.read_graphml(path).edges()]
+        with open_file(path) as file:
+            if path.suffix != ".csv":
+                return [(str(one), str(other)) for one, other in nx.read_graphml(file).edges()]
+            lines = TextIOWrapper(file, "utf-8-sig", newline="")
+            rows = csv.DictReader(lines, skipinitialspace=True)
+            return [(row["source"], row["target"]) for row in rows]
     except (OSError, KeyError, ValueError, nx.NetworkXException):
         return None
 

@@ -16,6 +16,7 @@ from fedsim.analysis.compare.runs import runs_of, select_runs
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import printable, reject_renamed
 from fedsim.errors import DataError, Fault, FedsimError, RepricingError
+from fedsim.files import read_file
 from fedsim.record.atomic import write_whole
 from fedsim.record.earlier import bring_back, is_copy, remove_copy, set_aside
 from fedsim.record.folder import STUDY, RunFolder, read_json
@@ -134,7 +135,7 @@ def _unchanged_notes(
 def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
     """Record the study before its runs are replayed; undo that if the first one is refused."""
     file = out / STUDY
-    before = file.read_bytes() if file.exists() else None
+    before = read_file(file) if file.exists() else None
     study.write(out)
     done = list[Path]()
     try:

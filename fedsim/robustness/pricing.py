@@ -23,6 +23,7 @@ from fedsim.analysis.compare.cost_tables import Target
 from fedsim.blocks.presets import Presettable
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, RepricingError, RunWarning, TheoryWarning
+from fedsim.files import read_file
 from fedsim.ports import Array
 from fedsim.record.atomic import check_links, write_whole
 from fedsim.record.folder import SCENARIO
@@ -334,7 +335,7 @@ class PriceStore:
         asked = f"{run.look} {run.target} {run.world} {Costs._fields}{self._arrays}"
         whole = hashlib.sha256(worlds.digest.encode())
         whole.update(f"{made['events']} {made['code']} {_pricing_code()} {asked}".encode())
-        whole.update((run.folder / SCENARIO).read_bytes())
+        whole.update(read_file(run.folder / SCENARIO))
         name = f"{whole.hexdigest()[:32]}{ENDING}"
         self._seen.add(name)
         return self._folder / name
@@ -345,7 +346,7 @@ class PriceStore:
         if path is None:
             return None
         try:
-            written = path.read_bytes()
+            written = read_file(path)
         except FileNotFoundError:
             return None
         except OSError:  # a folder, or a file without read permission

@@ -19,6 +19,7 @@ from fedsim.building.job import ExecutableRun
 from fedsim.building.slow_devices import slow_devices
 from fedsim.computing.serial import one_thread
 from fedsim.errors import AuditError, DataError, RunError
+from fedsim.files import read_file
 from fedsim.ports import SERVER
 from fedsim.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
@@ -280,7 +281,7 @@ def finished_in(path: Path, files: Sequence[str] = RESULTS) -> Finished | None:
         made = read_manifest(path)
     except DataError:
         return None
-    scenario = (path / SCENARIO).read_text(encoding="utf-8")
+    scenario = read_file(path / SCENARIO).decode()
     return Finished(made, read_json(path / SUMMARY), scenario)
 
 

@@ -19,6 +19,7 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 from fedsim.errors import OutputError
+from fedsim.files import read_file
 from fedsim.record.atomic import check_links, unwritable, write_whole
 from fedsim.record.earlier import is_copy, set_aside
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder
@@ -185,7 +186,7 @@ def _move(made: Path, place: Path) -> bool:
 
 def pack(folder: Path) -> Files:
     """Return the files of a complete run."""
-    return {name: (folder / name).read_bytes() for name in (*RESULTS, MANIFEST)}
+    return {name: read_file(folder / name) for name in (*RESULTS, MANIFEST)}
 
 
 def unpack(files: Files, place: Path, out: Place, seconds: float, trash: str = "") -> None:

@@ -20,7 +20,7 @@ from ruamel.yaml.scanner import Scanner
 
 from fedsim.blocks.wording import format_path, printable
 from fedsim.errors import Fault, ScenarioError
-from fedsim.files import check_is_file
+from fedsim.files import open_file
 from fedsim.scenario.examples import suggest
 from fedsim.scenario.located import DEEPEST, Content, KeyPath, Located, Origin, number, text
 
@@ -155,8 +155,7 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
     """
     name = printable(str(path), longest=1000)
     try:
-        check_is_file(path)
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             content = stream.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = getattr(error, "strerror", None) or str(error)

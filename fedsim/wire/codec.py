@@ -128,12 +128,15 @@ def encode_message(
     return front + body
 
 
-def decode_message(data: bytes, largest: int = LARGEST_DIMENSION) -> tuple[Header, list[Sent]]:
+def decode_message(
+    data: bytes, largest: int = LARGEST_DIMENSION, most: int | None = None
+) -> tuple[Header, list[Sent]]:
     """Decode a message that fills `data` exactly, as `encode_message` writes it.
 
     Args:
         data: the bytes.
         largest: the largest accepted dimension of a vector.
+        most: the largest accepted number of payloads; None for any.
 
     Raises:
         DecodeError: `data` is not the encoding of any message.
@@ -151,6 +154,8 @@ def decode_message(data: bytes, largest: int = LARGEST_DIMENSION) -> tuple[Heade
         raise DecodeError(f"the header announces {header.length} bytes, {reader.left // 8} follow")
     payloads = []
     while reader.left:
+        if len(payloads) == most:
+            raise DecodeError(f"a message of more than {most} payloads")
         payloads.append(_next(reader))
     return header, payloads
 

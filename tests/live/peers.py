@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedsim.algorithms.messages import annotated_replies
 from fedsim.building import Builder, Job
 from fedsim.errors import PeerError, RunError
 from fedsim.live.access import Access, Address
@@ -198,6 +199,7 @@ def live(
     returning: ReturnRule | None = None,
     patience: float = 0.0,
     token: bytes | None = TOKEN,
+    goes_on: bool = False,
     **changes: Any,
 ) -> Lived:
     """Run a live world to its end.
@@ -213,6 +215,7 @@ def live(
         patience: see `LiveSettings`.
         send_buffer: of the server's sockets, bytes; 0 for the system's.
         token: of the raw clients.
+        goes_on: see `LiveSettings`.
         changes: of the scenario.
     """
     job = job_of({**SMALL, **changes})
@@ -256,6 +259,8 @@ def live(
             tell=told.append,
             returning=returning or ReturnRule.of(job),
             patience=patience,
+            replies=annotated_replies(type(job.algorithm)),
+            goes_on=goes_on,
             facts=facts,
         )
         folder.mkdir(exist_ok=True)

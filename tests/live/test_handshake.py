@@ -168,7 +168,6 @@ def test_a_report_is_read_as_it_was_written() -> None:
         WorkSpan(2.0, 1.0, 1, 0.0, 0.0, nan),
         WorkSpan(1.0, inf, 1, 0.0, 0.0, nan),
         WorkSpan(1.0, 2.0, 0, 0.0, 0.0, nan),
-        WorkSpan(1.0, 2.0, 2**31, 0.0, 0.0, nan),
         WorkSpan(1.0, 2.0, 1, -1.0, 0.0, nan),
         WorkSpan(1.0, 2.0, 1, 1.0, nan, nan),
         WorkSpan(1.0, 2.0, 1, 1.0, 1.0, -1.0),

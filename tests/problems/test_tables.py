@@ -6,8 +6,10 @@ import io
 import lzma
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -118,11 +120,94 @@ def test_a_database_is_read_by_a_query_and_not_written(tmp_path: Path) -> None:
         bad.plain(tmp_path, RNG)
     with pytest.raises(DataError, match="is an SQLite database; take `kind: sql`"):
         read(tmp_path, "a.db", label="target")
-    writes = Database(
-        address="a.db", label="x", query="WITH a AS (SELECT 1) DELETE FROM wine RETURNING *"
+
+
+WRITES = (
+    "WITH a AS (SELECT 1) DELETE FROM wine RETURNING *",
+    "WITH a AS (SELECT 7 AS x) INSERT INTO wine SELECT x, x FROM a RETURNING *",
+    "WITH a AS (SELECT 1) DELETE FROM wine WHERE x > 100 RETURNING *",  # finds no row
+    "WITH a AS (SELECT 1) UPDATE wine SET x = 0 RETURNING *",
+    "SELECT 1; DELETE FROM wine",
+)
+
+
+@pytest.mark.parametrize("query", WRITES)
+@pytest.mark.parametrize("beginning", ["", "sqlite:///", "sqlite+pysqlite:///"])
+def test_no_query_writes_a_file_of_sqlite(tmp_path: Path, beginning: str, query: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.execute("CREATE TABLE wine (x, y)")
+        connection.executemany("INSERT INTO wine VALUES (?, ?)", [(1, 0), (2, 1)])
+        connection.commit()
+    before = (tmp_path / "a.db").read_bytes()
+    with pytest.raises(DataError, match=r"readonly database|one statement"):
+        Database(address=f"{beginning}a.db", query=query, label="y").table(tmp_path)
+    assert (tmp_path / "a.db").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "address", ["typo.db", "sqlite:///typo.db", "sqlite+pysqlite:///typo.db",
+                "sqlite+pysqlite:///file:typo.db?mode=rwc&uri=true", "sqlite://", "sqlite:///",
+                "sqlite+pysqlcipher:///typo.db", "duckdb:///typo.db", "mssql+pyodbc://host/a"]
+)  # fmt: skip
+def test_a_mistyped_address_creates_no_file(tmp_path: Path, address: str) -> None:
+    with pytest.raises(DataError) as caught:
+        Database(address=address, query="SELECT 1 AS x, 0 AS y", label="y").table(tmp_path)
+    assert caught.value.key == "data.address"
+    assert not list(tmp_path.iterdir())
+
+
+class Recorder:
+    """Stands in for SQLAlchemy's engine, connection and transaction: it notes what is sent."""
+
+    def __init__(self, url: Any) -> None:
+        self.sent = list[str]()
+        self.dialect = SimpleNamespace(name=url.get_backend_name())
+
+    def connect(self) -> Any:
+        return nullcontext(self)
+
+    def begin(self) -> Any:
+        self.sent.append("begin")
+        return SimpleNamespace(rollback=lambda: self.sent.append("rollback"))
+
+    def execution_options(self, **_: bool) -> Any:
+        return self
+
+    def execute(self, statement: object) -> Any:
+        self.sent.append(str(statement))
+        rows = iter([[(1, 0), (2, 1)], []])
+        return SimpleNamespace(keys=lambda: ["x", "y"], fetchmany=lambda _: next(rows))
+
+
+@pytest.mark.parametrize("kind", ["postgresql+psycopg", "mysql+pymysql", "mariadb+pymysql",
+                                  "oracle+oracledb"])  # fmt: skip
+def test_other_databases_are_read_in_a_transaction_that_only_reads(
+    monkeypatch: Any, kind: str
+) -> None:
+    made = list[Recorder]()
+    monkeypatch.setattr(
+        "sqlalchemy.create_engine", lambda url: made.append(Recorder(url)) or made[0]
     )
-    with pytest.raises(DataError, match="readonly database"):
-        writes.plain(tmp_path, RNG)
+    source = Database(address=f"{kind}://host/a", query="SELECT x, y FROM a;", label="y")
+    assert len(source.table(Path()).frame) == 2
+    first, *read_only, query, last = made[0].sent
+    assert (first, query, last) == ("begin", "SELECT x, y FROM a", "rollback")
+    assert read_only[-1].endswith("TRANSACTION READ ONLY")
+
+
+@pytest.mark.parametrize(
+    ("address", "query", "words"),
+    [
+        ("postgresql://host/a", "SELECT 1; COMMIT; DELETE FROM a", "semicolon"),
+        ("mysql://host/a", "SELECT 1 INTO OUTFILE '/etc/a'", "writes a file"),
+        ("mysql://host/a?init_command=DELETE", "SELECT 1", "init_command"),
+    ],
+)
+def test_a_query_that_might_leave_its_transaction_is_refused(
+    address: str, query: str, words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        Database(address=address, query=query, label="y").table(Path())
 
 
 @pytest.mark.parametrize(
@@ -130,6 +215,10 @@ def test_a_database_is_read_by_a_query_and_not_written(tmp_path: Path) -> None:
     [
         ({"address": "a.db", "query": "DROP TABLE a"}, "a query that reads"),
         ({"address": "postgresql://me:secret@host/a", "query": "SELECT 1"}, "with a password"),
+        (
+            {"address": "postgresql://host/a?password=secret", "query": "SELECT 1"},
+            "with a password",
+        ),
     ],
 )
 def test_a_database_is_never_written_and_no_password_is_recorded(

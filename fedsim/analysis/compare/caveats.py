@@ -15,6 +15,7 @@ from fedsim.analysis.compare.runs import EndedRuns
 from fedsim.analysis.compare.verdict import SURE
 from fedsim.analysis.costs import with_grams, without_start
 from fedsim.errors import DataError
+from fedsim.files import read_file
 from fedsim.record.atomic import write_whole
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import (
@@ -104,7 +105,7 @@ def read_doubts(runs: EndedRuns, target: str, table: str = VERDICTS) -> pd.DataF
     """
     for folder in _tables_of(runs):
         try:
-            content = (folder / table).read_bytes()
+            content = read_file(folder / table)
             digest = read_sealed(folder / SEALED)[FILES].get(table)
         except (OSError, DataError):  # changed since it was checked
             continue

@@ -6,6 +6,7 @@ database, OpenML, Hugging Face's hub, or a data frame in memory.
 
 # ruff: noqa: ARG002 - a table draws nothing
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -297,8 +298,9 @@ class Database(TableSource):
         if head not in {"select", "with", "values"}:
             text = f"got {self.query.strip()[:40]!r}; expected a query that reads, such as SELECT *"
             raise failure(("query", text, self.query))
-        place = self.address.partition("://")[2].partition("/")[0]
-        if "@" in place and ":" in place.rpartition("@")[0]:
+        place, _, rest = self.address.partition("://")[2].partition("/")
+        given = re.search(r"[?&](password|passwd|pwd)=", rest, re.IGNORECASE)
+        if given or ("@" in place and ":" in place.rpartition("@")[0]):
             text = "an address with a password, which runs would record; leave the password to the"
             raise failure(("address", f"{text} driver's file or environment, such as PGPASSFILE",
                            "..."))  # fmt: skip

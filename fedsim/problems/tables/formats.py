@@ -18,7 +18,7 @@ from zipfile import BadZipFile, ZipFile
 
 from fedsim.errors import DataError
 from fedsim.extras import missing
-from fedsim.files import check_is_file, decompress, read_bytes
+from fedsim.files import decompress, open_file, read_bytes
 from fedsim.memory import check_budget
 from fedsim.problems.tables import cells
 
@@ -378,8 +378,7 @@ def format_of(path: Path) -> str:
         path: a file that exists.
     """
     try:
-        check_is_file(path)
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(16)
     except (OSError, ValueError):
         return ""

@@ -1,6 +1,8 @@
 """Tables of databases, OpenML and Hugging Face's hub, by their libraries."""
 
+import re
 import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,42 +16,90 @@ from fedsim.problems.tables.formats import Found
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
     import pandas as pd
+    from sqlalchemy import Connection
 
 _REASON = 200  # characters of a library's message
 _CHUNK = 10_000  # rows that are fetched at a time
 _CELL = 60
 """The bytes of memory that a cell takes at least, as an object of Python and as a number."""
 
-_SQLITE = "sqlite:///"
+_SQLITE = re.compile(r"sqlite(\+pysqlite)?:///")
+"""The beginning of SQLAlchemy's addresses of SQLite's files. They are opened without SQLAlchemy,
+which creates a file that is not there, and begins no transaction before `WITH ... DELETE`."""
+
+_READ_ONLY: Mapping[str, Sequence[str]] = {
+    "postgresql": ("SET TRANSACTION READ ONLY",),
+    "mysql": ("SET SESSION TRANSACTION READ ONLY", "START TRANSACTION READ ONLY"),
+    "mariadb": ("SET SESSION TRANSACTION READ ONLY", "START TRANSACTION READ ONLY"),
+    "oracle": ("SET TRANSACTION READ ONLY",),
+}
+"""What makes a transaction refuse to write, by the dialect of SQLAlchemy."""
+
+_TO_A_FILE = re.compile(r"\binto\b.*?\b(outfile|dumpfile)\b", re.IGNORECASE | re.DOTALL)
+"""What writes a file of MySQL's server, in a transaction that only reads, too."""
 
 
 def query_table(address: str, query: str, folder: Path) -> Found:
-    """Return the rows that a query finds.
+    """Return the rows that a query finds; the database refuses to be written by it.
 
     Raises:
-        DataError: the database cannot be reached or refuses, or the rows exceed the memory budget.
+        DataError: the database cannot be reached or refuses, it might be written, or the rows
+            exceed the memory budget.
     """
-    if "://" not in address or address.startswith(_SQLITE):
-        return _query_sqlite(folder / address.removeprefix(_SQLITE), query)
+    beginning = _SQLITE.match(address)
+    if beginning or "://" not in address:
+        return _query_sqlite(folder / address[beginning.end() if beginning else 0 :], query)
     try:
         import sqlalchemy  # noqa: PLC0415 - an extra
     except ImportError:
         raise DataError("data.address", missing("this address", "SQLAlchemy", "tables")) from None
     try:
-        engine = sqlalchemy.create_engine(address)
+        url = sqlalchemy.make_url(address)
+        _check_reads(url.get_backend_name(), url.query, query)
+        engine = sqlalchemy.create_engine(url)
         with engine.connect() as connection:
-            transaction = connection.begin()
-            try:
-                result = connection.execution_options(stream_results=True).execute(
-                    sqlalchemy.text(query)
-                )
-                frame = _fetch(list(result.keys()), result, address)
-            finally:
-                transaction.rollback()  # whatever a function in the query did
+            frame = _fetch_reading(connection, query, address)
     except (sqlalchemy.exc.SQLAlchemyError, ImportError, OSError) as error:
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.address", f"{address}: {reason}") from None
     return Found(frame, f"a query of {engine.dialect.name}")
+
+
+def _check_reads(dialect: str, options: Mapping[str, object], query: str) -> None:
+    """Check that a transaction of this dialect can refuse what this query might write.
+
+    Raises:
+        DataError: there is no such transaction, or the query might leave it.
+    """
+    if dialect not in _READ_ONLY:
+        text = f"got a database of {dialect}; expected the path of a file of SQLite, or an address"
+        raise DataError("data.address", f"{text} of {', '.join(_READ_ONLY)}, whose transactions can"
+                        " be kept from writing; of others, export the rows to a file, and take"
+                        " `kind: table`")  # fmt: skip
+    if "init_command" in options:
+        text = "got an address with init_command, which might write; expected one without"
+        raise DataError("data.address", text)
+    if ";" in query.strip().rstrip(";"):
+        text = "got a semicolon within the query, after which another statement might write;"
+        raise DataError("data.query", f"{text} expected one statement")
+    if _TO_A_FILE.search(query):
+        raise DataError("data.query", "got a query that writes a file (INTO OUTFILE or DUMPFILE);"
+                        " expected one that only reads")  # fmt: skip
+
+
+def _fetch_reading(connection: "Connection", query: str, where: str) -> "pd.DataFrame":
+    """Return the rows of a query within a transaction that only reads, and is rolled back."""
+    import sqlalchemy  # noqa: PLC0415 - an extra
+
+    transaction = connection.begin()
+    try:
+        for statement in _READ_ONLY[connection.dialect.name]:
+            connection.execute(sqlalchemy.text(statement))
+        streamed = connection.execution_options(stream_results=True)
+        result = streamed.execute(sqlalchemy.text(query.strip().rstrip(";")))
+        return _fetch(list(result.keys()), result, where)
+    finally:
+        transaction.rollback()
 
 
 def _query_sqlite(path: Path, query: str) -> Found:

@@ -66,10 +66,11 @@ class Quantity:
             PydanticCustomError: a ValueError; its text has the input and what is accepted.
         """
         if not isinstance(value, str):
-            bare = isinstance(value, int | float) and not isinstance(value, bool)
-            if bare and self.bare:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise self._refusal(value, "", " with its unit")
+            if self.bare:
                 return self._within(value, float(value))
-            raise self._refusal(value, ", a bare number" if bare else "", " with its unit")
+            raise self._refusal(value, ", a bare number", " with its unit")
         if self.word and value.strip() == self.word:
             return float("inf")
         match = _TEXT.fullmatch(value) if len(value) <= _LONGEST else None

@@ -59,7 +59,15 @@ class TableSource(Source):
         " drop-rows: rows with a gap are left out and counted. Rows without a label always are",
     )
     missing_marks: Given[tuple[str, ...], Sequence[str]] = as_written(
-        (), "texts that stand for a missing value, beside ?, NA, null and their like"
+        (),
+        "texts and numbers that stand for a missing value, beside ?, NA, null and their like in"
+        " files of text",
+    )
+    not_missing: Given[tuple[str, ...], Sequence[str]] = as_written(
+        (), "words such as NA and -, which are values among texts, not gaps"
+    )
+    decimal: Literal[".", ","] | None = Field(
+        default=None, description="the decimal sign of texts; found for the whole table if null"
     )
     duplicates: Literal["keep", "drop"] = Field(
         default="keep", description="whether rows that repeat an earlier one are kept"
@@ -107,9 +115,9 @@ class TableSource(Source):
         """What is said of the columns."""
         return Wanted(
             self.label, self.client, tuple(self.drop), dict(self.columns),
-            getattr(self, "decimal", None), tuple(self.missing_marks),
+            self.decimal, tuple(self.missing_marks),
             self.missing == "drop-rows", self.duplicates == "drop", self.positive,
-            dict(self.rename),
+            dict(self.rename), kept=tuple(self.not_missing),
         )  # fmt: skip
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
@@ -223,7 +231,7 @@ class TableSource(Source):
     def _samples(self, folder: Path, like: Description | None = None) -> Samples:
         found = self.table(folder)
         where = str(getattr(self, "path", None) or "the table")
-        wanted = replace(self.wanted, thousands=found.separator == ",")
+        wanted = replace(self.wanted, thousands=found.separator == ",", typed=found.typed)
         samples = table_samples(found.frame, wanted, where, like)
         if like is None and found.words and samples.described is not None:
             noted = (f"{where} is read as {found.words}", *samples.described.notes)
@@ -254,9 +262,6 @@ class Table(TableSource):
     path: AnyPath = Field(description="the file, relative to the scenario file's folder")
     separator: str | None = Field(
         default=None, min_length=1, max_length=1, description="between two cells; found if null"
-    )
-    decimal: Literal[".", ","] | None = Field(
-        default=None, description="the decimal sign; found for each column if null"
     )
     encoding: str | None = Field(
         default=None, description="of text, such as latin-1 or utf-16; found if null"
@@ -356,7 +361,7 @@ class FrameTable(Holding, TableSource):
 
     def table(self, folder: Path) -> Found:
         """Return the data frame."""
-        return Found(cast("pd.DataFrame", self.value("data")), "")
+        return Found(cast("pd.DataFrame", self.value("data")), "", typed=True)
 
 
 def table(

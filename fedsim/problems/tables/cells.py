@@ -39,7 +39,7 @@ class Numbers(NamedTuple):
     Attributes:
         numbers: NaN where a cell is missing or no number, shape (n,).
         wrong: whether a cell is neither missing nor a number, shape (n,).
-        comma: whether the decimal sign is a comma.
+        comma: whether the decimal sign of some cell is a comma.
     """
 
     numbers: NDArray[np.float64]
@@ -47,16 +47,24 @@ class Numbers(NamedTuple):
     comma: bool = False
 
 
-def clean(column: "pd.Series", missing: frozenset[str]) -> "pd.Series":
+def clean(
+    column: "pd.Series", missing: frozenset[str], kept: frozenset[str] = frozenset()
+) -> "pd.Series":
     """Return a column of texts without blanks around them, and with missing cells as None.
 
     Runs of blanks within a text, hard ones among them, become one.
 
     Args:
-        column: numbers and dates are returned as they are.
-        missing: further texts that stand for a missing value, as written.
+        column: of numbers and dates only those that stand for a missing value are changed.
+        missing: further texts that stand for a missing value, as written; a number among them
+            stands for every cell that is the same number, however it is written.
+        kept: cells that are values, as written, although `MISSING` has them.
     """
-    if column.dtype.kind in "iufbM":
+    marked = frozenset(filter(_is_number, map(_with_point, missing)))
+    if column.dtype.kind in "iuf":
+        gone = column.isin(marked)
+        return column.mask(gone) if gone.any() else column
+    if column.dtype.kind in "bM":
         return column
     texts = [
         None if gone else value
@@ -64,16 +72,54 @@ def clean(column: "pd.Series", missing: frozenset[str]) -> "pd.Series":
     ]
     known: dict[object, object] = {}
     for value in dict.fromkeys(texts):
-        known[value] = _clean(value, missing) if isinstance(value, str) else value
+        known[value] = _clean(value, missing, kept) if isinstance(value, str) else value
+        if marked and _number_of(known[value]) in marked:
+            known[value] = None
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     return pd.Series([known[value] for value in texts], index=column.index, dtype=object,
                      name=column.name)  # fmt: skip
 
 
-def _clean(text: str, missing: frozenset[str]) -> str | None:
+def _clean(text: str, missing: frozenset[str], kept: frozenset[str]) -> str | None:
     text = " ".join(text.split())
-    return None if text.lower() in MISSING or text in missing else text
+    gone = text in missing or (text.lower() in MISSING and text not in kept)
+    return None if gone else text
+
+
+def _is_number(value: float) -> bool:
+    return not np.isnan(value)
+
+
+def _number_of(value: object) -> float:
+    """Return a cell as a number; NaN if it is none."""
+    if isinstance(value, bool | np.bool_) or value is None:
+        return np.nan
+    return _with_point(str(value))
+
+
+def has(column: "pd.Series", marks: frozenset[str]) -> bool:
+    """Return whether a cell is one of the texts, or the same number as one of them."""
+    numbers = frozenset(filter(_is_number, map(_with_point, marks)))
+    if column.dtype.kind in "iuf":
+        return bool(column.isin(numbers).any())
+    for value in dict.fromkeys(column.dropna().tolist()):
+        if isinstance(value, str) and " ".join(value.split()) in marks:
+            return True
+        if numbers and _number_of(value) in numbers:
+            return True
+    return False
+
+
+def words_for_missing(column: "pd.Series") -> dict[str, int]:
+    """Return the words in a column that usually stand for a missing value, with their numbers."""
+    if column.dtype.kind in "iufbM":
+        return {}
+    seen: dict[str, int] = {}
+    for value in column.tolist():
+        if isinstance(value, str) and (text := value.strip()) and text.lower() in MISSING:
+            seen[text] = seen.get(text, 0) + 1
+    return seen
 
 
 def numbers(column: "pd.Series", decimal: str | None, *, thousands: bool = False) -> Numbers:
@@ -96,7 +142,7 @@ def numbers(column: "pd.Series", decimal: str | None, *, thousands: bool = False
     known = {text: read(text) for text in dict.fromkeys(given) if text is not None}
     values = np.array([np.nan if t is None else known[t] for t in given], np.float64)
     wrong = np.array([t is not None and np.isnan(known[t]) for t in given], np.bool_)
-    return Numbers(values, wrong, comma)
+    return Numbers(values, wrong, comma and any("," in text for text in known))
 
 
 def _has_commas(given: list[str | None], *, thousands: bool) -> bool:

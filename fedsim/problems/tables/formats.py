@@ -66,11 +66,13 @@ class Found(NamedTuple):
         frame: its cells; those of text files are texts, or missing.
         words: what was found about the file, as a clause.
         separator: of a text file; empty for others.
+        typed: whether it knows its gaps, so that "NA" in it is a text.
     """
 
     frame: "pd.DataFrame"
     words: str
     separator: str = ""
+    typed: bool = False
 
 
 def read_table(path: Path, wanted: Reading) -> Found:
@@ -104,9 +106,9 @@ def check_suffix(path: Path) -> None:
 
 def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
     if content.startswith(_PARQUET):
-        return Found(_arrow(content, path, "parquet"), "Parquet")
+        return Found(_arrow(content, path, "parquet"), "Parquet", typed=True)
     if content.startswith((_ARROW, _FEATHER)):
-        return Found(_arrow(content, path, "feather"), "Feather")
+        return Found(_arrow(content, path, "feather"), "Feather", typed=True)
     if content.startswith((_ZIP, _OLD_EXCEL)):
         return _excel(content, path, wanted)
     if content.startswith(_SQLITE):
@@ -343,7 +345,13 @@ def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
         if sheet not in book.sheet_names:
             text = f"{path} has no sheet {sheet!r}; it has {', '.join(map(str, book.sheet_names))}"
             raise DataError("data.sheet", text[:_REASON])
-        frame = pd.read_excel(book, sheet_name=sheet, header=None if wanted.header is False else 0)
+        frame = pd.read_excel(
+            book,
+            sheet_name=sheet,
+            header=None if wanted.header is False else 0,
+            keep_default_na=False,
+            na_values=[""],
+        )
     if wanted.header is False:
         frame.columns = [str(number + 1) for number in range(frame.shape[1])]
     return Found(frame, f"Excel, sheet {sheet}")

@@ -100,12 +100,13 @@ def guess(path: Path, label: str = "", client: str = "", drop: tuple[str, ...] =
     if not client:
         doubtful, why_client = by_cells(frame, [label, *drop])
         client = doubtful[0] if len(doubtful) == 1 else ""
-    wanted = Wanted(label, client or None, drop, thousands=found.separator == ",")
-    _, every = columns_of(frame, wanted, str(path))
+    wanted = Wanted(label, client or None, drop, thousands=found.separator == ",",
+                    typed=found.typed)  # fmt: skip
+    every = columns_of(frame, wanted, str(path)).found
     marks = _marks(every)
     if marks:
         wanted = replace(wanted, marks=tuple(dict.fromkeys(chain(*marks.values()))))
-        _, every = columns_of(frame, wanted, str(path))
+        every = columns_of(frame, wanted, str(path)).found
     drop = tuple(each.name for each in every if each.faulty or each.role == "dropped")
     wanted = replace(wanted, drop=drop)
     samples = table_samples(found.frame, wanted, str(path))

@@ -1,0 +1,148 @@
+"""How cells are read that could be read otherwise: gaps and words, decimals and thousands."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.building import Builder
+from fedsim.cli.from_table import notes as notes_of_init
+from fedsim.problems.data.table import Table
+from fedsim.problems.samples import Samples
+from fedsim.problems.tables.guess import guess
+from fedsim.running.check import preflight_notes
+from fedsim.scenario import load
+
+ROWS = 40
+WRITERS = {
+    "t.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "t.parquet": lambda frame, path: frame.to_parquet(path),
+    "t.xlsx": lambda frame, path: frame.to_excel(path, index=False),
+    "t.jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
+}
+
+
+def read(folder: Path, **keys: Any) -> Samples:
+    return Table(label="y", **keys).read(folder, np.random.default_rng(0))
+
+
+def notes(samples: Samples) -> str:
+    assert samples.described is not None
+    return "\n".join(samples.described.notes)
+
+
+def table(**columns: list[object]) -> pd.DataFrame:
+    """Return a frame of 40 rows in which columns repeat, with a number and a label."""
+    given = {name: (values * ROWS)[:ROWS] for name, values in columns.items()}
+    return pd.DataFrame({**given, "b": np.arange(ROWS) ** 2 % 7 / 3, "y": [0, 1] * (ROWS // 2)})
+
+
+def written(folder: Path, name: str, frame: pd.DataFrame) -> str:
+    WRITERS[name](frame, folder / name)
+    return name
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("cells", [[-999, 20, 21, 22], [-999.0, 20.5, 21.25, 22.0]])
+def test_a_mark_is_a_gap_among_numbers_in_every_format(
+    name: str, cells: list[object], tmp_path: Path
+) -> None:
+    path = written(tmp_path, name, table(t=cells))
+    samples = read(tmp_path, path=path, missing_marks=["-999", "k.A."])
+    assert np.isnan(np.asarray(samples.X)[::4, 0]).all()
+    assert not np.isnan(np.asarray(samples.X)[1::4, 0]).any()
+    assert "missing_marks: no cell of the table is 'k.A.'" in notes(samples)
+    assert "is '-999'" not in notes(samples)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_mark_of_the_label_leaves_its_rows_out(name: str, tmp_path: Path) -> None:
+    frame = table(t=[1, 2, 3, 4, 5])
+    frame.loc[:4, "y"] = -1
+    samples = read(tmp_path, path=written(tmp_path, name, frame), missing_marks=["-1"])
+    assert set(samples.y) == {0, 1}
+    assert samples.rows == ROWS - 5
+
+
+def test_a_word_of_a_text_file_is_a_gap_and_said_so_unless_it_is_kept(tmp_path: Path) -> None:
+    cells = ["NA", "NL", "NO", "DE", "None"]
+    path = written(tmp_path, "t.csv", table(country=cells, t=[1, 2, "NA", 4]))
+    taken = read(tmp_path, path=path, client="country")
+    assert taken.described is not None
+    assert taken.described.clients == ("DE", "NL", "NO")
+    assert "cells of 'NA' (8), 'None' (8) are taken for missing values" in notes(taken)
+    kept = read(tmp_path, path=path, client="country", not_missing=["NA", "None", "x"])
+    assert kept.described is not None
+    assert kept.described.clients == ("DE", "NA", "NL", "NO", "None")
+    assert "not_missing: no cell of the table is 'x'" in notes(kept)
+    assert np.isnan(np.asarray(kept.X)[2::4, 0]).all(), "among numbers it is a gap in any case"
+
+
+def test_where_gaps_are_known_words_are_values_and_said_so(tmp_path: Path) -> None:
+    frame = table(service=["-", "dns", None, "http"])
+    path = written(tmp_path, "t.parquet", frame)
+    samples = read(tmp_path, path=path)
+    assert samples.described is not None
+    assert samples.described.features[0].texts == ("-", "dns", "http")
+    assert np.isnan(np.asarray(samples.X)[2::4, 0]).all()
+    assert "'-' (10) are values, as this table knows its gaps" in notes(samples)
+    marked = read(tmp_path, path=path, missing_marks=["-"])
+    assert np.isnan(np.asarray(marked.X)[::2, 0]).all()
+    block = fedsim.table(frame, target="y")
+    of_frame = block.read(tmp_path, np.random.default_rng(0))
+    assert np.array_equal(np.asarray(of_frame.X), np.asarray(samples.X), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "read_as"),
+    [
+        (["950", "1.188", "12.500"], ["0,09", "1,25"], [950, 1188, 12500]),
+        (["950", "1,188", "12,500"], ["0.09", "1.25"], [950, 1188, 12500]),
+        (["950", "1.188", "12.500"], ["0.09", "1.25"], [950, 1.188, 12.5]),
+        (["950", "1,188", "12,500"], ["0,09", "1,25"], [950, 1.188, 12.5]),
+        (["950", "1.188", "1.234.567"], ["7", "8"], [950, 1188, 1234567]),
+        (["950", "1.188", "12.500"], ["7", "8"], [950, 1.188, 12.5]),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.jsonl"])
+def test_one_column_settles_the_decimal_sign_of_all(
+    name: str, first: list[object], other: list[object], read_as: list[float], tmp_path: Path
+) -> None:
+    frame = table(a=first, c=other).drop(columns="b")
+    if name == "t.csv":
+        frame.to_csv(tmp_path / name, index=False, sep=";")
+    else:
+        written(tmp_path, name, frame)
+    samples = read(tmp_path, path=name)
+    assert np.asarray(samples.X)[:3, 0].tolist() == read_as
+    doubtful = other == ["7", "8"] and 1188 not in read_as
+    assert ("1188 would be possible, too; `decimal` says which" in notes(samples)) == doubtful
+    settled = 1188 in read_as and other != ["7", "8"]
+    assert ("is read as 1188, since the column 'c' has" in notes(samples)) == settled
+    for decimal in ".,":
+        given = (
+            read(tmp_path, path=name, decimal=decimal)
+            if decimal in "".join(map(str, other))
+            else samples
+        )
+        assert np.array_equal(np.asarray(given.X), np.asarray(samples.X))
+
+
+def test_readings_are_notes_of_the_run_and_of_init(tmp_path: Path) -> None:
+    path = tmp_path / written(tmp_path, "t.csv", table(country=["NA", "NL", "NO", "DE"]))
+    data = {"kind": "table", "path": str(path), "label": "y", "client": "country"}
+    plan = load({
+        "problem": {"loss": {"kind": "logistic", "labels": "plus-minus"}, "data": data,
+                    "split": "groups"},
+        "algorithm": {"kind": "gd", "step_size": "1/L"},
+        "stop": {"rounds": 2},
+    })  # fmt: skip
+    said = [
+        note.text for note in preflight_notes(Builder(plan).check()) if note.key == "problem.data"
+    ]
+    assert any("cells of 'NA' (10) are taken for missing values" in text for text in said)
+    assert any("10 rows without a client" in text for text in said)
+    assert any("'NA' (10)" in text for text in notes_of_init(guess(path)))

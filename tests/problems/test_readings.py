@@ -10,6 +10,7 @@ import pytest
 import fedsim
 from fedsim.building import Builder
 from fedsim.cli.from_table import notes as notes_of_init
+from fedsim.errors import DataError
 from fedsim.problems.data.table import Table
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables.guess import guess
@@ -146,3 +147,60 @@ def test_readings_are_notes_of_the_run_and_of_init(tmp_path: Path) -> None:
     assert any("cells of 'NA' (10) are taken for missing values" in text for text in said)
     assert any("10 rows without a client" in text for text in said)
     assert any("'NA' (10)" in text for text in notes_of_init(guess(path)))
+
+
+@pytest.mark.parametrize("cells", [["a"], ["a", "b"], [1]])
+def test_a_column_of_categories_may_have_one_alone(cells: list[object], tmp_path: Path) -> None:
+    frame = table(c=cells, t=[1, 2, 3, 5]).astype({"c": "category"})
+    plain = frame.astype({"c": object})
+    one, other = (
+        np.asarray(fedsim.table(each, target="y").read(tmp_path, np.random.default_rng(0)).X)
+        for each in (frame, plain)
+    )
+    assert np.array_equal(one, other)
+
+
+def test_a_number_is_a_name_first_and_refused_where_it_counts_another_column() -> None:
+    frame = table(t=[1, 2, 3, 5])
+    frame.columns = pd.Index([10, 20, 30])
+    assert fedsim.table(frame, target=30).read(Path(), np.random.default_rng(0)).rows == ROWS
+    assert fedsim.table(frame, target=3).read(Path(), np.random.default_rng(0)).rows == ROWS
+    frame.columns = pd.Index([0, 1, 2])
+    with pytest.raises(DataError, match="the name of column 3 of the table and the number of") as e:
+        fedsim.table(frame, target=2)
+    assert "'2' or '1'" in str(e.value)
+    assert fedsim.table(frame, target="2").read(Path(), np.random.default_rng(0)).rows == ROWS
+
+
+def test_pandas_rows_are_paired_only_where_their_indices_agree() -> None:
+    X = pd.DataFrame({"a": [0.5, 2, 1], "b": [1, 3, 2.5]})
+    y = pd.Series([1.0, 0.0, 0.0], index=[1, 2, 0])
+    with pytest.raises(DataError, match=r"rows are paired by their place; give y\.loc"):
+        fedsim.arrays(X, y)
+    with pytest.raises(DataError, match="client 1, 2, 0"):
+        fedsim.arrays(X, [0.0, 1.0, 0.0], pd.Series([0, 1, 1], index=y.index))
+    aligned = fedsim.arrays(X, y.loc[X.index]).read(Path(), np.random.default_rng(0))
+    assert aligned.y.tolist() == [0, 1, 0]
+    for rows, labels in ((X.to_numpy(), y), (X, y.to_numpy())):
+        by_place = fedsim.arrays(rows, labels).read(Path(), np.random.default_rng(0))
+        assert by_place.y.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+00:00", "%Y-%m-%dT%H:%M:%S.250Z", "%Y-%m-%dT%H:%M"],
+)
+def test_dates_with_z_offsets_and_fractions_are_days_of_utc(form: str, tmp_path: Path) -> None:
+    days = pd.date_range("2021-03-01 05:30", periods=ROWS, freq="7h")
+    path = written(tmp_path, "t.csv", table(d=list(days.strftime(form))))
+    found = np.asarray(read(tmp_path, path=path).X)[:, 0] * 86400
+    late = 0.25 if ".250" in form else 0.0
+    exact = (days - pd.Timestamp("1970-01-01")).total_seconds().to_numpy() + late
+    assert found == pytest.approx(exact, abs=1e-4)
+
+
+def test_offsets_that_change_within_a_column_are_taken_into_account(tmp_path: Path) -> None:
+    texts = ["2021-03-28T01:30:00+01:00", "2021-03-28T03:30:00+02:00"]
+    path = written(tmp_path, "t.csv", table(d=[*texts]))
+    found = np.asarray(read(tmp_path, path=path).X)[:2, 0]
+    assert (found[1] - found[0]) * 24 == pytest.approx(1.0, abs=1e-6)

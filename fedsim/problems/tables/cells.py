@@ -24,7 +24,10 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 _DATES = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d", "%d.%m.%Y",
-    "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d %B %Y", "%Y%m%d",
+    "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M%z", "%Y-%m-%dT%H:%M",
+    "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S.%f",
+    "%Y-%m-%d %H:%M:%S.%f", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y",
+    "%d %B %Y", "%Y%m%d",
 )  # fmt: skip
 """Formats of dates, tried in this order; the first in which all cells of a column fit is taken."""
 
@@ -180,6 +183,8 @@ def is_number_column(found: Numbers) -> bool:
 def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
     """Return a column of dates as days since 1970, NaN where missing, and the format of the texts.
 
+    Times of day with an offset, or with Z, are those of UTC.
+
     Returns None if it is no column of dates.
     """
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
@@ -191,11 +196,11 @@ def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
         return _python_dates(column)
     for form in _DATES:
         for part in (known.head(_SAMPLE), known):
-            parsed = pd.to_datetime(part, format=form, errors="coerce")
+            parsed = pd.to_datetime(part, format=form, errors="coerce", utc=True)
             if parsed.isna().any():
                 break
         else:
-            whole = pd.to_datetime(column, format=form, errors="coerce")
+            whole = pd.to_datetime(column, format=form, errors="coerce", utc=True)
             return _days(whole), form
     return None
 
@@ -208,7 +213,7 @@ def _python_dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None
     if not len(known) or not all(hasattr(value, "year") for value in known.head(_SAMPLE)):
         return None
     try:
-        return _days(pd.to_datetime(column)), ""
+        return _days(pd.to_datetime(column, utc=True)), ""
     except (ValueError, TypeError, OverflowError):
         return None
 

@@ -75,8 +75,8 @@ def find_decimal(frame: "pd.DataFrame", given: str | None, *, thousands: bool = 
     why = next(iter(sure[sign].items())) if sign else None
     notes = []
     for name, text in doubtful.items():
-        found = cells.numbers(frame[name], sign, thousands=thousands).numbers
-        notes.append(_note(name, text, float(found[frame[name].tolist().index(text)]), why))
+        read = cells.numbers(frame[name], sign, thousands=thousands).numbers
+        notes.append(_note(name, text, float(read[frame[name].tolist().index(text)]), why))
     return Decimal(sign, tuple(notes))
 
 

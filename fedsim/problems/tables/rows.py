@@ -259,7 +259,11 @@ def without_empty(frame: "pd.DataFrame", notes: list[str]) -> "pd.DataFrame":
         if kept.all():
             return frame
         column = frame.iloc[:, place]
-        blank = column[~kept].map(lambda value: isinstance(value, str) and not value.strip())
+        blank = (
+            column[~kept]
+            .astype(object)
+            .map(lambda value: isinstance(value, str) and not value.strip())
+        )
         kept |= column.notna() & ~blank.reindex(frame.index, fill_value=False)
     if not kept.all():
         notes.append(_left_out(int((~kept).sum()), ("empty", "")))

@@ -93,6 +93,7 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             "  data:",
             "    kind: table",
             f"    path: {quote(place)}",
+            *([] if seen.header is None else [f"    header: {str(seen.header).lower()}"]),
             f"    label: {quote(seen.label)}{_labels(labels)}",
             *_clients(seen, clients),
             *_left_out(seen),

@@ -10,6 +10,7 @@ import pytest
 import fedsim
 from fedsim.building import Builder
 from fedsim.cli.from_table import notes as notes_of_init
+from fedsim.cli.from_table import scenario_text
 from fedsim.errors import DataError
 from fedsim.problems.data.table import Table
 from fedsim.problems.samples import Samples
@@ -204,3 +205,33 @@ def test_offsets_that_change_within_a_column_are_taken_into_account(tmp_path: Pa
     path = written(tmp_path, "t.csv", table(d=[*texts]))
     found = np.asarray(read(tmp_path, path=path).X)[:2, 0]
     assert (found[1] - found[0]) * 24 == pytest.approx(1.0, abs=1e-6)
+
+
+ADULT = ["39,State-gov,Bachelors,0", "50,Private,HS-grad,1", "38,Private,Bachelors,0"]
+
+
+def test_a_first_line_that_is_like_the_rest_is_a_row(tmp_path: Path) -> None:
+    lines = [*ADULT, "41,State-gov,HS-grad,1", "28,Private,HS-grad,1", "45,Private,Bachelors,0"]
+    path = tmp_path / "adult.data"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    keys: dict[str, Any] = {"path": "adult.data", "label": 4, "kind": "table"}
+    samples = Table(**keys).read(tmp_path, np.random.default_rng(0))
+    assert samples.rows == len(lines)
+    assert "no line of names" in notes(samples)
+    named = Table(**keys, header=True).read(tmp_path, np.random.default_rng(0))
+    assert named.rows == len(lines) - 1
+        Table(**keys, header=True).read(tmp_path, np.random.default_rng(0)).rows == len(lines) - 1
+    )
+    for head in ("age,work,school,y", "39,State-gov,school,0", "age,State-gov,HS-grad,0"):
+        path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+        with_names = Table(**keys).read(tmp_path, np.random.default_rng(0))
+        assert with_names.rows == len(lines), head
+
+
+def test_init_takes_whether_there_is_a_line_of_names(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(["1,x,0", *[f"{n},{'ab'[n % 2]},{n % 2}" for n in (7, 9, 4, 6, 2)]]))
+    seen = guess(path, label="3", header=False)
+    assert seen.samples.rows == 6
+    assert "header: false" in scenario_text(seen, path, tmp_path)
+    assert "header" not in scenario_text(guess(path), path, tmp_path)

@@ -31,6 +31,7 @@ TIMES = 40
 _WIDE = 10  # the same for columns of Parquet and Feather, which are compressed
 _SEPARATORS = ",;\t|"
 _LINES = 200  # looked at to find the separator
+_ROWS = 1000  # that a first line is compared with
 _BEFORE = 10  # lines of another form before a table, at most
 _ALIKE = 0.9  # of the lines after them that have the usual number of cells, at least
 _SHOWN = 30  # characters of a line in a message
@@ -123,7 +124,9 @@ def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
     frame = _separator(text, path, separator, skip=len(before))
     if not before and _counts_the_table(frame):
         before, frame = text.splitlines()[:1], frame.iloc[1:].reset_index(drop=True)
-    header = wanted.header if wanted.header is not None else not _is_row_of_data(frame)
+    header = wanted.header
+    if header is None:
+        header = not (_is_row_of_data(frame) or _goes_on(frame))
     shown = SEPARATOR_NAMES.get(separator, repr(separator))
     words = f"text separated by {shown}, {_NAMES.get(encoding, encoding)}"
     if before:
@@ -228,6 +231,26 @@ def _is_row_of_data(frame: "pd.DataFrame") -> bool:
         return False
     first = [str(cell.iloc[0]) for cell in row]
     return all(first != [str(start + place) for place in range(len(first))] for start in (0, 1))
+
+
+def _goes_on(frame: "pd.DataFrame") -> bool:
+    """Return whether a table's first row is like those after it.
+
+    It has a number wherever these have numbers, and otherwise texts that they have, too.
+    """
+    rest, numbers = frame.iloc[1 : 1 + _ROWS], 0
+    for place in range(frame.shape[1]):
+        first = cells.clean(frame.iloc[:1, place], frozenset())
+        column = cells.clean(rest.iloc[:, place], frozenset())
+        if first.isna().any() or column.isna().all():
+            continue
+        if cells.is_number_column(cells.numbers(column, None)):
+            if cells.numbers(first, None).wrong.any():
+                return False
+            numbers += 1
+        elif not (column == first.iloc[0]).any():
+            return False
+    return 0 < numbers < frame.shape[1]
 
 
 def _separator(text: str, path: Path, separator: str, *, skip: int) -> "pd.DataFrame":

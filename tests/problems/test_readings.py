@@ -220,8 +220,6 @@ def test_a_first_line_that_is_like_the_rest_is_a_row(tmp_path: Path) -> None:
     assert "no line of names" in notes(samples)
     named = Table(**keys, header=True).read(tmp_path, np.random.default_rng(0))
     assert named.rows == len(lines) - 1
-        Table(**keys, header=True).read(tmp_path, np.random.default_rng(0)).rows == len(lines) - 1
-    )
     for head in ("age,work,school,y", "39,State-gov,school,0", "age,State-gov,HS-grad,0"):
         path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
         with_names = Table(**keys).read(tmp_path, np.random.default_rng(0))

@@ -233,3 +233,41 @@ def test_init_takes_whether_there_is_a_line_of_names(tmp_path: Path) -> None:
     assert seen.samples.rows == 6
     assert "header: false" in scenario_text(seen, path, tmp_path)
     assert "header" not in scenario_text(guess(path), path, tmp_path)
+
+
+def test_blanks_separate_cells_where_nothing_else_does(tmp_path: Path) -> None:
+    rows = [f" {n / 8:7.3f}  {n % 5:2d}   {'ab'[n % 2]} {n % 2}" for n in range(1, ROWS)]
+    (tmp_path / "auto.data").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    keys: dict[str, Any] = {"kind": "table", "path": "auto.data", "label": 4}
+    samples = Table(**keys).read(tmp_path, np.random.default_rng(0))
+    assert samples.rows == ROWS - 1
+    assert np.allclose(np.asarray(samples.X)[:, 0], np.arange(1, ROWS) / 8, atol=1e-3)
+    assert "separated by blanks" in notes(samples)
+    assert Table(**keys, separator=" ").read(tmp_path, np.random.default_rng(0)).rows == ROWS - 1
+
+
+def test_the_texts_of_the_label_have_the_numbers_that_are_given(tmp_path: Path) -> None:
+    frame = table(t=[1, 2, 3, 5, 8]).assign(y=["good", "bad", "good", "worse"] * (ROWS // 4))
+    path = written(tmp_path, "t.csv", frame)
+    classes = {"good": -1, "bad": 1, "worse": 1}
+    samples = read(tmp_path, path=path, classes=classes)
+    assert samples.y[:4].tolist() == [-1, 1, -1, 1]
+    assert samples.described is not None
+    assert samples.described.labels == {-1.0: "good", 1.0: "bad or worse"}
+    source = Table(path=path, label="y", classes=classes)
+    tested = source.plain_like(tmp_path, np.random.default_rng(0), samples)
+    assert np.array_equal(tested.y, samples.y)
+    unknown = r"gives .worse. no number; the label .y. of t\.csv has .bad."
+    with pytest.raises(DataError, match=unknown):
+        read(tmp_path, path=path, classes={"good": -1, "bad": 1})
+    with pytest.raises(DataError, match="has 'best', as no row"):
+        read(tmp_path, path=path, classes={**classes, "best": 2})
+    with pytest.raises(ValueError, match="give one of them"):
+        Table(path=path, label="y", classes=classes, positive="bad")
+
+
+def test_numbers_of_classes_are_numbered_anew(tmp_path: Path) -> None:
+    frame = table(t=[1, 2, 3, 5, 8]).assign(y=[1, 2] * (ROWS // 2))
+    path = written(tmp_path, "t.parquet", frame)
+    samples = read(tmp_path, path=path, classes={1: -1, "2": 1})
+    assert samples.y[:2].tolist() == [-1, 1]

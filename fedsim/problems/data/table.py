@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,11 @@ class TableSource(Source):
     positive: str | None = Field(
         default=None, description="the text of the label that becomes +1; all others become -1"
     )
+    classes: Mapping[Annotated[str, Field(coerce_numbers_to_str=True)], float] = Field(
+        default_factory=dict,
+        description="the numbers of the label's texts, such as {good: -1, bad: 1}; by default in"
+        " ascending order of the texts. Several texts may share one",
+    )
     rename: Mapping[str, str] = Field(
         default_factory=dict, description="other names for clients, by name; equal ones are joined"
     )
@@ -93,6 +98,13 @@ class TableSource(Source):
         " information that would have to travel; exchange: all, and its messages are charged;"
         " or each client its own",
     )
+
+    @model_validator(mode="after")
+    def _numbers_classes_once(self) -> Self:
+        if self.classes and self.positive is not None:
+            text = f"got classes and positive: {self.positive}; give one of them"
+            raise failure(("positive", text, self.positive))
+        return self
 
     @model_validator(mode="after")
     def _exchanges_once(self) -> Self:
@@ -118,6 +130,7 @@ class TableSource(Source):
             self.decimal, tuple(self.missing_marks),
             self.missing == "drop-rows", self.duplicates == "drop", self.positive,
             dict(self.rename), kept=tuple(self.not_missing),
+            classes=dict(self.classes),
         )  # fmt: skip
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:

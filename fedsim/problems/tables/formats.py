@@ -9,7 +9,7 @@ import csv
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,8 @@ from fedsim.memory import check_budget
 from fedsim.problems.tables import cells
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
+    from _csv import Reader
+
     import pandas as pd
 
 TIMES = 40
@@ -41,7 +43,7 @@ _SQLITE, _OLD_EXCEL = b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _NAMES = {"utf-8-sig": "UTF-8 with a byte order mark", "utf-8": "UTF-8", "cp1252": "Latin-1"}
-SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 
 
 class Reading(NamedTuple):
@@ -168,22 +170,33 @@ def _is_binary(content: bytes) -> bool:
 def find_separator(text: str) -> str:
     r"""Return the separator that divides most lines into the same number of cells, above one.
 
-    Of several that do, the one with the most cells.
+    Of several that do, the one with the most cells. It is a blank, of which several may follow each
+    other, only where none of the others divides any line, and where blanks divide nearly all alike.
 
     >>> find_separator("a;b\n1,5;2,25\n3;4,5\n"), find_separator("only\n1\n")
     (';', ',')
+    >>> find_separator("12.5  3\n 1.0 40\n")
+    ' '
     """
     lines = list(islice((line for line in StringIO(text) if line.strip()), _LINES))
 
     def score(separator: str) -> tuple[float, int]:
         try:
-            counts = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+            counts = [len(row) for row in _rows(lines, separator) if row]
         except csv.Error:
             return 0.0, 0
         most = max(set(counts), key=lambda count: (counts.count(count), count), default=0)
         return (counts.count(most) / len(counts), most) if most > 1 else (0.0, 0)
 
-    return max(_SEPARATORS, key=score)
+    best = max(_SEPARATORS, key=score)
+    blank = score(best)[1] < 2 and score(" ")[0] >= _ALIKE
+    return " " if blank else best
+
+
+def _rows(lines: Iterable[str], separator: str) -> "Reader":
+    if separator == " ":
+        return csv.reader((line.strip() for line in lines), delimiter=" ", skipinitialspace=True)
+    return csv.reader(lines, delimiter=separator)
 
 
 def lines_before(text: str, separator: str) -> list[str]:
@@ -196,7 +209,7 @@ def lines_before(text: str, separator: str) -> list[str]:
     >>> lines_before("Export of 3 May\n\na;b;c\n1;2;3\n4;5;6\n", ";")
     ['Export of 3 May', '']
     """
-    reader = csv.reader(StringIO(text), delimiter=separator)
+    reader = _rows(StringIO(text), separator)
     try:
         records = [(len(row), reader.line_num) for row in islice(reader, _LINES)]
     except csv.Error:
@@ -261,7 +274,7 @@ def _separator(text: str, path: Path, separator: str, *, skip: int) -> "pd.DataF
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
                 StringIO(text),
-                sep=separator,
+                sep=r"\s+" if separator == " " else separator,
                 header=None,
                 skiprows=skip,
                 dtype=str,

@@ -37,6 +37,7 @@ class Wanted:
         distinct: whether repeated rows are left out.
         positive: the text of the label that becomes +1.
         rename: other names for clients, by name.
+        classes: the numbers of the label's texts; empty to number them in ascending order.
         thousands: whether commas may divide thousands (`cells.numbers`).
         kept: texts that are values, although such texts usually stand for a missing value.
         typed: whether the table knows its gaps, so that every text of it is a value.
@@ -54,6 +55,7 @@ class Wanted:
     rename: Mapping[str, str] = field(default_factory=dict)
     thousands: bool = False
     kept: tuple[str, ...] = ()
+    classes: Mapping[str, float] = field(default_factory=dict)
     typed: bool = False
 
 
@@ -331,6 +333,8 @@ def _labels(
     Two texts become -1 and +1, several 0, 1, ..., in ascending order.
     """
     column = column[kept]
+    if wanted.classes:
+        return _numbered(column, wanted.classes, where)
     found = cells.numbers(column, wanted.decimal, thousands=wanted.thousands)
     if cells.is_number_column(found) and wanted.positive is None:
         if found.wrong.any():
@@ -355,6 +359,29 @@ def _labels(
     if len(texts) == 2:
         return 2 * codes - 1, {-1.0: texts[0], 1.0: texts[1]}
     return codes, {float(place): text for place, text in enumerate(texts)}
+
+
+def _numbered(
+    column: "pd.Series", classes: Mapping[str, float], where: str
+) -> tuple[NDArray[np.float64], dict[float, str]]:
+    """Return labels by the numbers that the scenario gives their texts, and the texts of each.
+
+    Raises:
+        DataError: a text has no number, or no row has a text.
+    """
+    codes, texts = columns.number_texts(column)
+    unknown = [text for text in texts if text not in classes]
+    unused = [text for text in classes if text not in texts]
+    if unknown or unused:
+        shown = ", ".join(map(repr, texts[:8]))
+        text = f"gives {unknown[0]!r} no number" if unknown else f"has {unused[0]!r}, as no row"
+        raise DataError("data.classes", f"{text}; the label {column.name!r} of {where} has {shown}")
+    numbers = np.array([classes[text] for text in texts])
+    named = {
+        float(number): " or ".join(text for text in texts if classes[text] == number)
+        for number in numbers
+    }
+    return numbers[codes.astype(int)], named
 
 
 def _clients(
@@ -425,6 +452,10 @@ def _alike(frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description)
 def _labels_alike(
     column: "pd.Series", wanted: Wanted, where: str, like: Description
 ) -> NDArray[np.float64]:
+    if wanted.classes:
+        known_texts = set(column.astype(str)) & wanted.classes.keys()
+        own = {text: wanted.classes[text] for text in known_texts}
+        return _numbered(column, own, where)[0]
     if not like.labels:
         return cells.numbers(column, wanted.decimal, thousands=wanted.thousands).numbers
     known = {text: value for value, text in like.labels.items()}

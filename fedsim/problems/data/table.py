@@ -281,8 +281,8 @@ class Table(TableSource):
     )
     header: bool | None = Field(
         default=None,
-        description="whether the first line names the columns; if null it does, unless it holds"
-        " numbers alone",
+        description="whether the first line names the columns; if null it does, unless it is"
+        " like the rows after it",
     )
     sheet: str | None = Field(default=None, description="of a workbook; the first if null")
 

@@ -1,7 +1,7 @@
 """The command `fedsim`, also run as `python -m fedsim`.
 
 Signal handlers are set before anything else is loaded, so that an interrupt shows no traceback; see
-`fedsim.running.interrupts`. Only that and the command itself are imported here.
+`fedsim.running.interrupts`. Only that, what sets up printing, and the command are imported here.
 """
 
 import errno
@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 
+from fedsim.printing import print_in_any_encoding
 from fedsim.running import interrupts
 
 
@@ -16,6 +17,7 @@ def main() -> None:
     """Run a command and end with its exit code."""
     last = interrupts.LastWord()
     interrupts.end_at_once()
+    print_in_any_encoding()
     gc.set_threshold(50_000, 50, 100)  # modules live to the end: scanning them would take 0.3 s
     try:
         from fedsim.cli import app  # noqa: PLC0415 - it takes a second

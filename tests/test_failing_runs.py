@@ -149,6 +149,36 @@ def test_a_script_without_a_guard_is_told_of_it_and_nothing_is_made_twice(tmp_pa
     assert len(list(out.glob("*/seed-*/summary.json"))) == 2
 
 
+OWN = """
+from typing import Literal
+class Never(fedsim.extend.StopRule):
+    kind: Literal["never"] = "never"
+    def watch(self):
+        return lambda end: ""
+"""
+
+
+@pytest.mark.slow
+def test_a_script_from_standard_input_makes_runs_in_processes(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    text = UNGUARDED.format(scenario=json.dumps(study(seeds=2)), out=str(out))
+    text = text.replace("fedsim.run", 'if __name__ == "__main__": fedsim.run')
+    subprocess.run([sys.executable, "-"], input=text, text=True, check=True, capture_output=True)
+    assert len(list(out.glob("*/seed-*/summary.json"))) == 2
+    own = (
+        "import fedsim.extend\n"
+        + OWN
+        + text.replace(
+            "jobs=2", ("jobs=2, fresh=True, blocks=[Never], overrides=['stop.never={}']")
+        )
+    )
+    done = subprocess.run([sys.executable, "-"], input=own, text=True, check=False,
+                          capture_output=True)  # fmt: skip
+    last = done.stderr.strip().splitlines()[-1]
+    assert "Never was read from standard input" in last
+    assert "jobs=1" in last
+
+
 @pytest.mark.parametrize("note", [None, Path("a note")])
 def test_workers_are_marked_within_the_block_alone(
     note: Path | None, monkeypatch: pytest.MonkeyPatch

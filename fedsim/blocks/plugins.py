@@ -152,7 +152,12 @@ def text_of(model: type) -> bytes:
 
 
 def dump(value: object) -> bytes:
-    """Return a pickle that contains the plugins of the classes in it."""
+    """Return a pickle that contains the plugins of the classes in it.
+
+    Raises:
+        pickle.PicklingError: among others, a class or function was read from standard input or
+            typed in, where no other process finds it.
+    """
     stream = BytesIO()
     _Pickler(stream).dump(value)
     return stream.getvalue()
@@ -161,9 +166,22 @@ def dump(value: object) -> bytes:
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - as pickle has it
         """Reduce classes and functions of plugins to plugin and name; leave the rest to pickle."""
-        if isinstance(value, type | FunctionType) and value.__module__ in _run:
+        if not isinstance(value, type | FunctionType):
+            return NotImplemented
+        if value.__module__ in _run:
             return _find, (_run[value.__module__], value.__qualname__)
+        if value.__module__ == "__main__" and not has_script():
+            name = value.__qualname__
+            text = f"{name} was read from standard input or typed in, where workers do not find it"
+            raise pickle.PicklingError(text)
         return NotImplemented
+
+
+def has_script() -> bool:
+    """Return whether other processes can import the module `__main__`, a script or a package's."""
+    main = sys.modules["__main__"]
+    script = getattr(main, "__file__", None)
+    return main.__spec__ is not None or (script is not None and Path(script).exists())
 
 
 def _find(plugin: Plugin, name: str) -> Any:  # noqa: ANN401 - a class or a function

@@ -44,6 +44,7 @@ class Quantity:
         word: the word for infinity; empty if infinity is refused.
         most: the largest accepted value, in base units.
         least: the smallest accepted value of a signed quantity, in base units.
+        bare: whether a number without a unit is accepted, in base units: of shares, 0.4 is 40 %.
     """
 
     noun: str
@@ -56,6 +57,7 @@ class Quantity:
     word: str = ""
     most: float = float("inf")
     least: float = float("-inf")
+    bare: bool = False
 
     def parse(self, value: object) -> float:
         """Return the value in base units.
@@ -64,15 +66,18 @@ class Quantity:
             PydanticCustomError: a ValueError; its text has the input and what is accepted.
         """
         if not isinstance(value, str):
-            bare = isinstance(value, int | float) and not isinstance(value, bool)
-            raise self._refusal(value, ", a bare number" if bare else "", " with its unit")
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise self._refusal(value, "", " with its unit")
+            if self.bare:
+                return self._within(value, float(value))
+            raise self._refusal(value, ", a bare number", " with its unit")
         if self.word and value.strip() == self.word:
             return float("inf")
         match = _TEXT.fullmatch(value) if len(value) <= _LONGEST else None
-        if match is None or not match[2]:
+        if match is None or not (match[2] or self.bare):
             what = ", a number without a unit" if match else ""
             raise self._refusal(value, what, " as a number with its unit")
-        return self._within(value, self._convert(value, match[1], match[2]))
+        return self._within(value, self._convert(value, match[1], match[2] or self.base))
 
     def format(self, value: float) -> str:
         """Return a text that `parse` converts back to exactly `value`.
@@ -163,11 +168,14 @@ class Quantity:
         """Describe the text, for editors."""
         sign = "[+-]?" if self.signed else r"\+?"
         text = rf"{sign}{_NUMBER}\s*[^\s0-9].*"
-        return {
+        written = {
             "type": "string",
             "pattern": rf"^\s*({text}|{self.word})\s*$" if self.word else rf"^\s*{text}$",
             "examples": [self.example, self.word] if self.word else [self.example],
         }
+        least = {"exclusiveMinimum" if self.positive else "minimum": 0}
+        number = {"type": "number", **least, "maximum": self.most}
+        return {"anyOf": [written, number]} if self.bare else written
 
 
 UNLIMITED = "unlimited"
@@ -276,18 +284,18 @@ BitsOrNone = Given[Annotated[float, _BITS] | None, str | None]
 Bytes = Given[Annotated[float, Quantity("an amount of data", "B", "40 B", ("B",), whole=True)], str]
 """Bytes, a whole number of them, 0 or more."""
 
-_FRACTION = Quantity("a share", "whole", "40 %", ("%",), most=1.0)
-Fraction = Given[Annotated[float, _FRACTION], str]
-"""A share from 0 to 1, written in per cent."""
+_FRACTION = Quantity("a share", "whole", "40 %", ("%",), most=1.0, bare=True)
+Fraction = Given[Annotated[float, _FRACTION], float | str]
+"""A share from 0 to 1, written in per cent or as a number."""
 
-FractionOrNone = Given[Annotated[float, _FRACTION] | None, str | None]
+FractionOrNone = Given[Annotated[float, _FRACTION] | None, float | str | None]
 """The same, or None."""
 
-_SHARE = Quantity("a share", "whole", "40 %", ("%",), most=1.0, positive=True)
-Share = Given[Annotated[float, _SHARE], str]
-"""A share above 0 and up to 1, written in per cent."""
+_SHARE = Quantity("a share", "whole", "40 %", ("%",), most=1.0, positive=True, bare=True)
+Share = Given[Annotated[float, _SHARE], float | str]
+"""A share above 0 and up to 1, written in per cent or as a number."""
 
-ShareOrNone = Given[Annotated[float, _SHARE] | None, str | None]
+ShareOrNone = Given[Annotated[float, _SHARE] | None, float | str | None]
 """The same, or None."""
 
 GramsPerKilowattHour = Given[

@@ -1,13 +1,27 @@
 """Base class of blocks: frozen, closed pydantic models."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
 from inspect import Parameter, Signature, get_annotations
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Self,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
 
 # Defaults of fields, in the notation of a file.
 
@@ -15,6 +29,66 @@ from pydantic.fields import FieldInfo
 def as_written(default: object, description: str) -> Any:  # noqa: ANN401 - like pydantic's Field
     """Return a field whose default is in the notation of a file, and validated like input."""
     return Field(default=default, description=description)
+
+
+# Shares: 0.3 and "30 %" are the same.
+
+_PER_CENT = re.compile(r"\s*\+?((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?)\s*%\s*")
+_LONGEST = 80
+
+
+def per_cent(value: object) -> object:
+    """Return a text in per cent as a number, rounded once, and anything else as it is.
+
+    >>> per_cent("30 %"), per_cent(0.3), per_cent("many")
+    (0.3, 0.3, 'many')
+    """
+    short = isinstance(value, str) and len(value) <= _LONGEST
+    match = _PER_CENT.fullmatch(str(value)) if short else None
+    return float(Decimal(match[1]).scaleb(-2)) if match else value
+
+
+@dataclass(frozen=True)
+class PerCent:
+    """An annotation for pydantic: a number that may be written in per cent, too."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Validate the number after its conversion."""
+        return core_schema.no_info_before_validator_function(per_cent, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe both forms, for editors."""
+        return either_form(handler(schema))
+
+
+def either_form(number: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a number that may be written in per cent, too.
+
+    >>> len(either_form({"type": "number"})["anyOf"])
+    2
+    """
+    text = {"type": "string", "pattern": rf"^{_PER_CENT.pattern}$", "examples": ["30 %"]}
+    parts = number["anyOf"] if set(number) == {"anyOf"} else [number]
+    return {"anyOf": [*parts, text]}
+
+
+def _take_per_cent(fields: Mapping[str, FieldInfo]) -> None:
+    """Let fields that are shares take per cent, before their validators are built."""
+    for field in fields.values():
+        if _is_share(field) and PerCent() not in field.metadata:
+            field.metadata = [*field.metadata, PerCent()]
+
+
+def _is_share(field: FieldInfo) -> bool:
+    """Return whether the bounds of a number are those of a share: from 0 to 1."""
+    kinds = {field.annotation, *get_args(field.annotation)}
+    low = {getattr(each, "ge", getattr(each, "gt", None)) for each in field.metadata}
+    high = {getattr(each, "le", getattr(each, "lt", None)) for each in field.metadata}
+    return float in kinds and 0 in low and 1 in high
 
 
 # The signature of a block's constructor, for completion in notebooks and editors.
@@ -48,7 +122,8 @@ class Spec(BaseModel):
     """A block of a scenario file, and the constructor of the object it describes.
 
     Frozen, because a run is a pure function of its scenario; closed, because an
-    unknown key is a misspelt one; finite, because no parameter here may be NaN.
+    unknown key is a misspelt one; finite, because no parameter here may be NaN. A number that is
+    bounded by 0 and 1 may be written in per cent.
     """
 
     also_called: ClassVar[tuple[str, ...]] = ()
@@ -64,8 +139,9 @@ class Spec(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Set a provisional signature, which pydantic replaces when it builds the validator."""
+        """Let shares take per cent, and set a signature, which pydantic replaces when it builds."""
         super().__pydantic_init_subclass__(**kwargs)
+        _take_per_cent(cls.__pydantic_fields__)
         type.__setattr__(cls, "__signature__", LazySignature())
 
     @classmethod
@@ -88,11 +164,12 @@ class KindFirst(Spec):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **rest: Any) -> None:
-        """Put the fields of a subclass in that order."""
+        """Put the fields of a subclass in that order, and let shares take per cent."""
         declared = [name for each in cls.__mro__ for name in get_annotations(each)]
         fields = cls.__pydantic_fields__
         named = dict.fromkeys(("kind", "topology", *declared))
         cls.__pydantic_fields__ = {name: fields[name] for name in named if name in fields}
+        _take_per_cent(cls.__pydantic_fields__)
         cls.model_rebuild(force=True)
 
 

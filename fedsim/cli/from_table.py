@@ -38,11 +38,12 @@ def roles_table(seen: Guess, path: Path) -> Table:
 
 
 def notes(seen: Guess) -> Iterator[str]:
-    """Yield what is doubtful in the table."""
+    """Yield how the table was read, where it could be read otherwise, and what is doubtful."""
     described = seen.samples.described
-    wanted = ("leakage", "near-duplicate", " row", "the column")
     for note in described.notes if described else ():
-        if "is left out" not in note and any(word in note for word in wanted):
+        if not note.startswith("missing cells") and not (
+            note.startswith("the column") and "is left out" in note
+        ):  # both are in the table of roles
             yield note
     for name, marks in seen.marks.items():
         shown = ", ".join(map(repr, marks))
@@ -92,6 +93,7 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             "  data:",
             "    kind: table",
             f"    path: {quote(place)}",
+            *([] if seen.header is None else [f"    header: {str(seen.header).lower()}"]),
             f"    label: {quote(seen.label)}{_labels(labels)}",
             *_clients(seen, clients),
             *_left_out(seen),

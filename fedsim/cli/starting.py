@@ -52,6 +52,10 @@ def init_command(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="with --from: a column to leave out; may be repeated"),
     ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(help="with --from: whether the first line names the columns; else found"),
+    ] = None,
 ) -> None:
     """Write a first scenario into a folder: the quickstart, or one that follows from a table.
 
@@ -62,13 +66,13 @@ def init_command(
     from fedsim.record.atomic import write_whole
 
     with _errors():
-        if table is None and (target or client or drop):
-            text = "--target, --client and --drop name columns of a table; give --from"
+        if table is None and (target or client or drop or header is not None):
+            text = "--target, --client, --drop and --header are about a table; give --from"
             raise DataError("init", text)
         if table is None:
             first = _quickstart()
         else:
-            first = _of_table(table, folder, target, client, tuple(drop or ()))
+            first = _of_table(table, folder, target, client, tuple(drop or ()), header=header)
         name, question, written = first
         scenario = folder / f"{name}.yaml"
         if scenario.exists():
@@ -97,13 +101,19 @@ def _quickstart() -> tuple[str, str, str]:
 
 
 def _of_table(
-    path: Path, folder: Path, target: str, client: str, drop: tuple[str, ...]
+    path: Path,
+    folder: Path,
+    target: str,
+    client: str,
+    drop: tuple[str, ...],
+    *,
+    header: bool | None,
 ) -> tuple[str, str, str]:
     """Return the same of a scenario for a table; print what its columns were taken for."""
     from fedsim.cli.from_table import name_of, notes, roles_table, scenario_text
     from fedsim.problems.tables.guess import guess
 
-    seen: Guess = guess(path, target, client, drop)
+    seen: Guess = guess(path, target, client, drop, header=header)
     _out.print(roles_table(seen, path))
     for note in notes(seen):
         _remark(note)

@@ -1,7 +1,7 @@
 """The block of a Flower app in a scenario: its clients and their costs."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import Duration, Seconds
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import PerCent, Spec
 from fedsim.physics.devices import AnyDevice
 from fedsim.problems.programs import ProgramLoss
 from fedsim.record.columns import higher_is_better
@@ -32,7 +32,7 @@ class Cost(Spec):
     per: Literal["fit", "sample"] = Field(
         default="fit", description="whether the cost is for a fit, or for each sample of the client"
     )
-    evaluation: float = Field(
+    evaluation: Annotated[float, PerCent()] = Field(
         default=0.3, ge=0, description="cost of an evaluation, as a share of a fit"
     )
 

@@ -33,6 +33,7 @@ class Description:
         features: the columns of raw features.
         notes: what was found, left out or is doubtful; a sentence each.
         columns: name, type, role, missing cells and reason of every column of the data.
+        decimal: the decimal sign of its texts; empty where columns have their own.
     """
 
     clients: tuple[str, ...] = ()
@@ -42,6 +43,7 @@ class Description:
     features: tuple[Feature, ...] = ()
     notes: tuple[str, ...] = ()
     columns: tuple[tuple[str, str, str, int, str], ...] = ()
+    decimal: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema
 
 from fedsim.blocks.quantities import Bits, Duration, Joules
 from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import PerCent, Spec
 
 _SLACK, _SLACK_AT_ZERO = 0.01, 1e-6
 
@@ -314,7 +314,7 @@ class Patience(StopRule):
 
     kind: Literal["patience"] = "patience"
     rounds: int = Field(ge=1, description="so many rounds without an improvement")
-    tolerance: float = Field(
+    tolerance: Annotated[float, PerCent()] = Field(
         default=0.0, ge=0, description="the relative improvement that counts as one"
     )
     least: float = Field(

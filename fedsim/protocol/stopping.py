@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, core_schema
 from fedsim.blocks.catalogue import BlockCatalogue, described
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.quantities import BitsOrNone, DurationOrNone, JoulesOrNone
-from fedsim.blocks.spec import Given, Keys, Spec, as_written
+from fedsim.blocks.spec import Given, Keys, Spec, as_written, per_cent
 from fedsim.blocks.wording import nearest, printable, show
 from fedsim.protocol.stop_rules import (
     STOPS,
@@ -66,7 +66,7 @@ class RuleOrBound:
         """Return the rule that a block describes, or a number."""
         if isinstance(value, StopRule) or (isinstance(value, Mapping) and "kind" in value):
             return OneOf(STOPS).validate(value, info)
-        return handler(value)
+        return handler(per_cent(value))
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -92,8 +92,8 @@ class Stop(Spec):
     """When a run ends: at the end of the first round that meets one of these.
 
     `time` and `batteries` end it at that very moment, in the middle of a round. Beside these rules
-    any column of the scenario's measures is one: `test_accuracy: 0.9` waits for that or more, and
-    `nonzeros: 20` for that or less. User-defined rules stand at their kinds.
+    any column of the scenario's measures is one: `test_accuracy: 90 %` (or 0.9) waits for that or
+    more, and `nonzeros: 20` for that or less. User-defined rules stand at their kinds.
     """
 
     model_config = ConfigDict(extra="allow")

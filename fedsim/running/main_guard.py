@@ -7,6 +7,7 @@ reason.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import current_process
@@ -15,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from fedsim.blocks.plugins import has_script
 from fedsim.errors import RunError
 
 _PARENT, _NOTE = "FEDSIM_PARENT", "FEDSIM_LOADING"
@@ -62,13 +64,32 @@ def mark_workers(note: Path | None = None) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in said}
     os.environ |= said
     try:
-        yield
+        with _without_missing_script():
+            yield
     finally:
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _without_missing_script() -> Iterator[None]:
+    """Let workers import no script where it is no file: it was read from standard input.
+
+    Then the caller's module is as that of `python -c`, which workers do without.
+    """
+    main = sys.modules["__main__"]
+    script = getattr(main, "__file__", None)
+    if script is None or has_script():
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = script
 
 
 def end_if_loading() -> None:

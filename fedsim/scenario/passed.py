@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from fedsim.blocks.wording import describe_passed, printable
 from fedsim.errors import DataError
 from fedsim.problems import GivenRows, Source
-from fedsim.problems.data.files import number_rows
+from fedsim.problems.data.files import check_indices, number_rows
 from fedsim.scenario.specs import ProblemSpec
 
 Block = Source | Mapping[str, Any]
@@ -71,6 +71,7 @@ def passed_rows(data: object, convert: Callable[[Any], ArrayLike], others: str) 
         raise DataError(
             "data", f"rows are (X, y), (X, y, clients), {others}; got {describe_passed(data)}"
         )
+    check_indices(*several)
     return number_rows(*(convert(each) for each in several), signs=False)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.catalogue import described
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import Spec, either_form
 from fedsim.record.variants import BASE, RESERVED, RUN
 from fedsim.scenario.figures import columns
 from fedsim.scenario.merging import METHOD, NAME, OF_THE_WHOLE
@@ -50,9 +50,10 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     kinds = {"type": "string", "enum": list(catalogue(blocks).names(ALGORITHMS))}
     partial["properties"][METHOD]["anyOf"].append(kinds)
     stop = definitions["Stop"]
+    figure = either_form({"type": "number"})
     for name in columns():
         wanted = "a value of this measure, which `measures` has to name"
-        stop["properties"].setdefault(name, {"type": "number", "description": wanted})
+        stop["properties"].setdefault(name, {**figure, "description": wanted})
     stop["additionalProperties"] = False
     parts = {f"Partial{name}": _partial(each) for name, each in definitions.items()}
     document["properties"]["variants"] |= {

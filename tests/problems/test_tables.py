@@ -580,7 +580,7 @@ def test_separators_are_found(text: str, separator: str) -> None:
 def test_a_frame_is_data_in_python(tmp_path: Path) -> None:
     frame = by_client_frame()
     frame.to_csv(tmp_path / "data.csv", index=False)
-    block = fedsim.table(frame, target="class", client="hospital")
+    block = fedsim.table(frame, target="class", client="hospital", missing_marks=["?"])
     given = scenario(tmp_path)
     of_file = fedsim.run(given)
     given["problem"]["data"] = block

@@ -1,5 +1,6 @@
 """NumPy archives: arrays `X` and `y`, and `client` where rows belong to clients."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, wraps
@@ -287,7 +288,8 @@ def arrays(X: ArrayLike, y: ArrayLike, client: ArrayLike | None = None) -> Given
             from 0, or a name.
 
     Raises:
-        DataError: shapes disagree, an array is empty, or a number is not finite.
+        DataError: shapes disagree, an array is empty, or a number is not finite; or indices of
+            pandas differ, since rows are paired by their place.
 
     Example:
         >>> X, y = [[0.5, 1.0], [2.0, 0.1], [0.3, 0.4]], ["well", "ill", "well"]
@@ -305,6 +307,7 @@ def number_rows(
 
     With `signs`, two texts become -1 and +1, as binary losses take them, and not 0 and 1.
     """
+    check_indices(X, y, client)
     features = _as_matrix(X)
     labels, texts = _labels_of(y, signs=signs)
     if features.ndim < 2 or labels.ndim != 1:
@@ -327,6 +330,31 @@ def number_rows(
         row=features.shape[1:],
         numbered=numbers is not None,
     )
+
+
+def check_indices(X: object, y: object, client: object = None) -> None:
+    """Check that objects of pandas have the same index, since rows are paired by their place.
+
+    Raises:
+        DataError: two differ.
+    """
+    if "pandas" not in sys.modules:
+        return  # and none of them is of it
+    import pandas as pd  # noqa: PLC0415 - it is imported already
+
+    given = {"X": X, "y": y, "client": client}
+    known = {
+        name: each.index
+        for name, each in given.items()
+        if isinstance(each, pd.DataFrame | pd.Series)
+    }
+    first = next(iter(known), "")
+    for name, index in known.items():
+        if not index.equals(known[first]):
+            one, other = (", ".join(map(str, each[:3])) for each in (known[first], index))
+            text = f"{first} has the index {one}, ... and {name} {other}, ..., but rows are paired"
+            remedy = f"give {name}.loc[{first}.index], or {name}.to_numpy() if the order is right"
+            raise DataError("data", f"{text} by their place; {remedy}")
 
 
 def _flattening(labels: NDArray[Any]) -> str:

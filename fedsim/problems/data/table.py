@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,13 +60,26 @@ class TableSource(Source):
         " drop-rows: rows with a gap are left out and counted. Rows without a label always are",
     )
     missing_marks: Given[tuple[str, ...], Sequence[str]] = as_written(
-        (), "texts that stand for a missing value, beside ?, NA, null and their like"
+        (),
+        "texts and numbers that stand for a missing value, beside ?, NA, null and their like in"
+        " files of text",
+    )
+    not_missing: Given[tuple[str, ...], Sequence[str]] = as_written(
+        (), "words such as NA and -, which are values among texts, not gaps"
+    )
+    decimal: Literal[".", ","] | None = Field(
+        default=None, description="the decimal sign of texts; found for the whole table if null"
     )
     duplicates: Literal["keep", "drop"] = Field(
         default="keep", description="whether rows that repeat an earlier one are kept"
     )
     positive: str | None = Field(
         default=None, description="the text of the label that becomes +1; all others become -1"
+    )
+    classes: Mapping[Annotated[str, Field(coerce_numbers_to_str=True)], float] = Field(
+        default_factory=dict,
+        description="the numbers of the label's texts, such as {good: -1, bad: 1}; by default in"
+        " ascending order of the texts. Several texts may share one",
     )
     rename: Mapping[str, str] = Field(
         default_factory=dict, description="other names for clients, by name; equal ones are joined"
@@ -86,6 +99,13 @@ class TableSource(Source):
         " information that would have to travel; exchange: all, and its messages are charged;"
         " or each client its own",
     )
+
+    @model_validator(mode="after")
+    def _numbers_classes_once(self) -> Self:
+        if self.classes and self.positive is not None:
+            text = f"got classes and positive: {self.positive}; give one of them"
+            raise failure(("positive", text, self.positive))
+        return self
 
     @model_validator(mode="after")
     def _exchanges_once(self) -> Self:
@@ -108,9 +128,10 @@ class TableSource(Source):
         """What is said of the columns."""
         return Wanted(
             self.label, self.client, tuple(self.drop), dict(self.columns),
-            getattr(self, "decimal", None), tuple(self.missing_marks),
+            self.decimal, tuple(self.missing_marks),
             self.missing == "drop-rows", self.duplicates == "drop", self.positive,
-            dict(self.rename),
+            dict(self.rename), kept=tuple(self.not_missing),
+            classes=dict(self.classes),
         )  # fmt: skip
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
@@ -224,7 +245,7 @@ class TableSource(Source):
     def _samples(self, folder: Path, like: Description | None = None) -> Samples:
         found = self.table(folder)
         where = str(getattr(self, "path", None) or "the table")
-        wanted = replace(self.wanted, thousands=found.separator == ",")
+        wanted = replace(self.wanted, thousands=found.separator == ",", typed=found.typed)
         samples = table_samples(found.frame, wanted, where, like)
         if like is None and found.words and samples.described is not None:
             noted = (f"{where} is read as {found.words}", *samples.described.notes)
@@ -256,16 +277,13 @@ class Table(TableSource):
     separator: str | None = Field(
         default=None, min_length=1, max_length=1, description="between two cells; found if null"
     )
-    decimal: Literal[".", ","] | None = Field(
-        default=None, description="the decimal sign; found for each column if null"
-    )
     encoding: str | None = Field(
         default=None, description="of text, such as latin-1 or utf-16; found if null"
     )
     header: bool | None = Field(
         default=None,
-        description="whether the first line names the columns; if null it does, unless it holds"
-        " numbers alone",
+        description="whether the first line names the columns; if null it does, unless it is"
+        " like the rows after it",
     )
     sheet: str | None = Field(default=None, description="of a workbook; the first if null")
 
@@ -358,7 +376,7 @@ class FrameTable(Holding, TableSource):
 
     def table(self, folder: Path) -> Found:
         """Return the data frame."""
-        return Found(cast("pd.DataFrame", self.value("data")), "")
+        return Found(cast("pd.DataFrame", self.value("data")), "", typed=True)
 
 
 def table(

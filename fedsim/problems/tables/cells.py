@@ -24,7 +24,10 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 _DATES = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d", "%d.%m.%Y",
-    "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d %B %Y", "%Y%m%d",
+    "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M%z", "%Y-%m-%dT%H:%M",
+    "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S.%f",
+    "%Y-%m-%d %H:%M:%S.%f", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y",
+    "%d %B %Y", "%Y%m%d",
 )  # fmt: skip
 """Formats of dates, tried in this order; the first in which all cells of a column fit is taken."""
 
@@ -39,7 +42,7 @@ class Numbers(NamedTuple):
     Attributes:
         numbers: NaN where a cell is missing or no number, shape (n,).
         wrong: whether a cell is neither missing nor a number, shape (n,).
-        comma: whether the decimal sign is a comma.
+        comma: whether the decimal sign of some cell is a comma.
     """
 
     numbers: NDArray[np.float64]
@@ -47,16 +50,24 @@ class Numbers(NamedTuple):
     comma: bool = False
 
 
-def clean(column: "pd.Series", missing: frozenset[str]) -> "pd.Series":
+def clean(
+    column: "pd.Series", missing: frozenset[str], kept: frozenset[str] = frozenset()
+) -> "pd.Series":
     """Return a column of texts without blanks around them, and with missing cells as None.
 
     Runs of blanks within a text, hard ones among them, become one.
 
     Args:
-        column: numbers and dates are returned as they are.
-        missing: further texts that stand for a missing value, as written.
+        column: of numbers and dates only those that stand for a missing value are changed.
+        missing: further texts that stand for a missing value, as written; a number among them
+            stands for every cell that is the same number, however it is written.
+        kept: cells that are values, as written, although `MISSING` has them.
     """
-    if column.dtype.kind in "iufbM":
+    marked = frozenset(filter(_is_number, map(_with_point, missing)))
+    if column.dtype.kind in "iuf":
+        gone = column.isin(marked)
+        return column.mask(gone) if gone.any() else column
+    if column.dtype.kind in "bM":
         return column
     texts = [
         None if gone else value
@@ -64,16 +75,54 @@ def clean(column: "pd.Series", missing: frozenset[str]) -> "pd.Series":
     ]
     known: dict[object, object] = {}
     for value in dict.fromkeys(texts):
-        known[value] = _clean(value, missing) if isinstance(value, str) else value
+        known[value] = _clean(value, missing, kept) if isinstance(value, str) else value
+        if marked and _number_of(known[value]) in marked:
+            known[value] = None
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     return pd.Series([known[value] for value in texts], index=column.index, dtype=object,
                      name=column.name)  # fmt: skip
 
 
-def _clean(text: str, missing: frozenset[str]) -> str | None:
+def _clean(text: str, missing: frozenset[str], kept: frozenset[str]) -> str | None:
     text = " ".join(text.split())
-    return None if text.lower() in MISSING or text in missing else text
+    gone = text in missing or (text.lower() in MISSING and text not in kept)
+    return None if gone else text
+
+
+def _is_number(value: float) -> bool:
+    return not np.isnan(value)
+
+
+def _number_of(value: object) -> float:
+    """Return a cell as a number; NaN if it is none."""
+    if isinstance(value, bool | np.bool_) or value is None:
+        return np.nan
+    return _with_point(str(value))
+
+
+def has(column: "pd.Series", marks: frozenset[str]) -> bool:
+    """Return whether a cell is one of the texts, or the same number as one of them."""
+    numbers = frozenset(filter(_is_number, map(_with_point, marks)))
+    if column.dtype.kind in "iuf":
+        return bool(column.isin(numbers).any())
+    for value in dict.fromkeys(column.dropna().tolist()):
+        if isinstance(value, str) and " ".join(value.split()) in marks:
+            return True
+        if numbers and _number_of(value) in numbers:
+            return True
+    return False
+
+
+def words_for_missing(column: "pd.Series") -> dict[str, int]:
+    """Return the words in a column that usually stand for a missing value, with their numbers."""
+    if column.dtype.kind in "iufbM":
+        return {}
+    seen: dict[str, int] = {}
+    for value in column.tolist():
+        if isinstance(value, str) and (text := value.strip()) and text.lower() in MISSING:
+            seen[text] = seen.get(text, 0) + 1
+    return seen
 
 
 def numbers(column: "pd.Series", decimal: str | None, *, thousands: bool = False) -> Numbers:
@@ -96,7 +145,7 @@ def numbers(column: "pd.Series", decimal: str | None, *, thousands: bool = False
     known = {text: read(text) for text in dict.fromkeys(given) if text is not None}
     values = np.array([np.nan if t is None else known[t] for t in given], np.float64)
     wrong = np.array([t is not None and np.isnan(known[t]) for t in given], np.bool_)
-    return Numbers(values, wrong, comma)
+    return Numbers(values, wrong, comma and any("," in text for text in known))
 
 
 def _has_commas(given: list[str | None], *, thousands: bool) -> bool:
@@ -134,6 +183,8 @@ def is_number_column(found: Numbers) -> bool:
 def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
     """Return a column of dates as days since 1970, NaN where missing, and the format of the texts.
 
+    Times of day with an offset, or with Z, are those of UTC.
+
     Returns None if it is no column of dates.
     """
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
@@ -145,11 +196,11 @@ def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
         return _python_dates(column)
     for form in _DATES:
         for part in (known.head(_SAMPLE), known):
-            parsed = pd.to_datetime(part, format=form, errors="coerce")
+            parsed = pd.to_datetime(part, format=form, errors="coerce", utc=True)
             if parsed.isna().any():
                 break
         else:
-            whole = pd.to_datetime(column, format=form, errors="coerce")
+            whole = pd.to_datetime(column, format=form, errors="coerce", utc=True)
             return _days(whole), form
     return None
 
@@ -162,7 +213,7 @@ def _python_dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None
     if not len(known) or not all(hasattr(value, "year") for value in known.head(_SAMPLE)):
         return None
     try:
-        return _days(pd.to_datetime(column)), ""
+        return _days(pd.to_datetime(column, utc=True)), ""
     except (ValueError, TypeError, OverflowError):
         return None
 

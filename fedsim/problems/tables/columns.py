@@ -256,13 +256,18 @@ def place_of(frame: "pd.DataFrame", wanted: str | int, key: str, where: str) -> 
     """Return the index, from 0, of a column given by name or number, from 1.
 
     Raises:
-        DataError: there is no such column; the nearest name is suggested.
+        DataError: there is no such column; the nearest name is suggested. Or a number is the name
+            of one column, and counts another.
     """
     names = [str(name) for name in frame.columns]
-    if isinstance(wanted, str) and wanted in names:
-        return names.index(wanted)
-    if isinstance(wanted, int) and 1 <= wanted <= len(names):
-        return wanted - 1
+    counted = wanted - 1 if isinstance(wanted, int) and 1 <= wanted <= len(names) else None
+    named = names.index(str(wanted)) if str(wanted) in names else None
+    if named is not None and counted not in (None, named):
+        text = f"got {wanted}, the name of column {named + 1} of {where} and the number of another,"
+        raise DataError(f"data.{key}", f"{text} {names[counted or 0]!r}; give a name in quotes,"
+                        f" '{wanted}' or {quote(names[counted or 0])}")  # fmt: skip
+    if named is not None or counted is not None:
+        return counted if named is None else named  # type: ignore[return-value] # one is known
     hint = nearest(str(wanted), names)
     shown = ", ".join(name[:60] for name in names[:8]) + (", ..." if len(names) > 8 else "")
     raise DataError(f"data.{key}", f"{where} has no column {wanted!r}{hint or ';'} it has"

@@ -9,7 +9,7 @@ import csv
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,8 @@ from fedsim.memory import check_budget
 from fedsim.problems.tables import cells
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
+    from _csv import Reader
+
     import pandas as pd
 
 TIMES = 40
@@ -31,6 +33,7 @@ TIMES = 40
 _WIDE = 10  # the same for columns of Parquet and Feather, which are compressed
 _SEPARATORS = ",;\t|"
 _LINES = 200  # looked at to find the separator
+_ROWS = 1000  # that a first line is compared with
 _BEFORE = 10  # lines of another form before a table, at most
 _ALIKE = 0.9  # of the lines after them that have the usual number of cells, at least
 _SHOWN = 30  # characters of a line in a message
@@ -40,7 +43,7 @@ _SQLITE, _OLD_EXCEL = b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _NAMES = {"utf-8-sig": "UTF-8 with a byte order mark", "utf-8": "UTF-8", "cp1252": "Latin-1"}
-SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 
 
 class Reading(NamedTuple):
@@ -66,11 +69,13 @@ class Found(NamedTuple):
         frame: its cells; those of text files are texts, or missing.
         words: what was found about the file, as a clause.
         separator: of a text file; empty for others.
+        typed: whether it knows its gaps, so that "NA" in it is a text.
     """
 
     frame: "pd.DataFrame"
     words: str
     separator: str = ""
+    typed: bool = False
 
 
 def read_table(path: Path, wanted: Reading) -> Found:
@@ -104,9 +109,9 @@ def check_suffix(path: Path) -> None:
 
 def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
     if content.startswith(_PARQUET):
-        return Found(_arrow(content, path, "parquet"), "Parquet")
+        return Found(_arrow(content, path, "parquet"), "Parquet", typed=True)
     if content.startswith((_ARROW, _FEATHER)):
-        return Found(_arrow(content, path, "feather"), "Feather")
+        return Found(_arrow(content, path, "feather"), "Feather", typed=True)
     if content.startswith((_ZIP, _OLD_EXCEL)):
         return _excel(content, path, wanted)
     if content.startswith(_SQLITE):
@@ -121,7 +126,9 @@ def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
     frame = _separator(text, path, separator, skip=len(before))
     if not before and _counts_the_table(frame):
         before, frame = text.splitlines()[:1], frame.iloc[1:].reset_index(drop=True)
-    header = wanted.header if wanted.header is not None else not _is_row_of_data(frame)
+    header = wanted.header
+    if header is None:
+        header = not (_is_row_of_data(frame) or _goes_on(frame))
     shown = SEPARATOR_NAMES.get(separator, repr(separator))
     words = f"text separated by {shown}, {_NAMES.get(encoding, encoding)}"
     if before:
@@ -163,22 +170,33 @@ def _is_binary(content: bytes) -> bool:
 def find_separator(text: str) -> str:
     r"""Return the separator that divides most lines into the same number of cells, above one.
 
-    Of several that do, the one with the most cells.
+    Of several that do, the one with the most cells. It is a blank, of which several may follow each
+    other, only where none of the others divides any line, and where blanks divide nearly all alike.
 
     >>> find_separator("a;b\n1,5;2,25\n3;4,5\n"), find_separator("only\n1\n")
     (';', ',')
+    >>> find_separator("12.5  3\n 1.0 40\n")
+    ' '
     """
     lines = list(islice((line for line in StringIO(text) if line.strip()), _LINES))
 
     def score(separator: str) -> tuple[float, int]:
         try:
-            counts = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+            counts = [len(row) for row in _rows(lines, separator) if row]
         except csv.Error:
             return 0.0, 0
         most = max(set(counts), key=lambda count: (counts.count(count), count), default=0)
         return (counts.count(most) / len(counts), most) if most > 1 else (0.0, 0)
 
-    return max(_SEPARATORS, key=score)
+    best = max(_SEPARATORS, key=score)
+    blank = score(best)[1] < 2 and score(" ")[0] >= _ALIKE
+    return " " if blank else best
+
+
+def _rows(lines: Iterable[str], separator: str) -> "Reader":
+    if separator == " ":
+        return csv.reader((line.strip() for line in lines), delimiter=" ", skipinitialspace=True)
+    return csv.reader(lines, delimiter=separator)
 
 
 def lines_before(text: str, separator: str) -> list[str]:
@@ -191,7 +209,7 @@ def lines_before(text: str, separator: str) -> list[str]:
     >>> lines_before("Export of 3 May\n\na;b;c\n1;2;3\n4;5;6\n", ";")
     ['Export of 3 May', '']
     """
-    reader = csv.reader(StringIO(text), delimiter=separator)
+    reader = _rows(StringIO(text), separator)
     try:
         records = [(len(row), reader.line_num) for row in islice(reader, _LINES)]
     except csv.Error:
@@ -228,6 +246,26 @@ def _is_row_of_data(frame: "pd.DataFrame") -> bool:
     return all(first != [str(start + place) for place in range(len(first))] for start in (0, 1))
 
 
+def _goes_on(frame: "pd.DataFrame") -> bool:
+    """Return whether a table's first row is like those after it.
+
+    It has a number wherever these have numbers, and otherwise texts that they have, too.
+    """
+    rest, numbers = frame.iloc[1 : 1 + _ROWS], 0
+    for place in range(frame.shape[1]):
+        first = cells.clean(frame.iloc[:1, place], frozenset())
+        column = cells.clean(rest.iloc[:, place], frozenset())
+        if first.isna().any() or column.isna().all():
+            continue
+        if cells.is_number_column(cells.numbers(column, None)):
+            if cells.numbers(first, None).wrong.any():
+                return False
+            numbers += 1
+        elif not (column == first.iloc[0]).any():
+            return False
+    return 0 < numbers < frame.shape[1]
+
+
 def _separator(text: str, path: Path, separator: str, *, skip: int) -> "pd.DataFrame":
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
@@ -236,7 +274,7 @@ def _separator(text: str, path: Path, separator: str, *, skip: int) -> "pd.DataF
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
                 StringIO(text),
-                sep=separator,
+                sep=r"\s+" if separator == " " else separator,
                 header=None,
                 skiprows=skip,
                 dtype=str,
@@ -343,7 +381,13 @@ def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
         if sheet not in book.sheet_names:
             text = f"{path} has no sheet {sheet!r}; it has {', '.join(map(str, book.sheet_names))}"
             raise DataError("data.sheet", text[:_REASON])
-        frame = pd.read_excel(book, sheet_name=sheet, header=None if wanted.header is False else 0)
+        frame = pd.read_excel(
+            book,
+            sheet_name=sheet,
+            header=None if wanted.header is False else 0,
+            keep_default_na=False,
+            na_values=[""],
+        )
     if wanted.header is False:
         frame.columns = [str(number + 1) for number in range(frame.shape[1])]
     return Found(frame, f"Excel, sheet {sheet}")

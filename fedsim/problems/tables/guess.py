@@ -48,6 +48,7 @@ class Guess:
             can be made.
         duplicates: whether rows repeat.
         samples: the rows.
+        header: whether the first line names the columns, if that was given.
     """
 
     found: Found
@@ -61,6 +62,7 @@ class Guess:
     drop: tuple[str, ...]
     duplicates: bool
     samples: Samples
+    header: bool | None = None
 
     @property
     def classes(self) -> int:
@@ -73,7 +75,14 @@ class Guess:
         return len(distinct) if whole and len(distinct) <= CLASSES else 0
 
 
-def guess(path: Path, label: str = "", client: str = "", drop: tuple[str, ...] = ()) -> Guess:
+def guess(
+    path: Path,
+    label: str = "",
+    client: str = "",
+    drop: tuple[str, ...] = (),
+    *,
+    header: bool | None = None,
+) -> Guess:
     """Read a table and find what its columns are for.
 
     Args:
@@ -81,12 +90,13 @@ def guess(path: Path, label: str = "", client: str = "", drop: tuple[str, ...] =
         label: the column of labels, if given.
         client: the column of clients, if given.
         drop: columns that are left out in any case.
+        header: whether the first line names the columns; found if None.
 
     Raises:
         DataError: it cannot be read, has no column that could hold labels, or none of a name
             that is given.
     """
-    found = read_table(path, Reading())
+    found = read_table(path, Reading(header=header))
     frame = without_empty(found.frame, [])
     check_names(frame, str(path))
     names = [str(name) for name in frame.columns]
@@ -100,12 +110,13 @@ def guess(path: Path, label: str = "", client: str = "", drop: tuple[str, ...] =
     if not client:
         doubtful, why_client = by_cells(frame, [label, *drop])
         client = doubtful[0] if len(doubtful) == 1 else ""
-    wanted = Wanted(label, client or None, drop, thousands=found.separator == ",")
-    _, every = columns_of(frame, wanted, str(path))
+    wanted = Wanted(label, client or None, drop, thousands=found.separator == ",",
+                    typed=found.typed)  # fmt: skip
+    every = columns_of(frame, wanted, str(path)).found
     marks = _marks(every)
     if marks:
         wanted = replace(wanted, marks=tuple(dict.fromkeys(chain(*marks.values()))))
-        _, every = columns_of(frame, wanted, str(path))
+        every = columns_of(frame, wanted, str(path)).found
     drop = tuple(each.name for each in every if each.faulty or each.role == "dropped")
     wanted = replace(wanted, drop=drop)
     samples = table_samples(found.frame, wanted, str(path))
@@ -116,7 +127,7 @@ def guess(path: Path, label: str = "", client: str = "", drop: tuple[str, ...] =
         samples = table_samples(found.frame, replace(wanted, distinct=True), str(path))
     several = tuple(doubtful) if len(doubtful) > 1 else ()
     seen = found, tuple(every), label, client, why, why_client if client else "", several, marks
-    return Guess(*seen, drop, again, samples)
+    return Guess(*seen, drop, again, samples, header)
 
 
 def _marks(every: Sequence[TableColumn]) -> dict[str, tuple[str, ...]]:

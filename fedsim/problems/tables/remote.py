@@ -62,7 +62,7 @@ def query_table(address: str, query: str, folder: Path) -> Found:
     except (sqlalchemy.exc.SQLAlchemyError, ImportError, OSError) as error:
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.address", f"{address}: {reason}") from None
-    return Found(frame, f"a query of {engine.dialect.name}")
+    return Found(frame, f"a query of {engine.dialect.name}", typed=True)
 
 
 def _check_reads(dialect: str, options: Mapping[str, object], query: str) -> None:
@@ -114,7 +114,7 @@ def _query_sqlite(path: Path, query: str) -> Found:
             connection.execute("PRAGMA query_only = ON")
             found = connection.execute(query)
             names = [each[0] for each in found.description or ()]
-            return Found(_fetch(names, found, str(path)), "a query of SQLite")
+            return Found(_fetch(names, found, str(path)), "a query of SQLite", typed=True)
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise DataError("data.query", f"{path}: {error}; the query is {query[:80]!r}") from None
 
@@ -148,7 +148,8 @@ def openml_table(name: str, version: int) -> Found:
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.name", f"{name}, version {version} of OpenML: {reason}") from None
-    return Found(_without_categories(found.frame), f"OpenML's {name}, version {version}")
+    frame = _without_categories(found.frame)
+    return Found(frame, f"OpenML's {name}, version {version}", typed=True)
 
 
 def hub_table(name: str, part: str, revision: str | None) -> Found:
@@ -167,7 +168,7 @@ def hub_table(name: str, part: str, revision: str | None) -> Found:
     except Exception as error:  # noqa: BLE001 - the library raises whatever its parts do
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.name", f"{name}, part {part} of the hub: {reason}") from None
-    return Found(frame, f"{name} of Hugging Face's hub, part {part}")
+    return Found(frame, f"{name} of Hugging Face's hub, part {part}", typed=True)
 
 
 def _without_categories(frame: "pd.DataFrame") -> "pd.DataFrame":

@@ -1,8 +1,8 @@
 """Rows of a table as samples: labels and clients numbered, missing ones counted, roles found."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from fedsim.problems.description import Description, Feature
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables import cells, columns, leakage, names
 from fedsim.problems.tables.columns import Role, TableColumn
+from fedsim.problems.tables.decimals import find_decimal
 from fedsim.problems.tables.formats import check_names
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
@@ -36,7 +37,10 @@ class Wanted:
         distinct: whether repeated rows are left out.
         positive: the text of the label that becomes +1.
         rename: other names for clients, by name.
+        classes: the numbers of the label's texts; empty to number them in ascending order.
         thousands: whether commas may divide thousands (`cells.numbers`).
+        kept: texts that are values, although such texts usually stand for a missing value.
+        typed: whether the table knows its gaps, so that every text of it is a value.
     """
 
     label: str | int
@@ -50,11 +54,28 @@ class Wanted:
     positive: str | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
     thousands: bool = False
+    kept: tuple[str, ...] = ()
+    classes: Mapping[str, float] = field(default_factory=dict)
+    typed: bool = False
 
 
-def columns_of(
-    frame: "pd.DataFrame", wanted: Wanted, where: str
-) -> "tuple[pd.DataFrame, list[TableColumn]]":
+class Columns(NamedTuple):
+    """The columns of a table.
+
+    Attributes:
+        frame: the cells, cleaned.
+        found: every column with its role, also those that cannot be used.
+        decimal: the decimal sign; None where each column has its own.
+        notes: how cells were read that could be read otherwise.
+    """
+
+    frame: "pd.DataFrame"
+    found: list[TableColumn]
+    decimal: str | None
+    notes: list[str]
+
+
+def columns_of(frame: "pd.DataFrame", wanted: Wanted, where: str) -> Columns:
     """Return the cleaned frame and every column with its role, also those that cannot be used.
 
     Raises:
@@ -76,27 +97,90 @@ def columns_of(
         taken.setdefault(place, "dropped")
     for name in wanted.roles:
         columns.place_of(frame, name, "columns", where)
-    marks = frozenset(wanted.marks)
-    cleaned = {str(name): cells.clean(frame.iloc[:, place], marks)
-               for place, name in enumerate(frame.columns)}  # fmt: skip
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
-
-    clean = pd.DataFrame(cleaned)
+    clean, notes = _clean(frame, wanted)
+    decimal = find_decimal(clean, wanted.decimal, thousands=wanted.thousands)
     found = [
-        _take(clean[name], taken[place]) if place in taken
+        _take(clean[name], taken[place], decimal.sign) if place in taken
         else columns.column_of(
-            clean[name], decimal=wanted.decimal, wanted=wanted.roles.get(name),
+            clean[name], decimal=decimal.sign, wanted=wanted.roles.get(name),
             thousands=wanted.thousands
         )
         for place, name in enumerate(clean.columns)
     ]  # fmt: skip
-    return clean, found
+    return Columns(clean, found, decimal.sign, [*notes, *decimal.notes])
 
 
-def _take(column: "pd.Series", role: Role) -> TableColumn:
-    numeric = column.dtype.kind in "iufb" or cells.is_number_column(cells.numbers(column, None))
-    kind = "number" if numeric else "text"
+def _take(column: "pd.Series", role: Role, decimal: str | None) -> TableColumn:
+    found = cells.numbers(column, decimal)
+    kind = "number" if column.dtype.kind in "iufb" or cells.is_number_column(found) else "text"
     return TableColumn(str(column.name), kind, role, int(column.isna().sum()))
+
+
+def _clean(frame: "pd.DataFrame", wanted: Wanted) -> "tuple[pd.DataFrame, list[str]]":
+    """Return a frame whose missing cells are known, and notes on words that are taken for such.
+
+    Words that usually stand for a missing value do so in a text file unless they are kept, and in
+    columns of numbers and dates in any case; a table that knows its gaps has them as values.
+    """
+    marks, cleaned = frozenset(wanted.marks), {}
+    notes: list[str] = []
+    for place, name in enumerate(map(str, frame.columns)):
+        column = frame.iloc[:, place]
+        words = cells.words_for_missing(column)
+        own = cells.clean(column, marks)
+        values = frozenset(words if wanted.typed else set(wanted.kept) & words.keys()) - marks
+        if values and not _is_of_numbers(own, wanted):
+            own = cells.clean(column, marks, values)
+        else:
+            values = frozenset()
+        cleaned[name] = own
+        notes += words_notes(name, {word: words[word] for word in words if word not in marks},
+                             values, wanted)  # fmt: skip
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    notes += _unseen("missing_marks", wanted.marks, frame)
+    notes += _unseen("not_missing", wanted.kept, frame)
+    return pd.DataFrame(cleaned), notes
+
+
+def _is_of_numbers(column: "pd.Series", wanted: Wanted) -> bool:
+    found = cells.numbers(column, wanted.decimal, thousands=wanted.thousands)
+    return cells.is_number_column(found) or cells.dates(column) is not None
+
+
+def words_notes(
+    name: str, words: Mapping[str, int], values: Collection[str], wanted: Wanted
+) -> Iterator[str]:
+    """Yield notes on the words in a column that could stand for a missing value or be values.
+
+    Args:
+        name: of the column.
+        words: of the column, with the number of cells of each.
+        values: those that are values.
+        wanted: what the scenario says.
+    """
+    gaps = {word: many for word, many in words.items() if word not in values}
+    if gaps:
+        listed = ", ".join(f"{word!r} ({many:,})" for word, many in gaps.items())
+        text = f"the column {name!r}: cells of {listed} are taken for missing values"
+        yield f"{text}; `not_missing: [{', '.join(map(_quoted, gaps))}]` keeps such words of texts"
+    own = {word: many for word, many in words.items() if word in values and word not in wanted.kept}
+    if own:
+        listed = ", ".join(f"{word!r} ({many:,})" for word, many in own.items())
+        text = f"the column {name!r}: cells of {listed} are values, as this table knows its gaps"
+        yield f"{text}; `missing_marks: [{', '.join(map(_quoted, own))}]` makes gaps of them"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _unseen(key: str, given: Sequence[str], frame: "pd.DataFrame") -> Iterator[str]:
+    """Yield notes on texts that the scenario gives, and no cell has."""
+    for text in given:
+        mark = frozenset({text})
+        if not any(cells.has(frame.iloc[:, place], mark) for place in range(frame.shape[1])):
+            yield f"{key}: no cell of the table is {text!r}"
 
 
 def table_samples(
@@ -117,7 +201,11 @@ def table_samples(
     """
     notes: list[str] = []
     read = len(frame)
-    cleaned, found = columns_of(without_empty(frame, notes), wanted, where)
+    cleaned, found, decimal, seen = columns_of(without_empty(frame, notes), wanted, where)
+    notes += seen
+    if like is not None and like.decimal:
+        decimal = like.decimal
+    wanted = replace(wanted, decimal=decimal)
     columns.check_usable(found, where)
     if like is not None:
         return _alike(cleaned, wanted, where, like)
@@ -145,6 +233,7 @@ def table_samples(
             tuple(Feature(each.name, each.role, each.texts) for each in features),
             tuple(notes),
             tuple((c.name, c.type, c.role, c.missing, c.reason) for c in found),
+            decimal or "",
         ),
     )  # fmt: skip
 
@@ -172,7 +261,11 @@ def without_empty(frame: "pd.DataFrame", notes: list[str]) -> "pd.DataFrame":
         if kept.all():
             return frame
         column = frame.iloc[:, place]
-        blank = column[~kept].map(lambda value: isinstance(value, str) and not value.strip())
+        blank = (
+            column[~kept]
+            .astype(object)
+            .map(lambda value: isinstance(value, str) and not value.strip())
+        )
         kept |= column.notna() & ~blank.reindex(frame.index, fill_value=False)
     if not kept.all():
         notes.append(_left_out(int((~kept).sum()), ("empty", "")))
@@ -240,6 +333,8 @@ def _labels(
     Two texts become -1 and +1, several 0, 1, ..., in ascending order.
     """
     column = column[kept]
+    if wanted.classes:
+        return _numbered(column, wanted.classes, where)
     found = cells.numbers(column, wanted.decimal, thousands=wanted.thousands)
     if cells.is_number_column(found) and wanted.positive is None:
         if found.wrong.any():
@@ -264,6 +359,29 @@ def _labels(
     if len(texts) == 2:
         return 2 * codes - 1, {-1.0: texts[0], 1.0: texts[1]}
     return codes, {float(place): text for place, text in enumerate(texts)}
+
+
+def _numbered(
+    column: "pd.Series", classes: Mapping[str, float], where: str
+) -> tuple[NDArray[np.float64], dict[float, str]]:
+    """Return labels by the numbers that the scenario gives their texts, and the texts of each.
+
+    Raises:
+        DataError: a text has no number, or no row has a text.
+    """
+    codes, texts = columns.number_texts(column)
+    unknown = [text for text in texts if text not in classes]
+    unused = [text for text in classes if text not in texts]
+    if unknown or unused:
+        shown = ", ".join(map(repr, texts[:8]))
+        text = f"gives {unknown[0]!r} no number" if unknown else f"has {unused[0]!r}, as no row"
+        raise DataError("data.classes", f"{text}; the label {column.name!r} of {where} has {shown}")
+    numbers = np.array([classes[text] for text in texts])
+    named = {
+        float(number): " or ".join(text for text in texts if classes[text] == number)
+        for number in numbers
+    }
+    return numbers[codes.astype(int)], named
 
 
 def _clients(
@@ -334,6 +452,10 @@ def _alike(frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description)
 def _labels_alike(
     column: "pd.Series", wanted: Wanted, where: str, like: Description
 ) -> NDArray[np.float64]:
+    if wanted.classes:
+        known_texts = set(column.astype(str)) & wanted.classes.keys()
+        own = {text: wanted.classes[text] for text in known_texts}
+        return _numbered(column, own, where)[0]
     if not like.labels:
         return cells.numbers(column, wanted.decimal, thousands=wanted.thousands).numbers
     known = {text: value for value, text in like.labels.items()}

@@ -51,6 +51,8 @@ squaremeter = meter * meter
 decibel = [level] = dB
 noisedensity = [noise_level]
 gram = [mass] = g
+pound = 453.59237 * gram = lb
+degree = [angle] = deg
 """
 
 _NOUNS = {
@@ -66,6 +68,7 @@ _NOUNS = {
     "Hz": "a frequency",
     "m": "a length",
     "g": "a mass",
+    "deg": "an angle",
     "g/kWh": "a carbon intensity",
     "J/bit/m^2": "an energy per bit and area",
     "%/month": "a share per time",
@@ -102,6 +105,11 @@ def _unit(text: str) -> "Unit | None":
         return _registry().parse_units(text)
     except (PintError, TokenError, ValueError, TypeError, AssertionError, ArithmeticError):
         return None
+
+
+def is_unit(text: str) -> bool:
+    """Return whether a text is a unit that a scenario may use."""
+    return _unit(text) is not None
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """Remarks: what a reader of a file chose by itself, told to whoever wanted the file.
 
-A reader that takes a column without a unit for seconds says so by `remark`; the one who asked for the
-file hears it by `hearing`, and knows the key of the scenario that it concerns.
+A reader that takes a column without a unit for seconds says so by `remark`; the one who asked for
+the file hears it by `hearing`, and knows the key of the scenario that it concerns.
 """
 
 from collections.abc import Iterator

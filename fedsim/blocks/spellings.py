@@ -1,7 +1,7 @@
 """Units as people write them in the headers of files: kbps, MB/s, lbs/MWh, gCO2eq per kWh.
 
 A header may be in small letters throughout, so that "mbps" there is a megabit per second: nobody
-measures millibits. Where small letters leave two units (mW or MW, megabit or megabyte) there is none.
+measures millibits. Where small letters leave two units (mW or MW, megabit or megabyte), it is none.
 """
 
 import re
@@ -59,5 +59,9 @@ def _rate(text: str) -> str:
 def _folded(text: str) -> str:
     """Return a unit in small or large letters throughout as it is usually written."""
     parts = text.lower().split("/")
-    clear = all(part in _LETTERS or part in _MASSES or len(part) >= _WORD for part in parts)
+    clear = "bps" not in text.lower() and all(map(_is_clear, parts))
     return "/".join(_LETTERS.get(part, part) for part in parts) if clear else ""
+
+
+def _is_clear(part: str) -> bool:
+    return part in _LETTERS or part in _MASSES or len(part) >= _WORD

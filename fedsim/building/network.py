@@ -23,6 +23,7 @@ from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology
 from fedsim.physics.traces import read_intensity, read_power
+from fedsim.remarks import hearing, remark
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Origin, locate
 
@@ -196,11 +197,15 @@ class Files:
         return list(graph.edges)
 
     def read(self, read: Callable[..., T], path: Path, **options: bool | float | str) -> T:
-        """Return what a function makes of a file, which it is called with."""
+        """Return what a function makes of a file, which it is called with; remark what it did."""
         key = read, path, *options.items()
         if key not in self._read:
-            self._read[key] = read(self._folder / path, **options)
-        found: T = self._read[key]
+            with hearing() as heard:
+                self._read[key] = read(self._folder / path, **options), heard
+        found: T
+        found, remarks = self._read[key]
+        for text in remarks:
+            remark(text)
         return found
 
 

@@ -139,12 +139,22 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
         if job.infeasible:
             text = f"{job.infeasible}, so there is no optimum, and no gap to it"
             yield Note(job.variant.name, "algorithm", text)
+        yield from _chosen_by_readers(job)
         yield from _full_batches(job, job.algorithm, "algorithm")
         yield from _rounded_values(job)
         yield from (Note(job.variant.name, *note) for note in estimate_notes(job))
         known = openings.get(job.variant.name)
         yield from _identical_seeds(job, known)
         yield from ineffective_settings(job, known)
+
+
+def _chosen_by_readers(job: Job) -> Iterator[Note]:
+    """Yield what readers of files chose: columns, units, rows and cells that are left out."""
+    name, problem = job.variant.name, job.problem
+    for text in () if isinstance(problem, ProgramProblem) else problem.naming.notes:
+        yield Note(name, "problem.data", text)
+    for text, key in job.remarks.items():
+        yield Note(name, key, text)
 
 
 def _duplicate_variants(jobs: Sequence[Job]) -> Iterator[Note]:

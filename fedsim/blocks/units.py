@@ -5,9 +5,9 @@ registry has no dimension for information: a bit is a pure number there, so that
 accepted as a rate. Factors are decimal, so that a quantity is rounded once, at the end.
 """
 
+import re
 from decimal import Context, Decimal, localcontext
 from functools import cache, lru_cache
-from re import compile as regex
 from tokenize import TokenError
 from typing import TYPE_CHECKING
 
@@ -76,10 +76,11 @@ _NOUNS = {
     "dBm/Hz": "a noise density",
 }
 # Without digits, so that pint never evaluates a power: "bit**9**9**9" in a scenario would not end.
-_UNIT = regex(r"[A-Za-z\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}%/*() ]{1,40}")
+_UNIT = re.compile(r"[A-Za-z\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}%/*() ]{1,40}")
 # The only power accepted, and the only logarithmic unit of a density, which has no factor.
-_SQUARE, _LEVEL = regex(r"\bm\^2"), "dBm/Hz"
-_PART = regex(r"(?:milli|micro|nano|pico)(?:bit|byte|flop)")
+_SQUARE, _LEVEL = re.compile(r"\bm\^2"), "dBm/Hz"
+_BETWEEN = re.compile(r"[/*() ]+")
+_PART = re.compile(r"(?:milli|micro|nano|pico)(?:bit|byte|flop)")
 
 
 @cache
@@ -108,8 +109,20 @@ def _unit(text: str) -> "Unit | None":
 
 
 def is_unit(text: str) -> bool:
-    """Return whether a text is a unit that a scenario may use."""
-    return _unit(text) is not None
+    """Return whether a text is a unit that a scenario may use; at once where it is no such word."""
+    parts = filter(None, _BETWEEN.split(text))
+    return all(_word().fullmatch(part) for part in parts) and _unit(text) is not None
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    """Return the pattern of a unit with a prefix, of those above."""
+    prefixes, units = list[str](), list[str]()
+    for line in _DEFINITIONS.strip().splitlines():
+        name, _, *more = (each.strip() for each in line.split("="))
+        (prefixes if name.endswith("-") else units).extend((name, *more))
+    before = "|".join(re.escape(each.rstrip("-")) for each in prefixes)
+    return re.compile(f"(?:{before})?(?:{'|'.join(map(re.escape, units))})s?")
 
 
 @lru_cache(maxsize=256)

@@ -220,6 +220,9 @@ def _published(headings: list[Heading]) -> list[Heading]:
 
 
 def _implied(heading: Heading, column: Column, remarks: list[str]) -> Heading:
+    """Return a heading with the unit that its name implies, or none where numbers have none."""
+    if not column.unit:
+        return heading._replace(unit="")
     unit = "" if heading.unit else column.implied.get(heading.name, "")
     if unit:
         remarks.append(f"{heading.text} is WattTime's, which is in {unit}")
@@ -228,8 +231,8 @@ def _implied(heading: Heading, column: Column, remarks: list[str]) -> Heading:
 
 def _guess(heading: Heading, column: Column) -> str:
     """Return the remark on a column whose heading says nothing."""
-    unit = "" if not column.unit or heading.unit else f", in {column.unit}"
-    return f"{heading.text} is taken for {column.name}{'' if column.unit == column.name else unit}"
+    told = not column.unit or heading.unit or spelled(column.name)
+    return f"{heading.text} is taken for {column.name}{'' if told else f', in {column.unit}'}"
 
 
 def _places(
@@ -251,7 +254,8 @@ def _places(
 
 
 def _is_named(heading: Heading, column: Column) -> bool:
-    return is_documented(heading.text, column) or heading.name in column.words
+    known = heading.name in column.words or _fold(heading.text) in column.words
+    return known or is_documented(heading.text, column)
 
 
 def _has_word(heading: Heading, column: Column) -> bool:

@@ -448,11 +448,10 @@ def _projected(latitudes: Array, longitudes: Array, path: Path) -> tuple[Array, 
     x, y, error = project(latitudes, longitudes)
     if not error <= _DISTORTED:
         text = f"{path} has latitudes of {latitudes.min():g} to {latitudes.max():g} degrees, and"
-        raise DataError(
-            "path", f"{text} no plane keeps distances there; give x and y of a map, in m"
-        )
-    text = f"{printable(path.name)}: latitude and longitude are projected to metres around their middle"
-    remark(f"{text} (distances are true to {max(100 * error, 0.01):.2g} %)")
+        text = f"{text} no plane keeps distances there; give x and y of a map, in m"
+        raise DataError("path", text)
+    text = f"{printable(path.name)}: latitude and longitude are projected to metres"
+    remark(f"{text} around their middle (distances are true to {max(100 * error, 0.01):.2g} %)")
     return x, y
 
 

@@ -11,6 +11,8 @@ from fedsim.building import Job
 from fedsim.cli.job_table import describe_partition, split_table
 from fedsim.problems import Problem, ProgramProblem
 from fedsim.problems.heterogeneity import CLASSES, label_counts, label_test, size_sentence
+from fedsim.record.scenarios import Note
+from fedsim.running.check import Check
 from fedsim.text import format_number, listing
 
 _MANY = 40
@@ -28,11 +30,22 @@ def data_table(job: Job) -> Table | Group:
     problem = job.problem
     if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
         return split_table(job)
-    lines = [*_differences(problem)]
+    lines = [*_differences(problem), *_notes(job)]
     if problem.naming.fitted:
         lines.append(problem.naming.fitted)
     text = Text("\n".join(f"- {line}" for line in lines))
     return Group(_by_client(job), text, Text(""))
+
+
+def notes_beside(found: Check) -> Iterator[Note]:
+    """Yield the notes of a check that do not stand below the table of clients already."""
+    said = {text for job in found.jobs for text in _notes(job)}
+    yield from (note for note in found.notes if note.text not in said)
+
+
+def _notes(job: Job) -> tuple[str, ...]:
+    """Return what the reader of a table chose."""
+    return () if isinstance(job.problem, ProgramProblem) else job.problem.naming.notes
 
 
 def _differences(problem: Problem) -> Iterator[str]:

@@ -159,7 +159,7 @@ def check(
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Validate a scenario and show what would run."""
-    from fedsim.cli.data_table import data_table
+    from fedsim.cli.data_table import data_table, notes_beside
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.job_table import IN_FULL, LEFT_OUT, differences, job_table
     from fedsim.cli.next_steps import TypedRun
@@ -193,7 +193,7 @@ def check(
             _out.print(escape(f"{model.key}: {model.text}"))
         for concern in found.concerns:
             _note(str(concern))
-        for note in found.notes:
+        for note in notes_beside(found):
             _remark(note)
     _out.print(f"{escape(str(file))} is valid", style="green")
     _next(TypedRun(file, overrides or (), plugins or ()).again(), quiet=quiet)

@@ -412,7 +412,7 @@ class Contacts(NeighboursInTime):
         key = "path" if self.path is not None else "contacts"
         file = None if self.path is None else Path(self.path)
         check_clients({end for each in self.contacts for end in each[:2]}, nodes, key, file)
-        once = _turns(self.contacts)
+        once = _turns([each for each in self.contacts if max(each[:2]) < nodes])
         if not self.repeat:
             yield from once
             return

@@ -315,16 +315,23 @@ def _check_unit(heading: Heading, column: Column) -> None:
         raise HeaderError(f"{heading.text} is {noun(heading.unit)}; {wanted}")
     if heading.unit or is_documented(heading.text, column):
         return
-    tokens = heading.name.split()
-    known = [n for n, token in enumerate(tokens) if token in column.words]
-    rest = tokens[known[-1] + 1 :] if known else []
-    unit = heading.unknown or " ".join(each for each in rest if each not in _ASIDE)
+    unit = heading.unknown or _tail(heading, column)
     unclear = unit or heading.text
     where = "" if unclear == heading.text else f" in {heading.text}"
     if may := [each for each in _readings(unclear) if factor(each, column.unit) is not None]:
         raise HeaderError(f"{unclear}{where} may be {' or '.join(may)}; {wanted}")
     if unit:
         raise HeaderError(f"{unclear}{where} is no unit that is known; {wanted}")
+
+
+def _tail(heading: Heading, column: Column) -> str:
+    """Return what follows the name of a column and is none of the words that do; else empty."""
+    tokens = heading.name.split()
+    known = [n for n, token in enumerate(tokens) if token in column.words]
+    if not known or all(token in _ASIDE for token in tokens[known[-1] + 1 :]):
+        return ""
+    word = tokens[known[-1]]
+    return heading.text[heading.text.lower().rfind(word) + len(word) :].strip(" _-")
 
 
 def _readings(text: str) -> list[str]:

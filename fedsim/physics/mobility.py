@@ -497,8 +497,9 @@ class PositionTraces(Moving):
         """See `Moving.legs`."""
         key = "points" if self.path is None else "path"
         by_node: list[list[tuple[float, float, float]]] = [[] for _ in range(nodes)]
-        check_clients({point[0] for point in self.points}, nodes, key, None)
-        for client, *rest in self.points:
+        file = None if self.path is None else Path(self.path)
+        check_clients({point[0] for point in self.points}, nodes, key, file)
+        for client, *rest in (point for point in self.points if point[0] < nodes):
             by_node[client].append((rest[0], rest[1], rest[2]))
         if missing := [node for node, points in enumerate(by_node) if not points]:
             raise DataError(key, f"got no position of client {missing[0]}; give one at least")

@@ -329,7 +329,9 @@ def _first_fault(
 def check_clients(
     clients: Collection[int], count: int, key: str, path: Path | None, own: range | None = None
 ) -> None:
-    """Refuse clients that are not in the fleet, and remark those of which a file has no row.
+    """Check the clients of a list of rows against the fleet; what a file lacks or has is remarked.
+
+    Rows of clients that are not in the fleet are for the caller to leave out.
 
     Args:
         clients: those that have a row.
@@ -339,15 +341,23 @@ def check_clients(
         own: the clients that need a row; None for all.
 
     Raises:
-        DataError: there is one that is not in the fleet.
+        DataError: the file counts clients from 1, or the scenario has one that is not in the fleet.
     """
-    if strangers := [each for each in clients if each >= count]:
-        text = f"got a row of client {max(strangers)}; give clients of 0 to {count - 1}"
-        if min(clients) == 1 and max(clients) == count:
-            text = f"got clients of 1 to {count}; count them from 0"
-        raise DataError(key, text)
-    missing = sorted(set(range(count) if own is None else own).difference(clients))
-    if path is not None and missing:
-        more = f" and {len(missing) - _MOST} more" if len(missing) > _MOST else ""
-        listed = ", ".join(map(str, missing[:_MOST]))
-        remark(f"{printable(path.name)}: no row of client {listed}{more} (counted from 0)")
+    strangers = sorted(each for each in clients if each >= count)
+    if strangers == [count] and min(clients) == 1:
+        raise DataError(key, f"got clients of 1 to {count}; count them from 0")
+    if path is None:
+        if strangers:
+            text = f"got a row of client {strangers[-1]}; give clients of 0 to {count - 1}"
+            raise DataError(key, text)
+        return
+    name, known = printable(path.name), f"of clients 0 to {count - 1}"
+    if strangers:
+        remark(f"{name}: rows of client {_listed(strangers)} are left out: the fleet is {known}")
+    if missing := sorted(set(range(count) if own is None else own).difference(clients)):
+        remark(f"{name}: no row of client {_listed(missing)}, {known}")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    more = f" and {len(numbers) - _MOST} more" if len(numbers) > _MOST else ""
+    return f"{', '.join(map(str, numbers[:_MOST]))}{more}"

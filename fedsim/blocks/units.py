@@ -5,9 +5,9 @@ registry has no dimension for information: a bit is a pure number there, so that
 accepted as a rate. Factors are decimal, so that a quantity is rounded once, at the end.
 """
 
+import re
 from decimal import Context, Decimal, localcontext
 from functools import cache, lru_cache
-from re import compile as regex
 from tokenize import TokenError
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,8 @@ squaremeter = meter * meter
 decibel = [level] = dB
 noisedensity = [noise_level]
 gram = [mass] = g
+pound = 453.59237 * gram = lb
+degree = [angle] = deg
 """
 
 _NOUNS = {
@@ -66,6 +68,7 @@ _NOUNS = {
     "Hz": "a frequency",
     "m": "a length",
     "g": "a mass",
+    "deg": "an angle",
     "g/kWh": "a carbon intensity",
     "J/bit/m^2": "an energy per bit and area",
     "%/month": "a share per time",
@@ -73,10 +76,11 @@ _NOUNS = {
     "dBm/Hz": "a noise density",
 }
 # Without digits, so that pint never evaluates a power: "bit**9**9**9" in a scenario would not end.
-_UNIT = regex(r"[A-Za-z\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}%/*() ]{1,40}")
+_UNIT = re.compile(r"[A-Za-z\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}%/*() ]{1,40}")
 # The only power accepted, and the only logarithmic unit of a density, which has no factor.
-_SQUARE, _LEVEL = regex(r"\bm\^2"), "dBm/Hz"
-_PART = regex(r"(?:milli|micro|nano|pico)(?:bit|byte|flop)")
+_SQUARE, _LEVEL = re.compile(r"\bm\^2"), "dBm/Hz"
+_BETWEEN = re.compile(r"[/*() ]+")
+_PART = re.compile(r"(?:milli|micro|nano|pico)(?:bit|byte|flop)")
 
 
 @cache
@@ -102,6 +106,23 @@ def _unit(text: str) -> "Unit | None":
         return _registry().parse_units(text)
     except (PintError, TokenError, ValueError, TypeError, AssertionError, ArithmeticError):
         return None
+
+
+def is_unit(text: str) -> bool:
+    """Return whether a text is a unit that a scenario may use; at once where it is no such word."""
+    parts = filter(None, _BETWEEN.split(text))
+    return all(_word().fullmatch(part) for part in parts) and _unit(text) is not None
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    """Return the pattern of a unit with a prefix, of those above."""
+    prefixes, units = list[str](), list[str]()
+    for line in _DEFINITIONS.strip().splitlines():
+        name, _, *more = (each.strip() for each in line.split("="))
+        (prefixes if name.endswith("-") else units).extend((name, *more))
+    before = "|".join(re.escape(each.rstrip("-")) for each in prefixes)
+    return re.compile(f"(?:{before})?(?:{'|'.join(map(re.escape, units))})s?")
 
 
 @lru_cache(maxsize=256)

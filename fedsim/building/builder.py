@@ -254,7 +254,13 @@ class Builder:
             tiers = complete_tiers(scenario, solved.outer, *above)
             findings.settle()
             inputs = self._inputs.hashes(scenario)
-            made = replace(job, participation=closes, transport=transport, inputs=inputs)
+            made = replace(
+                job,
+                participation=closes,
+                transport=transport,
+                inputs=inputs,
+                remarks=findings.remarks,
+            )
             if isinstance(policy, Informed) and policy.sees_all:  # a world need not keep its job
                 made = replace(made, times=partial(round_seconds, job))
             return replace(made, tiers=tiers)

@@ -10,7 +10,7 @@ from fedsim.building.feasibility import (
     check_flicker,
     check_supplies,
 )
-from fedsim.building.fleet import BuiltGroup, build_groups
+from fedsim.building.fleet import BuiltGroup, build_groups, check_presence
 from fedsim.building.inputs import Findings
 from fedsim.building.lora import check_lora
 from fedsim.building.network import Files, topology
@@ -78,6 +78,7 @@ def deploy(
     called = [group.name for group in fleet]
     names = members.map(called.__getitem__)
     tiers = build_groups(scenario.tiers, files, findings, "tiers", len(fleet))
+    check_presence((*fleet, *tiers), findings)
     tree = build_hierarchy(scenario, len(members), findings)
     if tree is None:
         links = topology(scenario.network, names, files, findings)

@@ -3,15 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from fedsim.building.inputs import Findings
 from fedsim.building.network import Files
-from fedsim.physics.availability import ALWAYS, NEVER, Availability, PresenceLaw
+from fedsim.physics.availability import (
+    ALWAYS,
+    NEVER,
+    Availability,
+    IntervalAvailability,
+    PresenceLaw,
+)
 from fedsim.physics.batteries import NO_POWER
 from fedsim.physics.carbon import Carbon, Intensity
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Signal, Steps
+from fedsim.physics.tables import check_clients
 from fedsim.ports import ClientId, Oracle
 from fedsim.scenario import Group
 from fedsim.sim.config import ClientConfig
@@ -191,6 +199,22 @@ def _availability(
     with findings.at(key):
         found = law.among(files.presence)
     return found  # noqa: RET504 - a file at fault leaves what it was
+
+
+def check_presence(groups: Sequence[BuiltGroup], findings: Findings) -> None:
+    """Find files of intervals whose clients are not those of the fleet.
+
+    Args:
+        groups: of the fleet, and tiers after it, whose gateways are counted on.
+        findings: takes what is wrong.
+    """
+    count, first = sum(group.spec.count for group in groups), 0
+    for group in groups:
+        own = range(first, first := first + group.spec.count)
+        law, there = group.spec.availability, group.availability
+        if isinstance(law, IntervalAvailability) and isinstance(there, Mapping):
+            with findings.at(f"{group.place}.availability.path"):
+                check_clients(there, count, "path", Path(law.path), own)
 
 
 def _carbon(law: Carbon | None, files: Files, findings: Findings, key: str) -> Intensity | None:

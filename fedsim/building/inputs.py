@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.files import open_file
+from fedsim.remarks import hearing
 from fedsim.scenario import Scenario, Variant
 
 _NOT_HERE = frozenset({"problem", "variants", "sweep"})
@@ -81,10 +82,12 @@ class Findings:
 
     Attributes:
         faults: those found so far, one for each key.
+        remarks: what readers of files chose, by the sentence: the key that it concerns first.
     """
 
     def __init__(self, variant: Variant) -> None:
         self.faults: list[Fault] = []
+        self.remarks: dict[str, str] = {}
         self._variant = variant
 
     def add(self, key: str, message: str) -> None:
@@ -94,11 +97,17 @@ class Findings:
 
     @contextmanager
     def at(self, key: str) -> Iterator[None]:
-        """Turn a file or data that cannot do what is asked into a fault at a key."""
-        try:
-            yield
-        except (DataError, OSError) as error:
-            self.add(key, _text(error))
+        """Turn a file or data that cannot do what is asked into a fault at a key.
+
+        What readers remark within is kept.
+        """
+        with hearing() as heard:
+            try:
+                yield
+            except (DataError, OSError) as error:
+                self.add(key, _text(error))
+        for text in heard:
+            self.remarks.setdefault(text, key)
 
     def settle(self) -> None:
         """Raise a ScenarioError with all that was found, if anything was."""

@@ -194,6 +194,7 @@ class Job:
         algorithm: configured for the problem.
         reference: the optimum; None where none is known.
         infeasible: why no model meets the method's constraint, as a clause; empty if some do.
+        remarks: what readers of files chose: sentences, with the key that each concerns.
         groups: the groups of the fleet; one of ideal clients where none was written; then the
             tiers.
         deployment: the fleet and the network.
@@ -230,6 +231,7 @@ class Job:
     times: Callable[[], Sequence[float]] = tuple
     tiers: tuple[BuiltTier, ...] = ()
     infeasible: str = ""
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def members(self) -> RunLengthSequence[int]:

@@ -17,12 +17,14 @@ from fedsim.errors import DataError
 from fedsim.files import decompress, read_bytes
 from fedsim.physics.availability import PresenceLaw, read_intervals
 from fedsim.physics.carbon import Carbon, Intensity
+from fedsim.physics.link_attributes import link_attributes
 from fedsim.physics.networks import Edge, Network, build_graph
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology
 from fedsim.physics.traces import read_intensity, read_power
+from fedsim.remarks import hearing, remark
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Origin, locate
 
@@ -40,28 +42,48 @@ Row = tuple[str, Mapping[str, Any]]
 """Where an edge was written, and what was written there."""
 
 
-def read_graph(path: Path, *, directed: bool = False) -> "nx.Graph[str]":
+def read_graph(path: Path, *, directed: bool = False, ends: bool = False) -> "nx.Graph[str]":
     """Return the graph that a file holds.
 
     Args:
         path: the file.
         directed: whether an edge of a list leads one way only; GraphML says so itself.
+        ends: whether the ends of edges are all that is wanted; other attributes are remarked then.
 
     Raises:
         DataError: it cannot be read as one.
         OSError: the file cannot be read.
     """
     if path.suffix == ".csv":
-        return build_graph(_edges(_csv_rows(path), path), directed=directed)
-    graph = _graphml(path)
-    return build_graph(_edges(_graphml_rows(graph), path), directed=graph.is_directed())
+        rows = _csv_rows(path)
+    else:
+        graph = _graphml(path)
+        rows, directed = _graphml_rows(graph), graph.is_directed()
+    return build_graph(_edges(_ends(rows, path) if ends else rows, path), directed=directed)
+
+
+def _ends(rows: Iterable[Row], path: Path) -> Iterator[Row]:
+    """Yield edges without the attributes that neighbours have no use for, and remark these.
+
+    Weights stay, and are refused: they are those of a mixing matrix.
+    """
+    others: dict[str, None] = {}
+    for where, row in rows:
+        kept = {key: row[key] for key in row if key in ("source", "target", "weight", _REST)}
+        others |= dict.fromkeys(key for key in row if key not in kept)
+        yield where, kept
+    if others:
+        names = printable(", ".join(others))
+        remark(f"{printable(path.name)}: {names} of edges have no effect on who is whose neighbour")
 
 
 def _edges(rows: Iterable[Row], path: Path) -> Iterator[tuple[str, Edge]]:
     """Yield the edges of a file: its cells are read like the values of a scenario."""
     for where, row in rows:
         try:
-            yield where, Edge.model_validate(row)
+            yield where, Edge.model_validate(link_attributes(row))
+        except DataError as error:
+            raise DataError("path", f"{path}, {where}: {error}") from error
         except ValidationError as error:
             faults = faults_of(error, locate(row, Origin(f"{path}, {where}")), Edge, None)
             raise DataError("path", "; ".join(map(str, faults))) from error
@@ -179,12 +201,12 @@ class Files:
             DataError: an arrow of a directed graph has none that leads back, and must have.
         """
         if directed:
-            graph = self.graph(path, directed=True)
+            graph = self.read(read_graph, path, directed=True, ends=True)
             if not graph.is_directed():
                 text = f'{path} has edgedefault="undirected"; give directed, or leave directed out'
                 raise DataError("path", text)
             return list(graph.edges)
-        graph = self.graph(path)
+        graph = self.read(read_graph, path, ends=True)
         for source, target in graph.edges if graph.is_directed() else ():
             if not graph.has_edge(target, source):
                 text = (
@@ -196,11 +218,15 @@ class Files:
         return list(graph.edges)
 
     def read(self, read: Callable[..., T], path: Path, **options: bool | float | str) -> T:
-        """Return what a function makes of a file, which it is called with."""
+        """Return what a function makes of a file, which it is called with; remark what it did."""
         key = read, path, *options.items()
         if key not in self._read:
-            self._read[key] = read(self._folder / path, **options)
-        found: T = self._read[key]
+            with hearing() as heard:
+                self._read[key] = read(self._folder / path, **options), heard
+        found: T
+        found, remarks = self._read[key]
+        for text in remarks:
+            remark(text)
         return found
 
 

@@ -23,8 +23,9 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import Seconds
 from fedsim.blocks.spec import Given, as_written
 from fedsim.errors import DataError
+from fedsim.physics.headers import Column, words
 from fedsim.physics.overlay import Neighbours, Overlay, Weights, overlay_of
-from fedsim.physics.traces import read_table
+from fedsim.physics.tables import check_clients, read_table
 from fedsim.ports import Array, ClientId
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
@@ -342,11 +343,18 @@ ReadFile = Callable[..., Array]
 # Contacts that were recorded.
 
 Contact = tuple[int, int, float, float]
-_COLUMNS = ("source", "target", "begin", "end")
+_COLUMNS = (
+    Column("source", words=words("source src from sender i u node1 id1 client1")),
+    Column("target", words=words("target dst destination to receiver j v node2 id2 client2 peer")),
+    Column("begin", "s", "s", words("begin start on since up")),
+    Column("end", "s", "s", words("end stop finish off until down")),
+)
 
 
 def read_contacts(path: Path) -> Array:
     """Read contacts: CSV with columns source, target, begin, end (clients from 0, and s).
+
+    Of a header, dates and times since 1970 see `fedsim.physics.tables.read_table`.
 
     Returns:
         Shape (contacts, 4).
@@ -357,7 +365,7 @@ def read_contacts(path: Path) -> Array:
     table = read_table(path, _COLUMNS, "path")
     one, other, begin, end = table.columns
     for ends in (one, other):
-        table.refuse((ends < 0) | (ends != np.floor(ends)), "clients are counted from 0")
+        table.refuse_clients(ends)
     table.refuse(one == other, "a contact is one of two different clients")
     table.refuse(~((begin >= 0) & (end > begin) & np.isfinite(end)), "0 <= begin < end, in s")
     return np.column_stack(table.columns)
@@ -402,10 +410,9 @@ class Contacts(NeighboursInTime):
     def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:  # noqa: ARG002
         """See `NeighboursInTime.changes`."""
         key = "path" if self.path is not None else "contacts"
-        if strangers := [each for each in self.contacts if max(each[:2]) >= nodes]:
-            text = f"got a contact of {max(strangers[0][:2])}; give clients of 0 to {nodes - 1}"
-            raise DataError(key, text)
-        once = _turns(self.contacts)
+        file = None if self.path is None else Path(self.path)
+        check_clients({end for each in self.contacts for end in each[:2]}, nodes, key, file)
+        once = _turns([each for each in self.contacts if max(each[:2]) < nodes])
         if not self.repeat:
             yield from once
             return

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
-from math import asinh, cos, hypot, inf, log, pi, sin, sqrt
+from math import asinh, cos, hypot, inf, log, pi, radians, sin, sqrt
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
@@ -20,10 +20,13 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import failure
 from fedsim.blocks.quantities import Metres, MetresPerSecond, Seconds
 from fedsim.blocks.spec import Given, as_written
+from fedsim.blocks.wording import printable
 from fedsim.errors import DataError
 from fedsim.physics.graphs_in_time import EdgeChange, NeighboursInTime, ReadFile
-from fedsim.physics.traces import read_table
+from fedsim.physics.headers import CLIENT, CLOCK, Column, words
+from fedsim.physics.tables import check_clients, read_table
 from fedsim.ports import Array
+from fedsim.remarks import remark
 
 
 class MotionLeg(NamedTuple):
@@ -362,11 +365,25 @@ def _integral(power: float, low: float, high: float) -> float:
 
 _FLAT = 1e-9  # exponents nearer to 0 are taken for it
 
-_COLUMNS = ("client", "time", "x", "y")
+_WHO = Column("client", words=CLIENT)
+_WHEN = Column("time", "s", "s", CLOCK)
+_COLUMNS = (
+    *(_WHO, _WHEN),
+    Column("x", "m", "m", words("x easting")),
+    Column("y", "m", "m", words("y northing")),
+)
+_PLACES = (
+    *(_WHO, _WHEN),
+    Column("latitude", "deg", "deg", words("latitude lat")),
+    Column("longitude", "deg", "deg", words("longitude lon lng long")),
+)
 
 
 def read_positions(path: Path) -> Array:
     """Read traces of positions: CSV with columns client, time, x, y (from 0, s, and m).
+
+    Columns latitude and longitude, in degrees, are projected to a plane; see `project`. Of a
+    header, dates and times since 1970 see `fedsim.physics.tables.read_table`.
 
     Returns:
         Shape (rows, 4), by client and time.
@@ -374,15 +391,68 @@ def read_positions(path: Path) -> Array:
     Raises:
         DataError: the file cannot be read, or a line is malformed.
     """
-    table = read_table(path, _COLUMNS, "path")
+    table = read_table(path, _COLUMNS, "path", other=_PLACES)
     client, time, x, y = table.columns
-    table.refuse((client < 0) | (client != np.floor(client)), "clients are counted from 0")
+    table.refuse_clients(client)
     table.refuse(~((time >= 0) & np.isfinite(time + x + y)), "times are at least 0 s, all finite")
+    if table.wanted is _PLACES:
+        wrong = (np.abs(x) > 90) | (np.abs(y) > 360)
+        table.refuse(
+            wrong, "a latitude is from -90 to 90 degrees, and a longitude from -180 to 180"
+        )
+        x, y = _projected(x, y, path)
     order = np.lexsort((time, client))
     same = (np.diff(client[order]) == 0) & (np.diff(time[order]) <= 0)
     if same.any():
         table.fail(int(order[1:][same][0]), "a client is at one place at a time")
-    return np.column_stack(table.columns)[order]
+    return np.column_stack([client, time, x, y])[order]
+
+
+_EQUATOR, _FLATTENING = 6378137.0, 1 / 298.257223563
+_DISTORTED = 0.1
+"""The largest error of a distance by projection, as a share."""
+
+
+def project(latitudes: Array, longitudes: Array) -> tuple[Array, Array, float]:
+    """Project places to the plane that touches the ellipsoid in their middle, east and north.
+
+    Arcs of the meridian and of the parallel there, WGS 84 (NIMA TR8350.2, 2000): exact to the first
+    order of the distance from the middle.
+
+    Args:
+        latitudes: degrees, shape (n,).
+        longitudes: degrees, shape (n,).
+
+    Returns:
+        x and y, m, shape (n,), and the largest error of a distance from east to west, as a share:
+        parallels are not of one length.
+    """
+    middle = radians((latitudes.min() + latitudes.max()) / 2)
+    east = (longitudes - longitudes[0] + 180) % 360 - 180  # across the meridian of 180 degrees, too
+    east -= (east.min() + east.max()) / 2
+    square = _FLATTENING * (2 - _FLATTENING)
+    curved = 1 - square * sin(middle) ** 2
+    meridian, normal = _EQUATOR * (1 - square) / curved**1.5, _EQUATOR / sqrt(curved)
+    x = normal * cos(middle) * np.radians(east)
+    y = meridian * (np.radians(latitudes) - middle)
+    parallels = np.cos(np.radians([latitudes.min(), latitudes.max()])) / cos(middle)
+    return x, y, float(np.abs(1 - parallels).max())
+
+
+def _projected(latitudes: Array, longitudes: Array, path: Path) -> tuple[Array, Array]:
+    """Return projected places, and remark that they are.
+
+    Raises:
+        DataError: they are too far apart for one plane.
+    """
+    x, y, error = project(latitudes, longitudes)
+    if not error <= _DISTORTED:
+        text = f"{path} has latitudes of {latitudes.min():g} to {latitudes.max():g} degrees, and"
+        text = f"{text} no plane keeps distances there; give x and y of a map, in m"
+        raise DataError("path", text)
+    text = f"{printable(path.name)}: latitude and longitude are projected to metres"
+    remark(f"{text} around their middle (distances are true to {max(100 * error, 0.01):.2g} %)")
+    return x, y
 
 
 class PositionTraces(Moving):
@@ -427,10 +497,9 @@ class PositionTraces(Moving):
         """See `Moving.legs`."""
         key = "points" if self.path is None else "path"
         by_node: list[list[tuple[float, float, float]]] = [[] for _ in range(nodes)]
-        for client, *rest in self.points:
-            if client >= nodes:
-                text = f"got a position of client {client}; give clients of 0 to {nodes - 1}"
-                raise DataError(key, text)
+        file = None if self.path is None else Path(self.path)
+        check_clients({point[0] for point in self.points}, nodes, key, file)
+        for client, *rest in (point for point in self.points if point[0] < nodes):
             by_node[client].append((rest[0], rest[1], rest[2]))
         if missing := [node for node, points in enumerate(by_node) if not points]:
             raise DataError(key, f"got no position of client {missing[0]}; give one at least")

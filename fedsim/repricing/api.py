@@ -91,8 +91,20 @@ def reprice(
         for original in originals:
             RunFolder.check(out, original.name, original.scenario.seed)
         pairs = zip(originals, changed, strict=True)
-        runs = (_price(_replay_of(*pair, start), out, watch) for pair in pairs)
-        return Result(out, _announce(study, out, runs), notes)
+        remarks: list[Note] = []
+        replays = (_told(_replay_of(*pair, start), remarks, tell) for pair in pairs)
+        made = _announce(study, out, (_price(replay, out, watch) for replay in replays))
+        return Result(out, made, (*notes, *remarks))
+
+
+def _told(run: Repricing, remarks: list[Note], tell: Tell) -> Repricing:
+    """Return a replay after telling what readers of its files chose, each sentence once."""
+    for text, key in run.remarks.items():
+        note = Note(run.variant.name, key, text)
+        if note not in remarks:
+            remarks.append(note)
+            tell(note)
+    return run
 
 
 def _notes(

@@ -99,6 +99,7 @@ class Repricing:
         tiers: those of the servers above gateways.
         history: of the original.
         inputs: the hashes of the files that the changed scenario names, by path.
+        remarks: what readers of these files chose, with the key that each concerns.
     """
 
     original: Original
@@ -109,6 +110,7 @@ class Repricing:
     tiers: tuple[Participation, ...]
     history: RunHistory
     inputs: Mapping[str, str]
+    remarks: Mapping[str, str]
 
     @property
     def seed(self) -> int:
@@ -257,7 +259,8 @@ def rebuild(original: Original, variant: Variant, history: RunHistory, folder: P
     inputs = Inputs(folder).hashes(scenario)
     closing = tuple(tier.participation for tier in tiers)
     every = *groups, *scenario.tiers
-    return Repricing(original, variant, every, deployment, policy, closing, history, inputs)
+    built = deployment, policy, closing, history, inputs, findings.remarks
+    return Repricing(original, variant, every, *built)
 
 
 def _check_gap(scenario: Scenario, original: Original, findings: Findings) -> None:

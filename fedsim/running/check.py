@@ -135,7 +135,7 @@ def unresumable_notes(plan: Plan) -> Iterator[Note]:
 def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:
     yield from _duplicate_variants(jobs)
     for job in jobs:
-        yield from _readings(job)
+        yield from _chosen_by_readers(job)
         yield from _unlimited_notes(job)
         if job.infeasible:
             text = f"{job.infeasible}, so there is no optimum, and no gap to it"
@@ -146,6 +146,15 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
         known = openings.get(job.variant.name)
         yield from _identical_seeds(job, known)
         yield from ineffective_settings(job, known)
+
+
+def _chosen_by_readers(job: Job) -> Iterator[Note]:
+    """Yield what readers of files chose: columns, units, rows and cells that are left out."""
+    name, problem = job.variant.name, job.problem
+    for text in () if isinstance(problem, ProgramProblem) else problem.naming.notes:
+        yield Note(name, "problem.data", text)
+    for text, key in job.remarks.items():
+        yield Note(name, key, text)
 
 
 def _duplicate_variants(jobs: Sequence[Job]) -> Iterator[Note]:
@@ -161,13 +170,6 @@ def _duplicate_variants(jobs: Sequence[Job]) -> Iterator[Note]:
                 " already (a block is merged key by key with the base's block of the same kind)"
             )
             yield Note(job.variant.name, "variants", text)
-
-
-def _readings(job: Job) -> Iterator[Note]:
-    """Yield how the data was read, where it could be read otherwise, and what is doubtful in it."""
-    if not isinstance(job.problem, ProgramProblem):
-        for text in job.problem.naming.notes:
-            yield Note(job.variant.name, "problem.data", text)
 
 
 def _unlimited_notes(job: Job) -> Iterator[Note]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedsim.blocks.wording import printable, show
-from fedsim.errors import Fault, ScenarioError
+from fedsim.errors import DataError, Fault, ScenarioError
+from fedsim.physics.link_attributes import link_attributes
 from fedsim.scenario.located import Located, Origin, locate
 from fedsim.scenario.merging import place
 from fedsim.scenario.specs import Group
@@ -39,9 +40,11 @@ def with_graph(tree: Located, graph: "AnyGraph") -> Located:
     neighbours of peers, `network.peers`, which are numbered in the order of the nodes, or by their
     own numbers if they are 0, 1, ... or client-0, client-1, ... The `weight` of edges is the mixing
     matrix, `rate`, `latency`, `loss`, `discipline` and `duplex` are those of links; numbers are in
-    bit/s and s, and a loss is the share of packets. In a directed graph links lead one way if some
-    lose packets, or differ from those back; else both ways. Attributes of clients such as `device`,
-    `radio` and `battery` are those of the fleet. Other attributes have no effect.
+    bit/s and s, and a loss is the share of packets. `bandwidth` is the rate, `delay` the latency,
+    and a name may have a unit, as in `bandwidth_mbps`; so they are in files. In a directed graph
+    links lead one way if some lose packets, or differ from those back; else both ways. Attributes
+    of clients such as `device`, `radio` and `battery` are those of the fleet. Other attributes have
+    no effect.
 
     Raises:
         ScenarioError: the graph cannot be one of peers, or says what the scenario says, too.
@@ -95,7 +98,7 @@ def _blocks(graph: "AnyGraph") -> Iterator[tuple[str, Any]]:
     numbers = _numbers(graph)
     pairs = sorted((numbers[one], numbers[other]) for one, other in graph.edges if one != other)
     directed = {"directed": True} if graph.is_directed() else {}
-    if any(_LINK.keys() & attributes.keys() for *_, attributes in graph.edges(data=True)):
+    if any(_LINK.keys() & attributes.keys() for *_, attributes in _links(graph)):
         names = {node: f"client-{number}" for node, number in numbers.items()}
         yield from _network(graph, names)
     yield "network.peers", {"kind": "edges", "edges": pairs, **directed}
@@ -153,7 +156,7 @@ def _network(graph: "AnyGraph", names: Mapping[object, str]) -> Iterator[tuple[s
     """Yield the edges as links, each in both directions, or in one of them."""
     links = [
         {"source": names[source], "target": names[target], **_link(attributes)}
-        for source, target, attributes in graph.edges(data=True)
+        for source, target, attributes in _links(graph)
     ]
     yield "network.topology", "graph"  # first: it replaces the block of another topology
     if graph.is_directed():
@@ -165,6 +168,20 @@ def _network(graph: "AnyGraph", names: Mapping[object, str]) -> Iterator[tuple[s
             ends = {frozenset(pair): link for pair, link in reversed(ways.items())}
             links = [link for pair, link in ways.items() if ends[frozenset(pair)] is link]
     yield "network.edges", links
+
+
+def _links(graph: "AnyGraph") -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    """Yield the edges, with attributes by their names in a scenario.
+
+    Raises:
+        ScenarioError: two attributes of one say the same.
+    """
+    for source, target, attributes in graph.edges(data=True):
+        own = {key: _plain(value) for key, value in attributes.items() if isinstance(key, str)}
+        try:
+            yield source, target, link_attributes(own)
+        except DataError as error:
+            raise _wrong(f"{_edge(source, target)}: {error}") from error
 
 
 def _link(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,13 @@ import pytest
 
 import fedsim
 from fedsim.building import Builder, Job
+from fedsim.building.network import read_graph
 from fedsim.errors import ScenarioError
 from fedsim.physics.overlay import Overlay
 from fedsim.scenario import load
 from tests.runs import PEERS
 
+PLAIN_SERVER = {**PEERS, "algorithm": {"kind": "gd", "step_size": 0.1}}
 PLAIN = {"latency": 0.0, "discipline": "fair", "duplex": "full"}
 
 
@@ -174,3 +176,52 @@ def test_what_is_no_graph_of_peers_is_refused(
         fedsim.run({**PEERS, **changes}, graph=graph)
     (fault,) = caught.value.faults
     assert (fault.key, words in fault.message) == (key, True), fault
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"bandwidth": 1e6, "delay": 0.05},
+        {"bandwidth_mbps": 1, "delay_ms": 50},
+        {"Bandwidth": np.float64(1e6), "delay (ms)": np.int64(50)},
+        {"LinkSpeedRaw": 1000000.0, "latency": "50 ms"},
+    ],
+)
+def test_links_are_understood_under_the_names_that_people_use(names: Any, tmp_path: Any) -> None:
+    """In memory and in a file alike; where a name has no unit, a file's number needs one."""
+    own = linked(("server", "client-0", {"rate": 1e6, "latency": 0.05}))
+    (wanted,) = load(PLAIN_SERVER, graph=own).variants
+    (found,) = load(PLAIN_SERVER, graph=linked(("server", "client-0", names))).variants
+    assert found.scenario == wanted.scenario
+    path = tmp_path / "net.graphml"
+    plain = {
+        key: getattr(value, "item", lambda value=value: value)() for key, value in names.items()
+    }
+    written = {key: {"bandwidth": f"{value} bit/s", "delay": f"{value} s"}.get(key.lower(), value)
+               for key, value in plain.items()}  # fmt: skip
+    nx.write_graphml(linked(("server", "client-0", written)), path)
+    assert read_graph(path).edges["server", "client-0"] == {
+        **PLAIN, "rate": 1e6, "latency": 0.05,
+    }  # fmt: skip
+
+
+def test_two_names_of_one_attribute_are_refused() -> None:
+    graph = linked(("server", "client-0", {"rate": 1e6, "bandwidth": 2e6}))
+    with pytest.raises(ScenarioError, match="rate and bandwidth are both the rate"):
+        load(PLAIN_SERVER, graph=graph)
+
+
+def test_a_file_of_the_topology_zoo_has_the_neighbours_of_peers(tmp_path: Any) -> None:
+    graph = linked(
+        (0, 1, {"LinkSpeedRaw": 1e7, "LinkLabel": "OC-3"}), (1, 2, {"LinkSpeedRaw": 1e7})
+    )
+    nx.write_graphml(graph, tmp_path / "zoo.graphml")
+    network = {"peers": {"kind": "edges", "path": str(tmp_path / "zoo.graphml")}}
+    plan = load({**PEERS, "network": network, "fleet": [{"count": 3}]})
+    job = Builder(plan).build(plan.variants[0], 1)
+    assert isinstance(job.deployment.overlay, Overlay)
+    assert job.deployment.overlay.neighbours == ((1,), (0, 2), (1,))
+    ((text, key),) = job.remarks.items()
+    assert key == "network.peers.path"
+    assert "LinkLabel" in text
+    assert "LinkSpeedRaw" in text

@@ -86,7 +86,9 @@ def traffic(run: Evidence) -> Iterator[str]:
             sums[f"bits_{way}"] += bits(row)
             if event == "send" and way == "up":
                 sums["transmissions" if row["payload_bits"] else "beacons"] += 1
-    if getattr(run.policy, "asked", 1) > 1:  # candidates get a message that samples none of them
+    if getattr(
+        run.policy, "candidates_asked", False
+    ):  # candidates get a message that samples none of them
         sums["cohort"] = len(list(run.of_kind("sampled")))
     elif not run.peers and run.scenario.network.broadcast == "unicast":
         sums["cohort"] = sum(map(run.goes_down, run.of_kind("send")))

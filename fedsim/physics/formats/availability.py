@@ -16,8 +16,9 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.physics.formats.pickles import Tree, read_json
+from fedsim.physics.headers import CLIENT, Column, words
 from fedsim.physics.signals import Steps
-from fedsim.physics.traces import read_table
+from fedsim.physics.tables import read_table
 
 # Periodic availability: the pattern of a user, whose trace repeats from its end.
 
@@ -296,11 +297,19 @@ class Intervals:
 NEVER = Intervals((), ())
 
 
+_COLUMNS = (
+    Column("client", words=CLIENT),
+    Column("start", "s", "s", words("start begin on since online from connect")),
+    Column("end", "s", "s", words("end stop finish off until offline to disconnect")),
+)
+
+
 def read_intervals(path: Path) -> Mapping[int, Intervals]:
     """Read the times at which clients are online: CSV with columns client, start, end, in s.
 
     Rows may be in any order; clients without one are never online. Times count from the start of
-    the run; an end of "inf" means without end.
+    the run; an end of "inf" means without end. Of a header, dates and times since 1970 see
+    `fedsim.physics.tables.read_table`.
 
     Returns:
         The intervals by client number, for clients that have some.
@@ -309,10 +318,9 @@ def read_intervals(path: Path) -> Mapping[int, Intervals]:
         DataError: the file cannot be read, a line is malformed, or intervals of one client
             overlap; the text names the lines.
     """
-    table = read_table(path, ("client", "start", "end"), "intervals")
+    table = read_table(path, _COLUMNS, "intervals")
     client, start, end = table.columns
-    numbered = (client >= 0) & (client < 2**53) & (client == np.floor(client))
-    table.refuse(~numbered, "a client must be a whole number of at least 0")
+    table.refuse_clients(client)
     table.refuse(~((start >= 0) & (start < inf)), "a start must be at least 0 s")
     table.refuse(~(end > start), "an interval must end after it starts")
     order = np.lexsort((start, client))

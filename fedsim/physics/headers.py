@@ -1,0 +1,353 @@
+"""Headers of files of numbers: which column is which, and in what unit.
+
+A column is found by its name, or by the dimension of its unit; names are as documented or those
+that people use. A unit is converted or refused, and what a header leaves open is remarked.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import product
+from typing import NamedTuple
+
+from fedsim.blocks.spellings import spelled
+from fedsim.blocks.units import factor, noun
+from fedsim.blocks.wording import printable
+from fedsim.ports import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that a reader wants.
+
+    Attributes:
+        name: as documented, such as "seconds".
+        unit: of its numbers, where no header gives another; empty for numbers without one.
+        base: the unit in which they are returned.
+        words: that call it so in a header, in small letters.
+        preferred: the word that decides between two columns of such a name.
+        implied: units that follow from a name, where a header gives none.
+    """
+
+    name: str
+    unit: str = ""
+    base: str = ""
+    words: frozenset[str] = frozenset()
+    preferred: str = ""
+    implied: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its numbers are times."""
+        return self.base == "s"
+
+    def scale(self, unit: str) -> Callable[[Array], Array]:
+        """Return the conversion from a unit to the base, rounded once where a factor is decimal."""
+        size = factor(unit, self.base) if unit != self.base else Decimal(1)
+        assert size is not None, "the dimension was checked"  # noqa: S101
+        inverse = 1 / size
+        if inverse > 1 and inverse == int(inverse):
+            return lambda values: values / float(inverse)
+        return lambda values: values * float(size)
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text as a set.
+
+    >>> sorted(words("start begin"))
+    ['begin', 'start']
+    """
+    return frozenset(text.split())
+
+
+CLOCK = words("seconds time times timestamp t ts datetime date clock epoch unix elapsed hours hour")
+"""The words for a time."""
+
+CLIENT = words("client clients id node user device phone peer")
+"""The words for the number of a client."""
+
+_ASIDE = words(
+    "id no nr number index avg average mean time date at utc gmt direct life cycle coordinate coord"
+    " position pos up down upload download uplink downlink ul dl total output input value local"
+)
+"""Words after a name that are no unit."""
+
+_COMMENTS = words("utc gmt direct lifecycle local")
+_BRACKETS = re.compile(r"(.*?)\s*[(\[{]([^()\[\]{}]*)[)\]}]\s*(.*)")
+_STARTS = re.compile(r"(?:^|[\s_-]+)(?=\S)|(?<=[a-z])(?=[A-Z])")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_MOST = 4  # columns that are named among those left out
+_WIDEST = 1000  # columns of a file: each title is looked at in several ways
+_LETTERS = 6  # of a unit whose letters may be small or large
+
+
+class Heading(NamedTuple):
+    """A cell of a header.
+
+    Attributes:
+        text: as written.
+        name: without the unit, in small letters.
+        unit: as a scenario writes it; empty if there is none.
+        unknown: what stands in brackets and is no unit.
+    """
+
+    text: str
+    name: str
+    unit: str = ""
+    unknown: str = ""
+
+
+def parse_heading(text: str) -> Heading:
+    """Divide a cell of a header into a name and a unit.
+
+    >>> parse_heading("bandwidth_kbps")[1:3], parse_heading("Power (mW)")[1:3]
+    (('bandwidth', 'kbit/s'), ('power', 'mW'))
+    """
+    text = printable(text)
+    bare, comment, unknown = text, "", ""
+    if match := _BRACKETS.fullmatch(text):
+        before, within, after = match.groups()
+        if unit := spelled(within):
+            return Heading(text, _fold(f"{before} {after}"), unit)
+        known = _fold(within).replace(" ", "") in _COMMENTS
+        comment, unknown, bare = within, "" if known else within, f"{before} {after}".strip()
+    for match in _STARTS.finditer(bare):
+        if unit := _suffix(bare, match.end()):
+            return Heading(text, _fold(f"{bare[: match.start()]} {comment}"), unit, unknown)
+    return Heading(text, _fold(f"{bare} {comment}"), "", unknown)
+
+
+def _suffix(text: str, start: int) -> str | None:
+    """Return the unit from a place of a cell on, which camel case may have given a large letter."""
+    suffix = text[start:]
+    camel = start > 0 and text[start - 1].islower() and suffix[1:].islower()
+    return spelled(suffix.lower() if camel else suffix)
+
+
+def _fold(text: str) -> str:
+    return " ".join(re.split(r"[\W_]+", _CAMEL.sub(" ", text).lower())).strip()
+
+
+class Choice(NamedTuple):
+    """A column of a file that was chosen for one that a reader wants.
+
+    Attributes:
+        place: its place in a row, from 0.
+        unit: of its numbers.
+        title: its heading, where that says what it is; else empty.
+        stated: whether the header gives the unit.
+    """
+
+    place: int
+    unit: str
+    title: str = ""
+    stated: bool = False
+
+
+class HeaderError(ValueError):
+    """A header in which a column is missing, or has a unit that cannot be converted."""
+
+
+def split_cells(line: str) -> list[str]:
+    """Return the cells of a line, which may be quoted."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
+    except csv.Error:  # a cell of more than 128 kB
+        return line.split(",")
+
+
+def are_named(titles: Sequence[str], columns: Sequence[Column]) -> bool:
+    """Return whether a header names all of some columns."""
+    headings = [parse_heading(title) for title in titles[:_WIDEST]]
+    return all(any(_has_word(each, column) for each in headings) for column in columns)
+
+
+def choose_columns(
+    titles: Sequence[str], columns: Sequence[Column]
+) -> tuple[list[Choice], list[str]]:
+    """Find the wanted columns in a header.
+
+    Args:
+        titles: the cells of the header.
+        columns: that are wanted.
+
+    Returns:
+        A choice for each column, and remarks on them.
+
+    Raises:
+        HeaderError: a column is missing, may be either of two, or has another dimension.
+    """
+    if len(titles) > _WIDEST:
+        raise HeaderError(f"{len(titles):,} columns; give {_WIDEST:,} at most")
+    headings = _published([parse_heading(title) for title in titles])
+    remarks: list[str] = []
+    places = _places(headings, columns, remarks)
+    guessed = _fill(places, headings, columns)
+    pairs = [
+        (_implied(headings[place], column, remarks), column)
+        for place, column in zip(places, columns, strict=True)
+    ]
+    for heading, column in pairs:
+        _check_unit(heading, column)
+    remarks += [_guess(*pairs[n]) for n in guessed]
+    remarks += _conversions(pairs)
+    if others := [each.text for n, each in enumerate(headings) if n not in places]:
+        remarks.append(f"left out: {_listed(others)}")
+    return [
+        Choice(
+            places[n],
+            heading.unit or column.unit,
+            "" if n in guessed else heading.text,
+            bool(heading.unit),
+        )
+        for n, (heading, column) in enumerate(pairs)
+    ], remarks
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
+    return f"{', '.join(texts[:_MOST])}{more}"
+
+
+def _published(headings: list[Heading]) -> list[Heading]:
+    """Return headings in which the value of WattTime's API, which has no name, has one."""
+    names = [each.name for each in headings]
+    if "point time" not in names:
+        return headings
+    return [each._replace(name="moer") if each.name == "value" else each for each in headings]
+
+
+def _implied(heading: Heading, column: Column, remarks: list[str]) -> Heading:
+    """Return a heading with the unit that its name implies, or none where numbers have none."""
+    if not column.unit:
+        return heading._replace(unit="")
+    unit = "" if heading.unit else column.implied.get(heading.name, "")
+    if unit:
+        remarks.append(f"{heading.text} is WattTime's, which is in {unit}")
+    return heading._replace(unit=unit) if unit else heading
+
+
+def _guess(heading: Heading, column: Column) -> str:
+    """Return the remark on a column whose heading says nothing."""
+    told = not column.unit or heading.unit or spelled(column.name)
+    return f"{heading.text} is taken for {column.name}{'' if told else f', in {column.unit}'}"
+
+
+def _places(
+    headings: Sequence[Heading], columns: Sequence[Column], remarks: list[str]
+) -> list[int]:
+    """Return the place of each column that names or units tell; -1 for the others."""
+    places = [-1] * len(columns)
+    for fits in (_is_named, _has_word, _has_dimension):
+        for number, column in enumerate(columns):
+            if places[number] >= 0:
+                continue
+            found = [n for n, each in enumerate(headings) if n not in places and fits(each, column)]
+            if fits is _has_dimension and _alike(column, columns, places):
+                continue  # a time may be the begin or the end
+            if len(found) > 1:
+                found = _decide([(n, headings[n]) for n in found], column, remarks)
+            places[number] = found[0] if found else -1
+    return places
+
+
+def _is_named(heading: Heading, column: Column) -> bool:
+    known = heading.name in column.words or _fold(heading.text) in column.words
+    return known or is_documented(heading.text, column)
+
+
+def _has_word(heading: Heading, column: Column) -> bool:
+    return not column.words.isdisjoint(heading.name.split())
+
+
+def _has_dimension(heading: Heading, column: Column) -> bool:
+    return bool(heading.unit and column.unit) and factor(heading.unit, column.unit) is not None
+
+
+def _alike(column: Column, columns: Sequence[Column], places: Sequence[int]) -> bool:
+    """Return whether another column is missing that has the same dimension."""
+    same = [n for n, each in enumerate(columns) if each.base == column.base]
+    return sum(places[n] < 0 for n in same) > 1
+
+
+def _decide(found: Sequence[tuple[int, Heading]], column: Column, remarks: list[str]) -> list[int]:
+    """Return the one that has the preferred word.
+
+    Raises:
+        HeaderError: none has, or several have.
+    """
+    chosen = [(n, each) for n, each in found if column.preferred and column.preferred in each.name]
+    names = [each.text for _, each in found]
+    if len(chosen) != 1:
+        text = f"{' and '.join(names)} may each be {column.name}; keep one of them"
+        raise HeaderError(text)
+    ((place, heading),) = chosen
+    remarks.append(f"{heading.text} is taken for {column.name}")
+    return [place]
+
+
+def _fill(places: list[int], headings: Sequence[Heading], columns: Sequence[Column]) -> list[int]:
+    """Place the columns whose headings say nothing where they are documented; return these.
+
+    Raises:
+        HeaderError: it is not certain where they are.
+    """
+    missing = [n for n, place in enumerate(places) if place < 0]
+    free = [n for n in range(len(headings)) if n not in places]
+    alone = len(missing) == len(free) == 1
+    if missing and not (alone or (missing == free and len(headings) == len(columns))):
+        names = " and ".join(columns[n].name for n in missing)
+        given = _listed([each.text for each in headings])
+        raise HeaderError(f"the header ({given}) does not say which column is {names}")
+    for number, place in zip(missing, free, strict=False):
+        places[number] = place
+    return missing
+
+
+def _check_unit(heading: Heading, column: Column) -> None:
+    """Raise a HeaderError where the unit of a heading is not one of the column's dimension."""
+    if not column.unit:
+        return
+    wanted = f"give {noun(column.unit)} in a unit such as {column.unit}"
+    if heading.unit and factor(heading.unit, column.unit) is None:
+        raise HeaderError(f"{heading.text} is {noun(heading.unit)}; {wanted}")
+    if heading.unit or is_documented(heading.text, column):
+        return
+    unit = heading.unknown or _tail(heading, column)
+    unclear = unit or heading.text
+    where = "" if unclear == heading.text else f" in {heading.text}"
+    if may := [each for each in _readings(unclear) if factor(each, column.unit) is not None]:
+        raise HeaderError(f"{unclear}{where} may be {' or '.join(may)}; {wanted}")
+    if unit:
+        raise HeaderError(f"{unclear}{where} is no unit that is known; {wanted}")
+
+
+def _tail(heading: Heading, column: Column) -> str:
+    """Return what follows the name of a column and is none of the words that do; else empty."""
+    tokens = heading.name.split()
+    known = [n for n, token in enumerate(tokens) if token in column.words]
+    if not known or all(token in _ASIDE for token in tokens[known[-1] + 1 :]):
+        return ""
+    word = tokens[known[-1]]
+    return heading.text[heading.text.lower().rfind(word) + len(word) :].strip(" _-")
+
+
+def _readings(text: str) -> list[str]:
+    """Return the units that a text may be with other small and large letters."""
+    letters = [sorted({each.lower(), each.upper()}) for each in text]
+    if sum(len(each) > 1 for each in letters) > _LETTERS:
+        return []
+    return sorted({unit for each in product(*letters) if (unit := spelled("".join(each)))})
+
+
+def is_documented(title: str, column: Column) -> bool:
+    """Return whether a heading is as the documentation has it."""
+    return title.lower() in (column.name.lower(), column.unit.lower())
+
+
+def _conversions(pairs: Sequence[tuple[Heading, Column]]) -> Iterator[str]:
+    for heading, column in pairs:
+        if heading.unit and column.unit and factor(heading.unit, column.unit) != 1:
+            yield f"{heading.text} is converted from {heading.unit} to {column.unit}"

@@ -1,0 +1,363 @@
+"""Files of numbers in columns: their reader, which all traces and lists of clients share.
+
+An error names the file, the line, its text and what is accepted. Blank lines are skipped.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.blocks.wording import printable
+from fedsim.errors import DataError
+from fedsim.files import read_bytes
+from fedsim.physics.clocks import DateError, find_epoch, is_date, read_dates, say_epoch
+from fedsim.physics.headers import (
+    Choice,
+    Column,
+    HeaderError,
+    are_named,
+    choose_columns,
+    is_documented,
+    split_cells,
+)
+from fedsim.ports import Array
+from fedsim.remarks import remark
+
+_TIMES = 100
+"""The bytes of memory needed for a byte of a file: lines are stored for messages."""
+
+_SHOWN = 60  # characters of a malformed line in a message
+_MOST = 4  # clients that are named
+_LATEST = 5e10  # seconds of a run: what is later has another unit
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTable:
+    """The columns of a file, and the line of each row.
+
+    Attributes:
+        path: the file.
+        key: the key of the scenario in errors.
+        lines: the text of each row.
+        numbers: the line number of each row, from 1.
+        wanted: the columns, as the reader wants them.
+        raw: their numbers in the units of the file, arrays of shape (rows,).
+        scales: the conversion of each to its base unit.
+    """
+
+    path: Path
+    key: str
+    lines: Sequence[str]
+    numbers: Sequence[int]
+    wanted: Sequence[Column]
+    raw: tuple[Array, ...]
+    scales: tuple[Callable[[Array], Array], ...]
+
+    @property
+    def columns(self) -> tuple[Array, ...]:
+        """The columns in their base units, arrays of shape (rows,)."""
+        return tuple(scale(each) for scale, each in zip(self.scales, self.raw, strict=True))
+
+    def refuse(self, wrong: NDArray[np.bool_], accepted: str) -> None:
+        """Raise a DataError for the first row that is wrong, if there is one.
+
+        Args:
+            wrong: shape (rows,).
+            accepted: the condition on a row.
+        """
+        if wrong.any():
+            self.fail(int(np.argmax(wrong)), accepted)
+
+    def refuse_clients(self, clients: Array) -> None:
+        """Raise a DataError for the first row that has no number of a client, if there is one."""
+        wrong = ~((clients >= 0) & (clients < 2**53) & (clients == np.floor(clients)))
+        self.refuse(
+            wrong, "a client must be a whole number of at least 0, as clients are counted from 0"
+        )
+
+    def fail(self, row: int, accepted: str) -> NoReturn:
+        """Raise a DataError for a row."""
+        _fail(self.path, self.key, self.numbers[row], self.lines[row], accepted)
+
+
+def _fail(path: Path, key: str, number: int, line: str, accepted: str) -> NoReturn:
+    shown = line.strip() if len(line) <= _SHOWN else f"{line[:_SHOWN].strip()} ..."
+    raise DataError(key, f"{path}, line {number}: {accepted}; got {shown!r}")
+
+
+def read_table(
+    path: Path, wanted: Sequence[Column], key: str, *, other: Sequence[Column] = ()
+) -> TraceTable:
+    """Read columns of numbers separated by commas; what is chosen is remarked.
+
+    A first line without a number is a header: columns are found by their names and units, in any
+    order and among others, and numbers are converted. Times since 1970 and dates count from the
+    first. Without a header, columns and units are as documented.
+
+    Args:
+        path: the file.
+        wanted: the columns.
+        key: the key of the scenario in errors.
+        other: columns to look for in place of these, where a header has them all by name.
+
+    Raises:
+        DataError: the file cannot be read, has no row, a column is missing or in a unit of another
+            dimension, or a row has another number of cells or what is no number.
+    """
+    rows = _rows(path, key)
+    columns, width, remarks = wanted, len(wanted), list[str]()
+    choices = [Choice(n, each.unit) for n, each in enumerate(wanted)]
+    if rows and not any(map(_is_number, titles := split_cells(rows[0][1]))):
+        number, line = rows.pop(0)
+        try:
+            columns = other if other and are_named(titles, other) else wanted
+            choices, remarks = choose_columns(titles, columns)
+        except HeaderError as error:
+            _fail(path, key, number, line, str(error))
+        width = len(titles)
+    if not rows:
+        names = ", ".join(each.name for each in columns)
+        raise DataError(key, f"{path} has no row of numbers; expected {names} in numbers")
+    numbers, lines = zip(*rows, strict=True)
+    shape = _Shape(path, key, numbers, lines, columns, choices, width)
+    raw, choices, dated = shape.read()
+    for text in (*remarks, *_unstated(choices, columns, dated=bool(dated)), *dated):
+        remark(f"{printable(path.name)}: {text}")
+    scales = tuple(each.scale(choice.unit) for each, choice in zip(columns, choices, strict=True))
+    return TraceTable(path, key, lines, numbers, columns, raw, scales)
+
+
+def read_whole(path: Path, name: str, key: str) -> TraceTable:
+    """Return the whole numbers of a file, one a line, without a header.
+
+    Args:
+        path: the file.
+        name: of the numbers.
+        key: the key of the scenario in errors.
+
+    Raises:
+        DataError: the file cannot be read, has no row, or a line is no integer.
+    """
+    rows = _rows(path, key)
+    accepted = f"expected {name} in whole numbers"
+    if not rows:
+        raise DataError(key, f"{path} has no row of numbers; {accepted}")
+    numbers, lines = zip(*rows, strict=True)
+    times = _parse(lines, 1, whole=True)
+    if times is None:
+        row = _first_fault(lines, 1, whole=True)
+        _fail(path, key, numbers[row], lines[row], accepted)
+    return TraceTable(path, key, lines, numbers, (), (times[:, 0],), ())
+
+
+def _rows(path: Path, key: str) -> list[tuple[int, str]]:
+    """Return the lines of a file that are not blank, and their numbers."""
+    text = read_bytes(path, key, times=_TIMES).decode("utf-8-sig", "backslashreplace")
+    return [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return is_date(field)
+    return True
+
+
+def _unstated(
+    choices: Sequence[Choice], columns: Sequence[Column], *, dated: bool
+) -> Iterator[str]:
+    """Yield a remark on the columns whose header gives no unit, and is not as documented."""
+    open_ones = [
+        (choice.title, choice.unit)
+        for choice, column in zip(choices, columns, strict=True)
+        if choice.title and column.unit and column.unit != "deg" and not choice.stated
+        if not (is_documented(choice.title, column) or (dated and column.is_time))
+    ]
+    if open_ones:
+        titles, units = zip(*open_ones, strict=True)
+        have, plural = ("have", "are") if len(titles) > 1 else ("has", "is")
+        yield f"{' and '.join(titles)} {have} no unit, and {plural} taken in {' and '.join(units)}"
+
+
+class _Shape(NamedTuple):
+    """The rows of a file, and which of their cells are wanted.
+
+    Attributes:
+        path: the file.
+        key: in errors.
+        numbers: of the lines.
+        lines: their texts.
+        columns: that are wanted.
+        choices: where they are.
+        width: the number of cells of a row.
+    """
+
+    path: Path
+    key: str
+    numbers: Sequence[int]
+    lines: Sequence[str]
+    columns: Sequence[Column]
+    choices: Sequence[Choice]
+    width: int
+
+    @property
+    def accepted(self) -> str:
+        """What a row is."""
+        if self.width > len(self.columns):
+            return f"expected {self.width} cells, with {self._names} in numbers"
+        return f"expected {self._names} in numbers"
+
+    @property
+    def _names(self) -> str:
+        order = np.argsort([choice.place for choice in self.choices])
+        return ", ".join(self.columns[n].name for n in order)
+
+    def read(self) -> tuple[tuple[Array, ...], list[Choice], list[str]]:
+        """Return the numbers of each column, their places and units, and remarks on times."""
+        timed = [n for n, each in enumerate(self.columns) if each.is_time]
+        first = split_cells(self.lines[0])
+        if len(first) == self.width and any(is_date(first[self.choices[n].place]) for n in timed):
+            return self._dated(timed)
+        raw = self._numbers([choice.place for choice in self.choices])
+        return self._since_1970(raw, timed)
+
+    def _numbers(self, places: Sequence[int]) -> list[Array]:
+        """Return the numbers at places of all rows."""
+        whole = sorted(places) == list(range(self.width))
+        found = _parse(self.lines, self.width, None if whole else places)
+        if found is None:
+            row = _first_fault(self.lines, self.width, None if whole else places)
+            _fail(self.path, self.key, self.numbers[row], self.lines[row], self.accepted)
+        return [found[:, place if whole else n] for n, place in enumerate(places)]
+
+    def _dated(self, timed: Sequence[int]) -> tuple[tuple[Array, ...], list[Choice], list[str]]:
+        """Return times that are dates as seconds from the first, and the other columns."""
+        cells = [split_cells(line) for line in self.lines]
+        if short := [n for n, row in enumerate(cells) if len(row) != self.width]:
+            _fail(self.path, self.key, self.numbers[short[0]], self.lines[short[0]], self.accepted)
+        others = [n for n in range(len(self.columns)) if n not in timed]
+        values = dict(
+            zip(others, self._numbers([self.choices[n].place for n in others]), strict=True)
+        )
+        try:
+            times, text = read_dates([[row[self.choices[n].place] for row in cells] for n in timed])
+        except DateError as error:
+            number, line = self.numbers[error.row], self.lines[error.row]
+            _fail(self.path, self.key, number, line, str(error))
+        values.update(zip(timed, times, strict=True))
+        choices = [
+            choice._replace(unit="s") if n in timed else choice
+            for n, choice in enumerate(self.choices)
+        ]
+        return tuple(values[n] for n in range(len(self.columns))), choices, [text]
+
+    def _since_1970(
+        self, raw: list[Array], timed: Sequence[int]
+    ) -> tuple[tuple[Array, ...], list[Choice], list[str]]:
+        """Return times that are counted since 1970 from the first, and all else as it is."""
+        choices = list(self.choices)
+        if not timed:
+            return tuple(raw), choices, []
+        first = min(float(raw[n].min()) for n in timed)
+        choice, column = choices[timed[0]], self.columns[timed[0]]
+        seconds = float(column.scale(choice.unit)(np.array(1.0)))
+        clock = find_epoch(first, choice.unit, seconds, stated=choice.stated)
+        if clock is None:
+            if first * seconds >= _LATEST:
+                row = int(np.argmin(raw[timed[0]]))
+                text = f"times in {choice.unit} are of a run, or since 1970"
+                _fail(self.path, self.key, self.numbers[row], self.lines[row], text)
+            return tuple(raw), choices, []
+        for n in timed:
+            raw[n] = raw[n] - clock.origin
+            choices[n] = choices[n]._replace(unit=clock.unit)
+        since = float(column.scale(clock.unit)(np.array(clock.origin)))
+        return tuple(raw), choices, [say_epoch(clock, since)]
+
+
+def _parse(
+    lines: Sequence[str], width: int, places: Sequence[int] | None = None, *, whole: bool = False
+) -> Array | None:
+    """Return the numbers of all lines; None if a line is malformed.
+
+    Args:
+        lines: of `width` cells.
+        width: their number.
+        places: of the wanted cells; None for all.
+        whole: whether all numbers must be integers.
+
+    Returns:
+        Shape (lines, places).
+    """
+    if places is not None and any(len(split_cells(line)) != width for line in lines):
+        return None
+    try:
+        cells = np.loadtxt(
+            lines,
+            np.int64 if whole else np.float64,
+            delimiter=",",
+            comments=None,
+            ndmin=2,
+            usecols=places,
+            quotechar='"',
+        )
+    except (ValueError, OverflowError):
+        return None
+    found = width if places is None else len(places)
+    return cells.astype(np.float64) if cells.shape[1] == found else None
+
+
+def _first_fault(
+    lines: Sequence[str], width: int, places: Sequence[int] | None = None, *, whole: bool = False
+) -> int:
+    """Return the first malformed line, by bisection."""
+    low, high = 0, len(lines)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _parse(lines[low:middle], width, places, whole=whole) is None:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def check_clients(
+    clients: Collection[int], count: int, key: str, path: Path | None, own: range | None = None
+) -> None:
+    """Check the clients of a list of rows against the fleet; what a file lacks or has is remarked.
+
+    Rows of clients that are not in the fleet are for the caller to leave out.
+
+    Args:
+        clients: those that have a row.
+        count: the number of clients in the fleet.
+        key: in errors.
+        path: the file; None where the rows are in the scenario.
+        own: the clients that need a row; None for all.
+
+    Raises:
+        DataError: the file counts clients from 1, or the scenario has one that is not in the fleet.
+    """
+    strangers = sorted(each for each in clients if each >= count)
+    if strangers == [count] and min(clients) == 1:
+        raise DataError(key, f"got clients of 1 to {count}; count them from 0")
+    if path is None:
+        if strangers:
+            text = f"got a row of client {strangers[-1]}; give clients of 0 to {count - 1}"
+            raise DataError(key, text)
+        return
+    name, known = printable(path.name), f"of clients 0 to {count - 1}"
+    if strangers:
+        remark(f"{name}: rows of client {_listed(strangers)} are left out: the fleet is {known}")
+    if missing := sorted(set(range(count) if own is None else own).difference(clients)):
+        remark(f"{name}: no row of client {_listed(missing)}, {known}")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    more = f" and {len(numbers) - _MOST} more" if len(numbers) > _MOST else ""
+    return f"{', '.join(map(str, numbers[:_MOST]))}{more}"

@@ -82,13 +82,21 @@ WORLDS = {
     "seconds": ["fleet.0.radio=umts", "stop.time=4 s"],
     "joules": ["fleet.0.radio=umts", "stop.energy=20 J"],
     "bits": ["fleet.0.radio=zigbee", "stop.bits=2 kB"],
-    "the optimum near": ["fleet.0.radio=wifi", "stop.gap=40"],
+    "the optimum near": ["fleet.0.radio=wifi", "stop.gap=0.1"],
 }
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_whatever_the_world(name: str, tmp_path: Path) -> None:
     assert unlike(small(), WORLDS[name], tmp_path) == []
+
+
+def test_a_run_that_ends_at_its_start_has_the_same_tables_and_no_model(tmp_path: Path) -> None:
+    """The original has not kept its start, and nothing is trained again."""
+    found = unlike(small(), ["stop.gap=40"], tmp_path)
+    assert {name.rpartition("/")[2] for name in found} == {"manifest.json", "models.parquet"}
+    with pytest.raises(ValueError, match="no model is kept"):
+        fedsim.open(tmp_path / "priced").model()
 
 
 SELDOM = {

@@ -13,9 +13,9 @@ import stat
 import zlib
 from collections.abc import Callable
 from errno import EINVAL
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -64,7 +64,7 @@ def read_bytes(path: Path, key: str = "data.path", times: int = 1) -> bytes:
         raise DataError(key, f"cannot read {str(path)!r}: {error}") from error
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open a regular file to be read; a pipe in its place is refused, not waited for.
 
     Raises:

@@ -66,6 +66,7 @@ FILES = {
     "pytorch/test_lora.py": "torch",
     "pytorch/test_losses.py": "torch",
     "pytorch/test_metrics.py": "metrics",
+    "pytorch/test_noise.py": "torch",
     "pytorch/test_numpy_losses.py": "torch",
     "pytorch/test_personal.py": "torch",
     "pytorch/test_problem.py": "torch",

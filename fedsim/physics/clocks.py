@@ -160,7 +160,7 @@ def _ordered(texts: Sequence[Sequence[str]], order: str) -> list[NDArray[np.int6
 def _stamps(cells: Sequence[str], form: str) -> "pd.DatetimeIndex":
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
-    return pd.to_datetime(pd.Index(cells, dtype=object), format=form, utc=True, errors="coerce")
+    return pd.to_datetime(list(cells), format=form, utc=True, errors="coerce")
 
 
 def _nanoseconds(stamps: "pd.DatetimeIndex") -> NDArray[np.int64]:

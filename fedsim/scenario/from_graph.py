@@ -177,7 +177,8 @@ def _links(graph: "AnyGraph") -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         ScenarioError: two attributes of one say the same.
     """
     for source, target, attributes in graph.edges(data=True):
-        own = {key: _plain(value) for key, value in attributes.items() if isinstance(key, str)}
+        named: Mapping[Any, Any] = attributes  # networkx takes any key
+        own = {key: _plain(value) for key, value in named.items() if isinstance(key, str)}
         try:
             yield source, target, link_attributes(own)
         except DataError as error:

@@ -152,7 +152,7 @@ def decode_message(
     reader = Reader(memoryview(data)[_HEADER.size :], largest)
     if 8 * header.length != reader.left:
         raise DecodeError(f"the header announces {header.length} bytes, {reader.left // 8} follow")
-    payloads = []
+    payloads = list[Sent]()
     while reader.left:
         if len(payloads) == most:
             raise DecodeError(f"a message of more than {most} payloads")

@@ -60,7 +60,8 @@ def test_there_are_shares_of_both_forms() -> None:
 def test_a_share_takes_a_number_and_per_cent() -> None:
     forms = {(field.annotation, *map(str, field.metadata)): field for field in shares().values()}
     for field in forms.values():
-        check(TypeAdapter(Annotated[(field.annotation, *(field.metadata or [None]))]))
+        share: Any = Annotated[(field.annotation, *(field.metadata or [None]))]
+        check(TypeAdapter(share))
 
 
 def check(read: TypeAdapter[float]) -> None:

@@ -31,7 +31,7 @@ READERS: dict[str, Read] = {
     "positions": lambda path: read_positions(path).tolist(),
 }
 
-DOCUMENTED = {
+DOCUMENTED: dict[str, tuple[str, list[Any]]] = {
     "csv": ("seconds,Mbit/s", [(0, 1), (60, 2)]),
     "harvest": ("seconds,W", [(0, 1), (60, 2)]),
     "hourly": ("hours,g/kWh", [(0, 1), (1, 2)]),
@@ -81,7 +81,7 @@ def test_a_unit_is_converted(tmp_path: Path, unit: str, number: float, style: st
     name = "time" if unit in ("ms", "minutes", "Hours", "us") else name
     kind = {"rate": "csv", "power": "harvest", "intensity": "hourly", "time": "csv"}[name]
     heading, (first, second) = style.format(name, unit), DOCUMENTED[kind][0].split(",")
-    header, rows = f"{first},{heading}", [(0, number)]
+    header, rows = f"{first},{heading}", [(0.0, number)]
     if name == "time":
         header, rows = f"{heading},{second}", [(0, 1), (number, 2)]
     (times, values, _), heard = read(tmp_path, kind, header, rows)
@@ -222,8 +222,8 @@ def test_the_files_of_electricity_maps_and_watttime_are_read_as_published(tmp_pa
     assert (times, values, period) == ([0, 3600, 7200], [300, 301, 302], 10800)
     assert any("(Life cycle) is taken for g/kWh" in text for text in heard)
     for header in ("point_time,value", "timestamp,MOER"):
-        rows = [(f"2024-01-01T00:{minute:02}:00+00:00", 1000 + minute) for minute in (0, 5)]
-        (times, values, _), heard = read(tmp_path, "hourly", header, rows)
+        dated = [(f"2024-01-01T00:{minute:02}:00+00:00", 1000 + minute) for minute in (0, 5)]
+        (times, values, _), heard = read(tmp_path, "hourly", header, dated)
         assert (times, values) == ([0, 300], [453.59237, 455.86033185])
         assert any("WattTime's" in text for text in heard)
 

@@ -70,7 +70,7 @@ def test_a_mark_of_the_label_leaves_its_rows_out(name: str, tmp_path: Path) -> N
 
 
 def test_a_word_of_a_text_file_is_a_gap_and_said_so_unless_it_is_kept(tmp_path: Path) -> None:
-    cells = ["NA", "NL", "NO", "DE", "None"]
+    cells: list[object] = ["NA", "NL", "NO", "DE", "None"]
     path = written(tmp_path, "t.csv", table(country=cells, t=[1, 2, "NA", 4]))
     taken = read(tmp_path, path=path, client="country")
     assert taken.described is not None

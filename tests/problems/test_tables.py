@@ -185,9 +185,12 @@ def test_other_databases_are_read_in_a_transaction_that_only_reads(
     monkeypatch: Any, kind: str
 ) -> None:
     made = list[Recorder]()
-    monkeypatch.setattr(
-        "sqlalchemy.create_engine", lambda url: made.append(Recorder(url)) or made[0]
-    )
+
+    def create_engine(url: Any) -> Recorder:
+        made.append(Recorder(url))
+        return made[0]
+
+    monkeypatch.setattr("sqlalchemy.create_engine", create_engine)
     source = Database(address=f"{kind}://host/a", query="SELECT x, y FROM a;", label="y")
     assert len(source.table(Path()).frame) == 2
     first, *read_only, query, last = made[0].sent

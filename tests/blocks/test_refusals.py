@@ -32,7 +32,7 @@ from fedsim.blocks.quantities import (
     WattHours,
     Watts,
 )
-from tests.blocks.kinds import everyone, quantity, refusal
+from tests.blocks.kinds import TYPES, quantity, refusal
 from tests.tiers import examples
 
 
@@ -129,7 +129,7 @@ def test_a_refusal_says_what_was_seen_and_what_is_accepted(
     assert f'such as "{quantity(kind).example}"' in message
 
 
-@everyone
+@pytest.mark.parametrize("kind", [kind for kind in TYPES.values() if not quantity(kind).bare])
 @examples(40)
 @given(number=st.integers() | st.floats())
 def test_a_bare_number_is_refused_whatever_it_is(kind: Any, number: float) -> None:

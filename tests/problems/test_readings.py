@@ -75,7 +75,8 @@ def test_a_word_of_a_text_file_is_a_gap_and_said_so_unless_it_is_kept(tmp_path: 
     taken = read(tmp_path, path=path, client="country")
     assert taken.described is not None
     assert taken.described.clients == ("DE", "NL", "NO")
-    assert "cells of 'NA' (8), 'None' (8) are taken for missing values" in notes(taken)
+    for word in ("NA", "None"):
+        assert f"cells of {word!r} are taken for missing values: country (8)" in notes(taken)
     kept = read(tmp_path, path=path, client="country", not_missing=["NA", "None", "x"])
     assert kept.described is not None
     assert kept.described.clients == ("DE", "NA", "NL", "NO", "None")
@@ -90,7 +91,7 @@ def test_where_gaps_are_known_words_are_values_and_said_so(tmp_path: Path) -> No
     assert samples.described is not None
     assert samples.described.features[0].texts == ("-", "dns", "http")
     assert np.isnan(np.asarray(samples.X)[2::4, 0]).all()
-    assert "'-' (10) are values, as this table knows its gaps" in notes(samples)
+    assert "cells of '-' are values, as this table knows its gaps: " in notes(samples)
     marked = read(tmp_path, path=path, missing_marks=["-"])
     assert np.isnan(np.asarray(marked.X)[::2, 0]).all()
     block = fedsim.table(frame, target="y")
@@ -145,7 +146,7 @@ def test_readings_are_notes_of_the_run_and_of_init(tmp_path: Path) -> None:
     said = [
         note.text for note in preflight_notes(Builder(plan).check()) if note.key == "problem.data"
     ]
-    assert any("cells of 'NA' (10) are taken for missing values" in text for text in said)
+    assert any("cells of 'NA' are taken for missing values: " in text for text in said)
     assert any("10 rows without a client" in text for text in said)
     assert any("'NA' (10)" in text for text in notes_of_init(guess(path)))
 

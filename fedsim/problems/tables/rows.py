@@ -1,6 +1,6 @@
 """Rows of a table as samples: labels and clients numbered, missing ones counted, roles found."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -123,7 +123,7 @@ def _clean(frame: "pd.DataFrame", wanted: Wanted) -> "tuple[pd.DataFrame, list[s
     columns of numbers and dates in any case; a table that knows its gaps has them as values.
     """
     marks, cleaned = frozenset(wanted.marks), {}
-    notes: list[str] = []
+    gaps, kept = WordCounts(), WordCounts()
     for place, name in enumerate(map(str, frame.columns)):
         column = frame.iloc[:, place]
         words = cells.words_for_missing(column)
@@ -134,10 +134,14 @@ def _clean(frame: "pd.DataFrame", wanted: Wanted) -> "tuple[pd.DataFrame, list[s
         else:
             values = frozenset()
         cleaned[name] = own
-        notes += words_notes(name, {word: words[word] for word in words if word not in marks},
-                             values, wanted)  # fmt: skip
+        for word in words.keys() - marks:
+            if word not in values:
+                gaps.setdefault(word, {})[name] = words[word]
+            elif word not in wanted.kept:
+                kept.setdefault(word, {})[name] = words[word]
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
+    notes = [*words_notes(gaps, kept)]
     notes += _unseen("missing_marks", wanted.marks, frame)
     notes += _unseen("not_missing", wanted.kept, frame)
     return pd.DataFrame(cleaned), notes
@@ -148,27 +152,27 @@ def _is_of_numbers(column: "pd.Series", wanted: Wanted) -> bool:
     return cells.is_number_column(found) or cells.dates(column) is not None
 
 
-def words_notes(
-    name: str, words: Mapping[str, int], values: Collection[str], wanted: Wanted
-) -> Iterator[str]:
-    """Yield notes on the words in a column that could stand for a missing value or be values.
+WordCounts = dict[str, dict[str, int]]
+"""By word and column, how many cells hold it."""
+
+
+def words_notes(gaps: WordCounts, kept: WordCounts) -> Iterator[str]:
+    """Yield notes on words that could stand for a missing value or be values.
 
     Args:
-        name: of the column.
-        words: of the column, with the number of cells of each.
-        values: those that are values.
-        wanted: what the scenario says.
+        gaps: the words that are taken for missing values.
+        kept: those that are values.
     """
-    gaps = {word: many for word, many in words.items() if word not in values}
-    if gaps:
-        listed = ", ".join(f"{word!r} ({many:,})" for word, many in gaps.items())
-        text = f"the column {name!r}: cells of {listed} are taken for missing values"
-        yield f"{text}; `not_missing: [{', '.join(map(_quoted, gaps))}]` keeps such words of texts"
-    own = {word: many for word, many in words.items() if word in values and word not in wanted.kept}
-    if own:
-        listed = ", ".join(f"{word!r} ({many:,})" for word, many in own.items())
-        text = f"the column {name!r}: cells of {listed} are values, as this table knows its gaps"
-        yield f"{text}; `missing_marks: [{', '.join(map(_quoted, own))}]` makes gaps of them"
+    for word in sorted(gaps):
+        text = f"cells of {word!r} are taken for missing values: {_counts(gaps[word])}"
+        yield f"{text}; `not_missing: [{_quoted(word)}]` keeps the word in columns of texts"
+    for word in sorted(kept):
+        text = f"cells of {word!r} are values, as this table knows its gaps: {_counts(kept[word])}"
+        yield f"{text}; `missing_marks: [{_quoted(word)}]` makes gaps of them"
+
+
+def _counts(cells_of: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({many:,})" for name, many in cells_of.items())
 
 
 def _quoted(text: str) -> str:

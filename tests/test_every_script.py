@@ -45,6 +45,7 @@ TESTED = {
     "claim_stages": "test_claims",
     "designing": "robustness/test_told",
     "live/fuzz": "live/test_fuzz",
+    "live/hostile": "live/test_hostile",
     "papers/run": "test_papers",
     "reality/calibrating": "test_reality",
     "reality/kernel": "test_reality_linux",

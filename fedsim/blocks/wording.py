@@ -213,6 +213,16 @@ def unknown(name: object, known: Sequence[str], hint: str = "") -> str:
     return f"got {show(name)}{hint or '.'} One of: {', '.join(known)}"
 
 
+def listed(items: Sequence[object], most: int) -> str:
+    """Return the first of several things in words, and how many more there are.
+
+    >>> listed([3, 5], 4), listed("abcdef", 4)
+    ('3, 5', 'a, b, c, d and 2 more')
+    """
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return f"{', '.join(map(str, items[:most]))}{more}"
+
+
 def join_names(names: Sequence[str], last: str) -> str:
     """Return names as an enumeration in a sentence.
 

@@ -28,7 +28,7 @@ def data_table(job: Job) -> Table | Group:
     problem = job.problem
     if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
         return split_table(job)
-    lines = [*_differences(problem)]
+    lines = list(_differences(problem))
     if problem.naming.fitted:
         lines.append(problem.naming.fitted)
     text = Text("\n".join(f"- {line}" for line in lines))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fedsim.blocks.spellings import spelled
 from fedsim.blocks.units import factor, noun
-from fedsim.blocks.wording import printable
+from fedsim.blocks.wording import listed, printable
 from fedsim.ports import Array
 
 
@@ -154,7 +154,7 @@ def split_cells(line: str) -> list[str]:
     """Return the cells of a line, which may be quoted."""
     try:
         return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
-    except csv.Error:  # a cell of more than 128 kB
+    except csv.Error:  # csv refuses a cell of more than 128 kB
         return line.split(",")
 
 
@@ -194,7 +194,7 @@ def choose_columns(
     remarks += [_guess(*pairs[n]) for n in guessed]
     remarks += _conversions(pairs)
     if others := [each.text for n, each in enumerate(headings) if n not in places]:
-        remarks.append(f"left out: {_listed(others)}")
+        remarks.append(f"left out: {listed(others, _MOST)}")
     return [
         Choice(
             places[n],
@@ -204,11 +204,6 @@ def choose_columns(
         )
         for n, (heading, column) in enumerate(pairs)
     ], remarks
-
-
-def _listed(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
-    return f"{', '.join(texts[:_MOST])}{more}"
 
 
 def _published(headings: list[Heading]) -> list[Heading]:
@@ -299,7 +294,7 @@ def _fill(places: list[int], headings: Sequence[Heading], columns: Sequence[Colu
     alone = len(missing) == len(free) == 1
     if missing and not (alone or (missing == free and len(headings) == len(columns))):
         names = " and ".join(columns[n].name for n in missing)
-        given = _listed([each.text for each in headings])
+        given = listed([each.text for each in headings], _MOST)
         raise HeaderError(f"the header ({given}) does not say which column is {names}")
     for number, place in zip(missing, free, strict=False):
         places[number] = place

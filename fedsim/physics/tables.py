@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.blocks.wording import printable
+from fedsim.blocks.wording import listed, printable
 from fedsim.errors import DataError
 from fedsim.files import read_bytes
 from fedsim.physics.clocks import DateError, find_epoch, is_date, read_dates, say_epoch
@@ -73,7 +73,7 @@ class TraceTable:
             self.fail(int(np.argmax(wrong)), accepted)
 
     def refuse_clients(self, clients: Array) -> None:
-        """Raise a DataError for the first row that has no number of a client, if there is one."""
+        """Raise a DataError for the first row whose client is no whole number of at least 0."""
         wrong = ~((clients >= 0) & (clients < 2**53) & (clients == np.floor(clients)))
         self.refuse(
             wrong, "a client must be a whole number of at least 0, as clients are counted from 0"
@@ -132,7 +132,7 @@ def read_table(
 
 
 def read_whole(path: Path, name: str, key: str) -> TraceTable:
-    """Return the whole numbers of a file, one a line, without a header.
+    """Read a file without a header that has one whole number a line.
 
     Args:
         path: the file.
@@ -236,7 +236,7 @@ class _Shape(NamedTuple):
         return [found[:, place if whole else n] for n, place in enumerate(places)]
 
     def _dated(self, timed: Sequence[int]) -> tuple[tuple[Array, ...], list[Choice], list[str]]:
-        """Return times that are dates as seconds from the first, and the other columns."""
+        """Return all columns, with dates converted to seconds since the earliest of them."""
         cells = [split_cells(line) for line in self.lines]
         if short := [n for n, row in enumerate(cells) if len(row) != self.width]:
             _fail(self.path, self.key, self.numbers[short[0]], self.lines[short[0]], self.accepted)
@@ -335,7 +335,7 @@ def check_clients(
 
     Args:
         clients: those that have a row.
-        count: the number of clients in the fleet.
+        count: how many clients the fleet has; they are numbered from 0.
         key: in errors.
         path: the file; None where the rows are in the scenario.
         own: the clients that need a row; None for all.
@@ -353,11 +353,7 @@ def check_clients(
         return
     name, known = printable(path.name), f"of clients 0 to {count - 1}"
     if strangers:
-        remark(f"{name}: rows of client {_listed(strangers)} are left out: the fleet is {known}")
+        rows = listed(strangers, _MOST)
+        remark(f"{name}: rows of client {rows} are left out: the fleet is {known}")
     if missing := sorted(set(range(count) if own is None else own).difference(clients)):
-        remark(f"{name}: no row of client {_listed(missing)}, {known}")
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    more = f" and {len(numbers) - _MOST} more" if len(numbers) > _MOST else ""
-    return f"{', '.join(map(str, numbers[:_MOST]))}{more}"
+        remark(f"{name}: no row of client {listed(missing, _MOST)}, {known}")

@@ -10,6 +10,7 @@ from itertools import count
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from fedsim.blocks.wording import listed
 from fedsim.errors import DataError
 from fedsim.physics.radios.rates import ConstantRate, RateLaw
 from fedsim.physics.run_length import RunLengthSequence
@@ -379,8 +380,9 @@ def _refuse_loss(ends: tuple[object, object] | None) -> None:
 def _complain(names: Sequence[str], one: str, many: str) -> None:
     """Raise a DataError that names some clients, if there are any."""
     if names:
-        few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        raise DataError("network", f"{few} {one if len(names) == 1 else many} in the graph")
+        raise DataError(
+            "network", f"{listed(names, 3)} {one if len(names) == 1 else many} in the graph"
+        )
 
 
 def _edges(graph: "nx.Graph[Any]") -> tuple[list[Link], Edges]:

@@ -1,4 +1,4 @@
-"""Traces of rates, powers and intensities in files of numbers.
+"""Readers of traces: link rates, harvested powers and carbon intensities over time.
 
 An error names the file, the line, its text and what is accepted. Blank lines are skipped.
 """

@@ -110,9 +110,9 @@ class LossOracle:
         return self._work(kernels.minibatch_change, (w, old, drawn), operations, 2.0 * count)
 
     def _draw_one(self, batch: int | None, rng: np.random.Generator) -> Drawn:
-        """Draw a minibatch; all rows are named if the training loss is stochastic (dropout).
+        """Draw a minibatch; None for all samples, where training computes as evaluation does.
 
-        None would stand for the full gradient of the objective, without the noise of training.
+        Under dropout or batch normalisation it does not: then the indices of all samples are given.
         """
         drawn: Drawn = self.draws(1, batch, rng)[0]
         if drawn is None and self._noisy:

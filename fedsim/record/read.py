@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from fedsim.blocks.wording import listed
 from fedsim.errors import DataError
 from fedsim.record.folder import STUDY, SUMMARY, read_json
 from fedsim.record.manifest import MANIFEST, check_files
@@ -51,9 +52,8 @@ def hold_no_runs(place: Path) -> str:
     if not studies:
         wanted = "give a folder that `fedsim run` has written, or one in it"
         return f"there are no runs in {place}: {wanted}"
-    shown = ", ".join(map(str, studies[:_MOST_STUDIES]))
-    more = f" and {len(studies) - _MOST_STUDIES} more" if len(studies) > _MOST_STUDIES else ""
-    return f"there are no runs in {place}, but studies below it: give one of {shown}{more}"
+    shown = listed(studies, _MOST_STUDIES)
+    return f"there are no runs in {place}, but studies below it: give one of {shown}"
 
 
 def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:

@@ -205,9 +205,11 @@ def families(known: BlockCatalogue) -> Inherited:
 
     def inherited(before: str, after: str) -> Collection[str]:
         one, other = known.find(ALGORITHMS, before), known.find(ALGORITHMS, after)
-        if one is None and other is not None:  # misspelt: that is the fault, and no missing key
+        if other is None:
+            return ()
+        if one is None:  # misspelt: that is the fault, and no missing key
             return other.model_fields.keys()
-        if one is None or other is None or not _are_related(one, other):
+        if not _are_related(one, other):
             return ()
         return one.model_fields.keys() & other.model_fields.keys()
 

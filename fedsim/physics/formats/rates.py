@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from fedsim.blocks.wording import listed
 from fedsim.errors import DataError
 from fedsim.files import read_bytes
 from fedsim.physics.formats.pickles import Tree, read_json
@@ -79,10 +80,8 @@ def read_lumos(path: Path, run: int, repeat: bool) -> Steps:  # noqa: FBT001
     runs = table.numbers("run_num")
     kept = np.flatnonzero(runs == run).tolist()
     if not kept:
-        known = np.unique(runs)
-        shown = ", ".join(f"{number:g}" for number in known[:10])
-        more = f" and {len(known) - 10} more" if len(known) > 10 else ""
-        raise DataError(_KEY, f"{path} has no run_num {run}; it has {shown}{more}")
+        known = [f"{number:g}" for number in np.unique(runs)]
+        raise DataError(_KEY, f"{path} has no run_num {run}; it has {listed(known, 10)}")
     of_run = table.rows(kept)
     seconds = of_run.numbers("seq_num")
     wrong = np.diff(seconds, prepend=-inf) <= 0

@@ -77,7 +77,7 @@ class JaxLoss(Loss):
     numbers: Literal["float32", "float64"] = Field(default="float32", description="number type")
 
     def computed_in(self, precision: Precision) -> Precision:
-        """Return the number type of models and gradients: the loss's own, `numbers`."""
+        """Return the number type of models and gradients, which follows `numbers` alone."""
         return "float64" if self.numbers == "float64" else "float32"
 
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:

@@ -123,7 +123,7 @@ class TorchLoss(Loss):
     )
 
     def computed_in(self, precision: Precision) -> Precision:
-        """Return the number type of models and gradients: the loss's own, `numbers`."""
+        """Return the number type of models and gradients, which follows `numbers` alone."""
         return "float64" if self.numbers == "float64" else "float32"
 
     def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:

@@ -63,7 +63,7 @@ def clean(
             stands for every cell that is the same number, however it is written.
         kept: cells that are values, as written, although `MISSING` has them.
     """
-    marked = frozenset(filter(_is_number, map(_with_point, missing)))
+    marked = _numbers_among(missing)
     if column.dtype.kind in "iuf":
         gone = column.isin(marked)
         return column.mask(gone) if gone.any() else column
@@ -90,8 +90,9 @@ def _clean(text: str, missing: frozenset[str], kept: frozenset[str]) -> str | No
     return None if gone else text
 
 
-def _is_number(value: float) -> bool:
-    return not np.isnan(value)
+def _numbers_among(marks: frozenset[str]) -> frozenset[float]:
+    """Return the numbers among some texts."""
+    return frozenset(number for number in map(_with_point, marks) if not np.isnan(number))
 
 
 def _number_of(value: object) -> float:
@@ -103,7 +104,7 @@ def _number_of(value: object) -> float:
 
 def has(column: "pd.Series", marks: frozenset[str]) -> bool:
     """Return whether a cell is one of the texts, or the same number as one of them."""
-    numbers = frozenset(filter(_is_number, map(_with_point, marks)))
+    numbers = _numbers_among(marks)
     if column.dtype.kind in "iuf":
         return bool(column.isin(numbers).any())
     for value in dict.fromkeys(column.dropna().tolist()):

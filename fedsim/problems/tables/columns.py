@@ -266,8 +266,9 @@ def place_of(frame: "pd.DataFrame", wanted: str | int, key: str, where: str) -> 
         text = f"got {wanted}, the name of column {named + 1} of {where} and the number of another,"
         raise DataError(f"data.{key}", f"{text} {names[counted or 0]!r}; give a name in quotes,"
                         f" '{wanted}' or {quote(names[counted or 0])}")  # fmt: skip
-    if named is not None or counted is not None:
-        return counted if named is None else named  # type: ignore[return-value] # one is known
+    for place in (named, counted):
+        if place is not None:
+            return place
     hint = nearest(str(wanted), names)
     shown = ", ".join(name[:60] for name in names[:8]) + (", ..." if len(names) > 8 else "")
     raise DataError(f"data.{key}", f"{where} has no column {wanted!r}{hint or ';'} it has"

@@ -179,6 +179,7 @@ class Recorder:
         return SimpleNamespace(keys=lambda: ["x", "y"], fetchmany=lambda _: next(rows))
 
 
+@pytest.mark.needs("tables")
 @pytest.mark.parametrize("kind", ["postgresql+psycopg", "mysql+pymysql", "mariadb+pymysql",
                                   "oracle+oracledb"])  # fmt: skip
 def test_other_databases_are_read_in_a_transaction_that_only_reads(
@@ -198,6 +199,7 @@ def test_other_databases_are_read_in_a_transaction_that_only_reads(
     assert read_only[-1].endswith("TRANSACTION READ ONLY")
 
 
+@pytest.mark.needs("tables")
 @pytest.mark.parametrize(
     ("address", "query", "words"),
     [

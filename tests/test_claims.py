@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import fedsim
+from fedsim.analysis.compare.pairwise import Pairwise
 from tests.conftest import ROOT
 from tests.scripts import script
 
@@ -52,11 +52,13 @@ CLAIMS = [
     [
         ([3.0], "survives"),
         ([1.01], "tie"),
-        ([0.5, 0.6], "reversed"),
+        ([0.5, 0.5], "reversed"),  # alike in all seeds
+        ([0.5, 0.6], "tie"),  # two seeds that differ are too few to tell
+        ([0.5, 0.51, 0.49, 0.52, 0.5, 0.48], "reversed"),
         ([0.9, 4.0, 4.0], "tie"),
         ([2.0, float("nan")], "not reached"),  # the better one never gets there
-        ([2.0, float("inf")], "survives"),  # the other one does not
-        ([0.9, float("inf")], "tie"),
+        ([float("inf")], "survives"),  # the other one does not
+        ([2.0, float("inf")], "tie"),  # once is too few seeds to tell
         ([], "not reached"),
     ],
 )
@@ -64,11 +66,13 @@ def test_what_ratios_of_seeds_come_to(ratios: list[float], verdict: str) -> None
     assert verdicts.Cell.of(ratios).verdict == verdict
 
 
-def test_from_five_seeds_on_the_interval_is_students_of_the_logarithms() -> None:
-    logs = np.array([0.1, 0.4, 0.3, 0.7, 0.2])
+def test_ratios_are_judged_as_compare_judges_costs() -> None:
+    logs = np.array([0.1, 0.4, 0.3, 0.7, 0.2, 0.5, 0.3])
     cell = verdicts.Cell.of(np.exp(logs).tolist())
-    low, high = stats.t.interval(0.95, 4, loc=logs.mean(), scale=stats.sem(logs))
-    assert np.log([cell.ratio, cell.low, cell.high]) == pytest.approx([logs.mean(), low, high])
+    pair = Pairwise.of(np.exp([logs, np.zeros(7)])).pair(0, 1)
+    assert (cell.ratio, cell.low, cell.high) == (pair.ratio, pair.low, pair.high)
+    assert cell.ratio == pytest.approx(np.exp(logs.mean()))
+    assert (cell.verdict, pair.order) == ("survives", 1)
 
 
 def row_of(experiment: Any) -> Any:

@@ -10,8 +10,9 @@ from claim_checks.explanations import Answer, Finding, why
 from claim_checks.papers import COSTS, EXPERIMENTS
 from claim_checks.probabilities import WORLDS
 from claim_checks.settings import place
-from claim_checks.verdicts import ALIKE, CONFIDENCE, Cell, short
+from claim_checks.verdicts import Cell, short
 from fedsim.analysis import listing
+from fedsim.analysis.compare.pairwise import PRACTICAL
 from fedsim.analysis.compare.verdict import SURE
 
 WIDTH = 108
@@ -79,10 +80,10 @@ def _opening(findings: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
         " count; what holds there is re-priced on seven radios: does the method that needs less of"
         " that count also need less time, and less energy? Each figure is the cost of the other"
         " method over that of the better one, the geometric mean over seeds; of several others the"
-        f" cheapest counts, in each cost apart. In brackets is its interval (Student's,"
-        f" {CONFIDENCE:.0%}, from five seeds on; minimum and maximum of fewer). Above 1 the claim"
-        f" survives. It is a tie where the interval holds 1 or the ratio is within {ALIKE - 1:.0%}"
-        " of it, and reversed below; - where a method never gets there.",
+        " cheapest counts, in each cost apart. In brackets is its 95 % interval, by the rule of"
+        " `fedsim compare`. Above 1 the claim survives. It is a tie where the seeds do not tell the"
+        f" methods apart or the ratio is within {PRACTICAL:.0%} of 1, and reversed below; - where"
+        " a method never gets there.",
         WIDTH,
     )
     yield ""

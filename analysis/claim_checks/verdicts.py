@@ -4,18 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import sem, t
 
 import fedsim
 from claim_checks.costs import costs
 from claim_checks.papers import COSTS, Claim
 from claim_checks.settings import Setting
-
-ALIKE = 1.02
-"""Costs within two per cent of each other are a tie, as are those that seeds do not tell apart."""
-
-CONFIDENCE, FEWEST = 0.95, 5
-"""Of Student's interval, and the least number of seeds that has one."""
+from fedsim.analysis.compare.pairwise import Pairwise
 
 Verdict = Literal["survives", "tie", "reversed", "not reached"]
 
@@ -39,27 +33,20 @@ class Cell(NamedTuple):
 
     @classmethod
     def of(cls, ratios: Sequence[float]) -> "Cell":
-        """Return what ratios of single seeds come to.
+        """Return what ratios of single seeds come to, by the rule of `fedsim compare`.
 
-        The interval is Student's of the logarithms from `FEWEST` seeds on; below that it is from
-        the least to the largest, so that seeds decide where all of them agree. It is a tie where
-        the interval holds 1, or where the ratio is within `ALIKE` of it.
+        It is a tie where both cost the same or the seeds do not tell them apart.
 
         >>> Cell.of([2.0, 8.0]).ratio, Cell.of([0.5]).verdict, Cell.of([0.9, 1.5]).verdict
         (4.0, 'reversed', 'tie')
         """
         if not len(ratios) or np.isnan(ratios).any():
             return cls(np.nan, np.nan, np.nan, "not reached")
-        if np.isinf(ratios).any():
-            least = float(min(ratios))
-            return cls(np.inf, least, np.inf, "survives" if least > ALIKE else "tie")
-        logs = np.log(np.asarray(ratios, dtype=np.float64))
-        mean, low, high = float(logs.mean()), float(logs.min()), float(logs.max())
-        if len(logs) >= FEWEST and high > low:
-            low, high = map(float, t.interval(CONFIDENCE, len(logs) - 1, mean, sem(logs)))
-        apart = abs(mean) > np.log(ALIKE) and low * high > 0
-        verdict: Verdict = ("survives" if mean > 0 else "reversed") if apart else "tie"
-        return cls(float(np.exp(mean)), float(np.exp(low)), float(np.exp(high)), verdict)
+        pair = Pairwise.of(np.array([ratios, np.ones(len(ratios))])).pair(0, 1)
+        tested = not np.isnan(pair.p_value)
+        low, high = (pair.low, pair.high) if tested else (pair.ratio, pair.ratio)
+        verdicts: dict[int, Verdict] = {-1: "reversed", 0: "tie", 1: "survives"}
+        return cls(pair.ratio, low, high, verdicts[pair.order])
 
     def __str__(self) -> str:
         if self.verdict == "not reached":

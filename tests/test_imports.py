@@ -65,3 +65,10 @@ def test_the_package_loads_what_is_asked_for() -> None:
     code = "import sys, fedsim; sys.stdout.write(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {each.partition(".")[0] for each in done.stdout.split()} & {*HEAVY, *NUMERIC}
+
+
+def test_what_runs_a_scenario_loads_nothing_that_draws() -> None:
+    """Every worker process would load it, too."""
+    code = "import sys, fedsim; fedsim.run; sys.stdout.write(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"matplotlib", "networkx", "sklearn", "jinja2"}

@@ -5,7 +5,6 @@ from typing import Protocol
 
 import pandas as pd
 
-from fedsim.analysis.costs import feasible_figure
 from fedsim.errors import DataError
 from fedsim.record.columns import higher_is_better
 from fedsim.record.folder import SCENARIO
@@ -45,6 +44,8 @@ def best_round(
         DataError: the measure is no column of `result.rounds`, or no kept round has a value of it.
         ValueError: there is no such run.
     """
+    from fedsim.analysis.costs import feasible_figure  # noqa: PLC0415 - loads matplotlib
+
     rounds, own = result.rounds, variant or result.runs[0].parent.name
     folder = folder_of(result.runs, own, seed)
     named = measure or _measure_of(folder)

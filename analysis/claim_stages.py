@@ -218,10 +218,10 @@ The presets `lte`, `lte-2020` and `5g-low` have a flat tail, at the base power i
 ones. Their counterparts with stages, `lte-drx`, `lte-2020-drx` and `5g-low-drx`, listen now and
 then while they are connected, and are paged while they are idle; `5g-sa`, which is compared with
 `5g-low`, is in RRC inactive in between, and sends at other speeds ("Why tails dominate" has the
-numbers). Here the [claims](claims.md) that hold in what their papers count are priced under both,
-with beacons. A figure is what the other method needs over what the better one needs, without
-stages → with stages; in bold where the verdict is another one (a tie is within 2 %, or not told
-apart by seeds). Deadlines, which would be a training each, are left out.
+numbers). Here the [claims](claims.md) that may hold in what their papers count are priced under
+both, with beacons. A figure is what the other method needs over what the better one needs, without
+stages → with stages; in bold where the verdict is another one. Deadlines, which would be a training
+each, are left out.
 
 On the devices of the rows a round takes less than the 0.3 s for which a radio listens after a bit.
 It never gets to doze: what moves ratios there is the first promotion, 0.3 s of a short run, which

@@ -53,12 +53,12 @@ CLAIMS = [
         ([3.0], "survives"),
         ([1.01], "tie"),
         ([0.5, 0.5], "reversed"),  # alike in all seeds
-        ([0.5, 0.6], "tie"),  # two seeds that differ are too few to tell
+        ([0.5, 0.6], "undecided"),  # two seeds that differ are too few to tell
         ([0.5, 0.51, 0.49, 0.52, 0.5, 0.48], "reversed"),
-        ([0.9, 4.0, 4.0], "tie"),
+        ([0.9, 4.0, 4.0], "undecided"),
         ([2.0, float("nan")], "not reached"),  # the better one never gets there
         ([float("inf")], "survives"),  # the other one does not
-        ([2.0, float("inf")], "tie"),  # once is too few seeds to tell
+        ([2.0, float("inf")], "undecided"),  # once is too few seeds to tell
         ([], "not reached"),
     ],
 )
@@ -210,6 +210,8 @@ def test_of_several_others_the_cheapest_counts_in_each_cost_apart() -> None:
     for factor, outcome in (((1.5, 3), "holds"), ((3, 9), "holds, but not by as much")):
         stated = papers.Claim("", "A", ("B", "C"), ("round",), "there", "thrice", factor)
         assert verdicts.outcome(stated, found) == outcome
+    unsure = found | {"round": verdicts.Cell.of([1.5, 4.0])}
+    assert verdicts.outcome(claim, unsure) == "too few seeds to tell"
     dearer = papers.Claim("", "B", ("A",), ("round",), "there")
     assert verdicts.outcome(dearer, verdicts.cells(dearer, setting, result)) == "does not hold"
 

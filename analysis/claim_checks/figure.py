@@ -18,6 +18,7 @@ from fedsim.analysis.style import entitle
 COLOURS: Mapping[Verdict, str] = {
     "survives": "#0072B2",
     "tie": "#E4E4E4",
+    "undecided": "#E4E4E4",
     "reversed": "#D55E00",
 }
 
@@ -66,9 +67,9 @@ def draw(findings: Mapping[str, Sequence[Finding]]) -> Figure:
     entitle(
         figure,
         "Which claims survive: what the other methods need over what the better one needs\n"
-        "Blue: the claim survives; orange: it is reversed; grey: a tie. In bold what the paper"
-        " counts; rounds, messages and bits as on the first radio. ?: constants decide; the claim"
-        " holds in 10 to 90 % of the worlds of their doubt.",
+        "Blue: the claim survives; orange: it is reversed; grey: a tie, or undecided. In bold what"
+        " the paper counts; rounds, messages and bits as on the first radio. ?: constants decide;"
+        " the claim holds in 10 to 90 % of the worlds of their doubt.",
         apart=True,
     )
     return figure
@@ -90,10 +91,9 @@ def _paint(
         axis.text(column, row, "-", ha="center", va="center", fontsize=8, color=GREY)
         return
     strength = min(abs(np.log(cell.ratio)) / np.log(3), 1.0)
-    share = 0.0 if cell.verdict == "tie" else 0.25 + 0.75 * strength
+    level = cell.verdict in {"tie", "undecided"}
+    share = 1.0 if level else 0.25 + 0.75 * strength
     colour = [1 - share * (1 - part) for part in to_rgb(COLOURS[cell.verdict])]
-    if cell.verdict == "tie":
-        colour = list(to_rgb("#E4E4E4"))
     axis.add_patch(Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, color=colour, linewidth=0))
     dark = np.dot(colour, (0.299, 0.587, 0.114)) < 0.55
     text = f"{cell.ratio:.1f}" if cell.ratio < 100 else f"{cell.ratio:.0f}"

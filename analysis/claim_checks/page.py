@@ -81,9 +81,9 @@ def _opening(findings: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
         " that count also need less time, and less energy? Each figure is the cost of the other"
         " method over that of the better one, the geometric mean over seeds; of several others the"
         " cheapest counts, in each cost apart. In brackets is its 95 % interval, by the rule of"
-        " `fedsim compare`. Above 1 the claim survives. It is a tie where the seeds do not tell the"
-        f" methods apart or the ratio is within {PRACTICAL:.0%} of 1, and reversed below; - where"
-        " a method never gets there.",
+        " `fedsim compare`. Above 1 the claim survives, and below it is reversed; it is a tie where"
+        f" the ratio is within {PRACTICAL:.0%} of 1, and undecided where the seeds are too few or"
+        " differ too much to tell; - where a method never gets there.",
         WIDTH,
     )
     yield ""
@@ -101,8 +101,8 @@ def _opening(findings: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
     yield from ("", "```sh", "python analysis/claims.py", "```", "")
     yield from ("![What survives, by claim, cost and radio](figures/claims.png)", "")
     yield (
-        "| figure, table | claim | published | own count | | time: survives / tie / reversed"
-        " | energy | sure in time | energy |"
+        "| figure, table | claim | published | own count |"
+        " | time: survives / tie / undecided / reversed | energy | sure in time | energy |"
     )
     yield "|---" * 9 + "|"
     for own in findings.values():
@@ -125,7 +125,8 @@ def _line(finding: Finding) -> str:
 
 def _sums(answers: Sequence[Answer], cost: str) -> str:
     verdicts = [each.cells[cost].verdict for each in answers]
-    return " / ".join(str(verdicts.count(each)) for each in ("survives", "tie", "reversed"))
+    shown = ("survives", "tie", "undecided", "reversed")
+    return " / ".join(str(verdicts.count(each)) for each in shown)
 
 
 def _holding(answers: Sequence[Answer], cost: str) -> str:

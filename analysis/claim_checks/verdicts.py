@@ -11,7 +11,7 @@ from claim_checks.papers import COSTS, Claim
 from claim_checks.settings import Setting
 from fedsim.analysis.compare.pairwise import Pairwise
 
-Verdict = Literal["survives", "tie", "reversed", "not reached"]
+Verdict = Literal["survives", "tie", "undecided", "reversed", "not reached"]
 
 
 class Cell(NamedTuple):
@@ -23,7 +23,7 @@ class Cell(NamedTuple):
             the worse one has not.
         low: where its interval begins; as the ratio with one seed.
         high: where it ends.
-        verdict: survives, tie, reversed or not reached.
+        verdict: survives, tie, undecided (by the seeds), reversed or not reached.
     """
 
     ratio: float
@@ -35,18 +35,18 @@ class Cell(NamedTuple):
     def of(cls, ratios: Sequence[float]) -> "Cell":
         """Return what ratios of single seeds come to, by the rule of `fedsim compare`.
 
-        It is a tie where both cost the same or the seeds do not tell them apart.
-
         >>> Cell.of([2.0, 8.0]).ratio, Cell.of([0.5]).verdict, Cell.of([0.9, 1.5]).verdict
-        (4.0, 'reversed', 'tie')
+        (4.0, 'reversed', 'undecided')
         """
         if not len(ratios) or np.isnan(ratios).any():
             return cls(np.nan, np.nan, np.nan, "not reached")
         pair = Pairwise.of(np.array([ratios, np.ones(len(ratios))])).pair(0, 1)
         tested = not np.isnan(pair.p_value)
         low, high = (pair.low, pair.high) if tested else (pair.ratio, pair.ratio)
-        verdicts: dict[int, Verdict] = {-1: "reversed", 0: "tie", 1: "survives"}
-        return cls(pair.ratio, low, high, verdicts[pair.order])
+        verdict: Verdict = "tie" if pair.same else "undecided"
+        if pair.order:
+            verdict = "survives" if pair.order > 0 else "reversed"
+        return cls(pair.ratio, low, high, verdict)
 
     def __str__(self) -> str:
         if self.verdict == "not reached":
@@ -70,14 +70,17 @@ def cells(claim: Claim, setting: Setting, result: fedsim.Result) -> dict[str, Ce
     return {cost: Cell.of(ratios[cost].tolist()) for cost in COSTS}
 
 
-Outcome = Literal["holds", "holds, but not by as much", "does not hold"]
+Outcome = Literal["holds", "holds, but not by as much", "too few seeds to tell", "does not hold"]
 
 
 def outcome(claim: Claim, found: Mapping[str, Cell]) -> Outcome:
     """Return what a claim comes to in what the paper counts itself."""
     own = [found[cost] for cost in claim.counted]
-    if any(cell.verdict != "survives" for cell in own):
+    verdicts = {cell.verdict for cell in own}
+    if not verdicts <= {"survives", "undecided"}:
         return "does not hold"
+    if "undecided" in verdicts:
+        return "too few seeds to tell"
     low, high = claim.factor
     within = all(low <= cell.ratio <= high for cell in own)
     return "holds" if within else "holds, but not by as much"

@@ -146,6 +146,7 @@ def problem_of(
     seed: int,
     folder: Path,
     precision: Precision,
+    method: object = None,
 ) -> Problem:
     """Return what the clients minimise.
 
@@ -155,13 +156,14 @@ def problem_of(
         seed: of all that is random.
         folder: where relative paths start.
         precision: of the samples.
+        method: that solves it, not yet configured; only clients' programs may depend on it.
 
     Raises:
         DataError: that cannot be had.
     """
     if isinstance(spec.loss, ProgramLoss):
         with activity("asking the clients' program for its model"):
-            return spec.loss.problem(clients, seed, folder)
+            return spec.loss.problem_for(method, clients, seed, folder)
     streams = stream(seed, "data"), stream(seed, "test")
     if spec.data is None:  # which the scenario refuses for any other loss
         raise DataError("data", "missing")

@@ -11,7 +11,10 @@ LOGISTIC: dict[str, Any] = {
     "split": {"kind": "iid"},
 }
 PENALISED = LOGISTIC | {"penalty": {"kind": "l1", "weight": 0.01}}
-CONSTRAINED = LOGISTIC | {"loss": {"kind": "neyman-pearson"}}
+CONSTRAINED = LOGISTIC | {
+    "loss": {"kind": "neyman-pearson"},
+    "split": {"kind": "iid", "remainder": "drop"},  # the theory is of clients with as many rows
+}
 LOCAL: dict[str, Any] = {"step_size": 0.05, "local_steps": 3, "batch": 20}
 DUAL: dict[str, Any] = {"mu": 0.1, "gamma": 50, "local_steps": 3, "batch": 20}
 ARRIVALS = {"participation": {"kind": "asynchronous", "buffer": 2}}

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
 from typer.testing import CliRunner
 
 import fedsim
@@ -110,6 +112,46 @@ def test_seeds_that_draw_something_are_not(world: str) -> None:
     assert not one.equals(two)
 
 
+# -- rows without a client ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("split", "left_out"),
+    [
+        ({"kind": "contiguous"}, 0),
+        ({"kind": "iid", "stratify": True}, 0),
+        ({"kind": "contiguous", "remainder": "drop"}, 442 % 5),
+        ({"kind": "iid", "remainder": "drop"}, 442 % 5),
+        ({"kind": "shards", "per_client": 3}, 442 % 15),
+        ({"kind": "label-mix"}, 442 % 5),
+        ({"kind": "writers", "rows": 30}, 442 - 5 * 30),
+        ({"kind": "dirichlet"}, 0),
+    ],
+)
+def test_rows_that_no_client_has_are_counted(split: dict[str, Any], left_out: int) -> None:
+    problem = {**small()["problem"], "split": split, "optimum": "unknown"}
+    found = [note.text for note in notes(problem=problem) if "to no client" in note.text]
+    assert len(found) == (left_out > 0)
+    assert all(f"{left_out} of 442 training rows" in text for text in found)
+    assert all(("remainder: spread" in text) == ("remainder" in split) for text in found)
+
+
+def test_the_optimum_over_clients_is_that_of_all_rows() -> None:
+    """Ridge regression: 442 rows over 5 clients, against the normal equations of all of them."""
+    X, y = load_diabetes(return_X_y=True)
+    X = (X - X.mean(0)) / X.std(0)
+    d = X.shape[1]
+    for weight, split in ((1.0, {"kind": "iid"}), (5.0, {"kind": "contiguous"})):
+        loss = {"kind": "squared", "scale": "sum", "l2": weight}
+        problem = {**small()["problem"], "loss": loss, "split": split}
+        (job,) = Builder(load(small(problem=problem))).check()
+        # Each of the five clients has the penalty once.
+        w = np.linalg.solve(X.T @ X + 5 * weight * np.eye(d), X.T @ y)
+        value = (np.sum((X @ w - y) ** 2) + 5 * weight * np.sum(w**2)) / 2
+        assert job.reference is not None
+        assert job.reference.value == pytest.approx(value, rel=1e-10)
+
+
 # -- batches and ends ----------------------------------------------------------------------
 
 
@@ -118,8 +160,8 @@ def test_a_batch_larger_than_any_client_is_named(batch: object) -> None:
     fedavg = {"kind": "fedavg", "step_size": 1e-4, "batch": batch}
     (note,) = notes(algorithm=fedavg)
     assert note.key == "algorithm.batch"
-    assert "got 10000, but no client has more than 88 samples" in note.text
-    assert notes(algorithm=fedavg | {"batch": 88}) == []
+    assert "got 10000, but no client has more than 89 samples" in note.text
+    assert notes(algorithm=fedavg | {"batch": 89}) == []
 
 
 def test_the_batch_of_a_solver_too() -> None:
@@ -170,11 +212,11 @@ def test_under_a_constraint_an_objective_may_rise() -> None:
     problem = {
         "loss": {"kind": "neyman-pearson"},
         "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
-        "split": {"kind": "iid", "clients": 3},
+        "split": {"kind": "iid", "clients": 3, "remainder": "drop"},
     }
     sgm = {"kind": "fedsgm", "step_size": 0.5, "tolerance": 1e-3}
     result = fedsim.run({"problem": problem, "algorithm": sgm, "stop": {"rounds": 3}})
-    assert result.notes == ()
+    assert result.seen == ()
 
 
 @pytest.mark.parametrize(("share", "noted"), [("5 %", True), ("30 %", False)])
@@ -273,7 +315,7 @@ def compressed(fraction: float) -> dict[str, Any]:
             {"stop": {"rounds": 3, "objective": 1.0}},
             {"stop": {"rounds": 3, "objective": 1e6}},
             "stop.objective",
-            "but the smallest objective is 13510.1",
+            "but the smallest objective is 13495.4",
         ),
         (
             {"problem": {**DIABETES, "split": {"kind": "dirichlet", "alpha": 0.1}}},

@@ -96,7 +96,10 @@ def test_a_duration_that_cannot_be_is_refused_alike(monkeypatch: pytest.MonkeyPa
         "problem": {
             "loss": {"kind": "squared"},
             "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
-            "split": {"kind": "contiguous"},
+            "split": {
+                "kind": "contiguous",
+                "remainder": "drop",
+            },  # all are alike, and drawn at once
         },
         "algorithm": {"kind": "fedavg", "step_size": 1e-4, "local_steps": 3},
         "fleet": [

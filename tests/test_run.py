@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,7 +13,6 @@ import pytest
 import fedsim
 from fedsim.building.evaluation import problem_of
 from fedsim.problems import Problem
-from fedsim.problems.samples import Precision
 from fedsim.record.read import run_folders
 from fedsim.record.schema import ARROW_SCHEMA
 from fedsim.running.run import RunProgress
@@ -128,11 +128,9 @@ def test_the_data_of_a_seed_are_built_once_for_all_variants(
 ) -> None:
     built: list[int] = []
 
-    def counted(
-        spec: ProblemSpec, clients: int | None, seed: int, folder: Path, precision: Precision
-    ) -> Problem:
+    def counted(spec: ProblemSpec, clients: int | None, seed: int, *others: Any) -> Problem:
         built.append(seed)
-        return problem_of(spec, clients, seed, folder, precision)
+        return problem_of(spec, clients, seed, *others)
 
     monkeypatch.setattr("fedsim.building.builder.problem_of", counted)
     variants = {name: {"name": name} for name in ("one", "two")}

@@ -34,7 +34,14 @@ from fedsim.building.round_completion import (
 from fedsim.building.smoothness import SmoothnessConstants
 from fedsim.computing.serial import one_thread
 from fedsim.errors import DataError, Fault, InfeasibleError, ParameterError, ScenarioError
-from fedsim.problems import Observer, OwnObserver, Problem, ProgramProblem, Reference
+from fedsim.problems import (
+    Observer,
+    OwnObserver,
+    Problem,
+    ProgramLoss,
+    ProgramProblem,
+    Reference,
+)
 from fedsim.problems.data import Catalogue
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
 from fedsim.problems.measures.models import ConstraintValue
@@ -313,11 +320,14 @@ class Builder:
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
+        method = scenario.algorithm
         key = f"{spec.model_dump_json()} {clients} {seed} {scenario.precision}"
+        if isinstance(spec.loss, ProgramLoss):  # which may begin with the model of the method
+            key += f" {id(type(method))}"
         if key != self._key:
             with drawing() as drawn:
                 self._problem = problem_of(
-                    spec, clients, seed, self.plan.folder, scenario.precision
+                    spec, clients, seed, self.plan.folder, scenario.precision, method
                 )
                 self._drawn = drawn()
             self._key, self._choice = key, None

@@ -24,7 +24,7 @@ from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.data.base import Source
 from fedsim.problems.description import Description, Naming, names_of_clients
 from fedsim.problems.losses import Loss
-from fedsim.problems.partition import Transform, partition, preprocess_samples
+from fedsim.problems.partition import Transform, partition, preprocess_samples, row_count
 from fedsim.problems.samples import Precision, Samples
 from fedsim.problems.splits.base import Indices
 from fedsim.progress import activity
@@ -146,6 +146,7 @@ def problem_of(
     seed: int,
     folder: Path,
     precision: Precision,
+    method: object = None,
 ) -> Problem:
     """Return what the clients minimise.
 
@@ -155,13 +156,14 @@ def problem_of(
         seed: of all that is random.
         folder: where relative paths start.
         precision: of the samples.
+        method: that solves it, not yet configured; only clients' programs may depend on it.
 
     Raises:
         DataError: that cannot be had.
     """
     if isinstance(spec.loss, ProgramLoss):
         with activity("asking the clients' program for its model"):
-            return spec.loss.problem(clients, seed, folder)
+            return spec.loss.problem_for(method, clients, seed, folder)
     streams = stream(seed, "data"), stream(seed, "test")
     if spec.data is None:  # which the scenario refuses for any other loss
         raise DataError("data", "missing")
@@ -197,6 +199,7 @@ def _deal(
     held = spec.test if isinstance(spec.test, HeldOutClients) else None
     wanted = clients + held.clients if held and clients is not None else clients
     rows = spec.split.assign(samples, wanted, stream(drawn_from[0], "split"))
+    unassigned = samples.rows - row_count(rows)
     if held:
         rows, tested = held.divide(rows, drawn_from[1])
         test = samples.take(tested)
@@ -209,6 +212,7 @@ def _deal(
     if test is not None:
         test = preprocess_samples(test, treat, kind if spec.loss.converts else _DOUBLE)
     problem = Problem.of(spec.loss, dealt, spec.penalty, test, spec.weighting)
+    problem = replace(problem, unassigned=unassigned)
     if data.exchanges_fit:
         problem = replace(problem, fit_exchange=data.fit_exchange(raw, rows))
     if raw.described is None:

@@ -1,6 +1,6 @@
 """A job: one run, ready to start."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from math import nan
@@ -22,7 +22,7 @@ from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import SERVER, Array, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.parts import LocalParts
-from fedsim.problems.programs import reports
+from fedsim.problems.programs import ProgramProblem, reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Observe
 from fedsim.protocol.transport import VALUES, Transport
@@ -97,6 +97,10 @@ class ExecutableRun(Protocol):
 
     def advice(self) -> str:
         """Return what to say beside that it diverged."""
+        ...
+
+    def run_notes(self) -> Iterable[tuple[str, str]]:
+        """Return notes on what clients' own programs did, each a key and a sentence."""
         ...
 
     def model_writer(self, folder: Path) -> CheckpointWriter:
@@ -304,6 +308,10 @@ class Job:
         """What each client is, for the client table."""
         names, rows = self.problem.naming.clients, self.problem.rows
         return facts_of(self.groups, self.members, rows, names, self.deployment.hierarchy)
+
+    def run_notes(self) -> Iterable[tuple[str, str]]:
+        """Return notes on what clients' own programs did, each a key and a sentence."""
+        return self.problem.run_notes() if isinstance(self.problem, ProgramProblem) else ()
 
     def advice(self) -> str:
         """Return the step size, for a run that diverged, beside what theory knows to be safe."""

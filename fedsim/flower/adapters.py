@@ -45,6 +45,16 @@ class App(AppBlock):
         """
         return problem_of(self, clients, seed)
 
+    def problem_for(
+        self,
+        method: object,
+        clients: int | None,
+        seed: int,
+        folder: Path,  # noqa: ARG002
+    ) -> FlowerProblem:
+        """Return the problem of the clients; a whole ServerApp has an initial model itself."""
+        return problem_of(self, clients, seed, method)
+
 
 Model = ArrayRecord | Mapping[str, Any] | list[NDArray[Any]]
 """Arrays by name, such as a state_dict, or a list of arrays."""
@@ -62,8 +72,8 @@ def app(
 
     Args:
         client_app: the app; or a `client_fn(context)` that returns a client.
-        initial: the initial model; by default that of client 0, which clients of the older
-            interface provide.
+        initial: the initial model. By default it is the one that a whole ServerApp sends first, or
+            that of client 0, which clients of the older interface provide.
         evaluate: evaluates a model on the server's own data; `evaluated_by` is then the server.
         name: the kind of the block.
         **fields: further fields of `App`: clients, samples, cost, ...

@@ -63,6 +63,10 @@ LossAndMetrics = tuple[float, Mapping[str, float]]
 """A loss and further metrics."""
 
 
+Evaluator = Literal["clients", "server", "nobody"]
+"""Who evaluates models for the observer."""
+
+
 class AppBlock(ProgramLoss):
     """The keys of a Flower app, and the attributes of its class."""
 
@@ -82,7 +86,7 @@ class AppBlock(ProgramLoss):
     run_config: Mapping[str, Scalar] = Field(
         default={}, description="settings that clients read from context.run_config"
     )
-    evaluated_by: Literal["clients", "server", "nobody"] = Field(
+    evaluated_by: Evaluator = Field(
         default="clients",
         description="the source of the observer's metrics of a model, at no cost: all clients, by"
         " their evaluate; the server, by evaluate of this class; or nobody, for no metrics",

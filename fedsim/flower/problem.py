@@ -1,10 +1,10 @@
 """A Flower app as a problem: its clients, its model, and evaluations."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from math import nan
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, RecordDict
@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from fedsim.errors import DataError, Failed
 from fedsim.flower.arrays import ArrayLayout, Arrays, FlowerContent, encode, numpy_of, read
-from fedsim.flower.blocks import AppBlock
+from fedsim.flower.blocks import AppBlock, Evaluator
 from fedsim.flower.program import ClientProgram, Question, Task, context_of, instruction, node_of
 from fedsim.flower.user_code import (
     NOTHING,
     FlowerEvaluation,
     Looked,
+    SleepMeter,
     call_user_code,
     mean_of,
     numbers,
@@ -52,14 +53,35 @@ def client_app_of(app: AppBlock) -> tuple[ClientApp, bool]:
     raise DataError("loss.kind", text)
 
 
-def start_of(app: AppBlock, client_app: ClientApp, clients: int, *, legacy: bool) -> Arrays:
-    """Return the initial model as arrays by name."""
-    given = app.initial_arrays()
-    if given is None and not legacy:
-        text = f"{app.kind} has no initial model; implement initial_arrays"
-        raise DataError("loss.kind", text)
-    if given is None:
+@runtime_checkable
+class SendsInitial(Protocol):
+    """A method whose server code has a model to begin with itself."""
+
+    def first_arrays(self, app: AppBlock, clients: int, seed: int) -> Arrays | None:
+        """Return the first model that it sends; None if its first messages have none."""
+        ...
+
+
+def start_of(
+    app: AppBlock,
+    client_app: ClientApp,
+    clients: int,
+    seed: int,
+    method: object = None,
+    *,
+    legacy: bool,
+) -> Arrays:
+    """Return the initial model as arrays by name; empty if it is unknown and not needed."""
+    given: Any = app.initial_arrays()
+    if given is None and isinstance(method, SendsInitial):
+        given = method.first_arrays(app, clients, seed)
+    if given is None and legacy:
         given = _parameters(app, client_app, clients)
+    if given is None and isinstance(method, SendsInitial) and app.evaluated_by == "nobody":
+        given = {}
+    if given is None:
+        text = f"{app.kind} has no initial model; give initial=... to fedsim.flower.app, or return"
+        raise DataError("loss.kind", f"{text} it from initial_arrays of the class")
     if isinstance(given, ArrayRecord):
         given = numpy_of(given)
     named = given.items() if isinstance(given, Mapping) else enumerate(given)
@@ -109,6 +131,9 @@ class FlowerProblem(ProgramProblem):
         layout: of its model.
         start: the initial model.
         seed: of all random streams.
+        evaluated_by: who evaluates models; nobody where they have no floating-point numbers.
+        own_encoding: whether the method encodes all messages itself, in Flower's form.
+        sleep: what clients of the last world have slept in real time.
     """
 
     loss: AppBlock
@@ -117,6 +142,9 @@ class FlowerProblem(ProgramProblem):
     layout: ArrayLayout
     start: Arrays
     seed: int
+    evaluated_by: Evaluator
+    own_encoding: bool = False
+    sleep: SleepMeter = field(default_factory=SleepMeter)
 
     @property
     def dimension(self) -> int:
@@ -125,8 +153,8 @@ class FlowerProblem(ProgramProblem):
 
     @property
     def number_bytes(self) -> int:
-        """The size of the widest number of the model, in bytes."""
-        return self.layout.widest.itemsize
+        """The size of the widest number of the model, in bytes; 0 if none is sent as such."""
+        return 0 if self.own_encoding else self.layout.widest.itemsize
 
     def initial(self, rng: np.random.Generator) -> Array:  # noqa: ARG002 - the app's is not drawn
         """Return the app's model."""
@@ -139,6 +167,7 @@ class FlowerProblem(ProgramProblem):
         among_peers: bool = False,  # noqa: ARG002 - no peer has a program
     ) -> Sequence[Oracle]:
         """Return the clients of a new world, with empty contexts."""
+        self.sleep.seconds = 0.0
         return LazySequence(
             len(self.losses), lambda client: ClientProgram(self, client), len(self.losses)
         )
@@ -147,6 +176,21 @@ class FlowerProblem(ProgramProblem):
         """Return the bytes sent beside the model, with the task and its settings."""
         content = instruction(task, settings, self.start, legacy=self.legacy)
         return encode(content, self.layout).rest
+
+    def run_notes(self) -> Iterator[tuple[str, str]]:
+        """Yield notes on clients that have slept, and on a model that nobody could evaluate."""
+        if self.evaluated_by != self.loss.evaluated_by:
+            text = (
+                f"got {self.loss.evaluated_by}, but the model has no floating-point numbers: the"
+                " observer has evaluated nothing"
+            )
+            yield "problem.loss.evaluated_by", text
+        if slept := self.sleep.seconds:
+            text = (
+                f"clients slept for {slept:.3g} s of real time (time.sleep), which takes no"
+                " simulated time: give it in cost, or as slowdown or availability in the fleet"
+            )
+            yield "problem.loss.cost", text
 
     # -- evaluations -------------------------------------------------------------------
 
@@ -190,9 +234,9 @@ class FlowerProblem(ProgramProblem):
         return cast("Looked", last[1])
 
     def _evaluate(self, w: Array) -> Looked:
-        if self.loss.evaluated_by == "nobody":
+        if self.evaluated_by == "nobody":
             return NOTHING
-        if self.loss.evaluated_by == "clients":
+        if self.evaluated_by == "clients":
             rest = self.asking("evaluate", {"server-round": 0})
             every = range(len(self.losses))
             return mean_of(
@@ -215,8 +259,16 @@ class FlowerProblem(ProgramProblem):
         return parse_reply(read(answer, self.layout, legacy=self.legacy), legacy=self.legacy)
 
 
-def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
+def problem_of(
+    app: AppBlock, clients: int | None, seed: int, method: object = None
+) -> FlowerProblem:
     """Return the problem of the clients of an app.
+
+    Args:
+        app: the block.
+        clients: the size of the fleet, if known.
+        seed: of all random streams.
+        method: that solves it; one that `SendsInitial` needs no initial model of the app.
 
     Raises:
         DataError: their number is not given, or twice; there is no app, or no model; or the
@@ -229,21 +281,40 @@ def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
         raise DataError("loss.samples", text)
     sizes = [Sizes(each, app.cost.operations_of(each)) for each in rows]
     client_app, legacy = client_app_of(app)
-    start = start_of(app, client_app, count, legacy=legacy)
+    start = start_of(app, client_app, count, seed, method, legacy=legacy)
+    layout, own = ArrayLayout.of(start), isinstance(method, SendsInitial)
     problem = FlowerProblem(
         loss=app,
         losses=cast("Any", sizes),  # nothing else is known of them
         fingerprint=_fingerprint(app, start),
         client_app=client_app,
         legacy=legacy,
-        layout=ArrayLayout.of(start),
+        layout=layout,
         start=start,
         seed=seed,
+        evaluated_by=_evaluator_of(app, layout, own_encoding=own),
+        own_encoding=own,
     )
-    if not problem.dimension:
-        raise DataError("loss.kind", f"the model of {app.kind} has no floating-point numbers")
     _check_figures(problem)
     return problem
+
+
+def _evaluator_of(app: AppBlock, layout: ArrayLayout, *, own_encoding: bool) -> Evaluator:
+    """Return who evaluates models.
+
+    Raises:
+        DataError: they have no floating-point numbers, and the method or the observer needs them.
+    """
+    if layout.dimension:
+        return app.evaluated_by
+    text = f"the model of {app.kind} has no floating-point numbers"
+    if not own_encoding:
+        text = f"{text}; a whole ServerApp can send such a model: method(server_app)"
+        raise DataError("loss.kind", text)
+    if app.evaluated_by == "server":
+        text = f"got server, but {text}, and the observer has nothing to evaluate; take nobody"
+        raise DataError("loss.evaluated_by", text)
+    return "nobody"
 
 
 def _count(app: AppBlock, clients: int | None) -> int:

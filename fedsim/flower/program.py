@@ -1,6 +1,7 @@
 """A client's program in a world: a Flower app that trains in place of fedsim's steps."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from fedsim.errors import Failed
 from fedsim.flower.arrays import ArrayLayout, Arrays, FlowerContent, Misfit, encode, read, record_of
 from fedsim.flower.blocks import AppBlock
-from fedsim.flower.user_code import RUN, call_user_code
+from fedsim.flower.user_code import RUN, SleepMeter, call_user_code
 from fedsim.ports import Array, ClientId, Work
 from fedsim.problems.programs import ProgramOracle
 from fedsim.problems.samples import Minibatches
@@ -116,6 +117,11 @@ class Setting(Protocol):
         ...
 
     @property
+    def sleep(self) -> SleepMeter:
+        """Counts what clients sleep."""
+        ...
+
+    @property
     def seed(self) -> int:
         """The seed of all random streams."""
         ...
@@ -180,7 +186,8 @@ class ClientProgram(ProgramOracle):
                 message_type=question.kind,
                 group_id=question.group,
             )
-            return app(message, context)
+            with self._problem.sleep.watch():
+                return app(message, context)
 
         replied = call_user_code(what, question.seed, call, self._problem.loss.limit)
         if not replied.has_content():
@@ -225,7 +232,9 @@ class ClientProgram(ProgramOracle):
 
         def call() -> RecordDict:
             message = Message(asked, dst_node_id=context.node_id, message_type=task)
-            return app(message, context).content
+            # The observer's requests take no simulated time, whatever they do.
+            with self._problem.sleep.watch() if question.round else nullcontext():
+                return app(message, context).content
 
         replied = call_user_code(what, question.seed, call, problem.loss.limit)
         try:

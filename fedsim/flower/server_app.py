@@ -11,14 +11,15 @@ or as the next round begins.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, ClassVar, Literal, Self
 
-from flwr.app import Context, Error, Message, RecordDict
+import numpy as np
+from flwr.app import ArrayRecord, Context, Error, Message, RecordDict
 from flwr.common.serde import message_to_proto, recorddict_from_proto
 from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.serverapp import ServerApp
@@ -27,12 +28,14 @@ from flwr.supercore.run import Run
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.errors import Failed, ParameterError
 from fedsim.flower.app_method import AppMethod
-from fedsim.flower.arrays import FlowerContent, numpy_of
+from fedsim.flower.arrays import Arrays, FlowerContent, numpy_of
+from fedsim.flower.blocks import AppBlock
 from fedsim.flower.program import ClientProgram, RawQuestion, client_of
 from fedsim.flower.server import NodeIds, unavailable
 from fedsim.flower.user_code import RUN, SERVER_NODE, call_user_code
 from fedsim.ports import Array, Client, ClientId, Payload, Server
 from fedsim.ports import Message as Sent
+from fedsim.streams import stream
 from fedsim.wire import Octets
 
 # Messages between the server and its clients: those of Flower's, serialised.
@@ -183,14 +186,36 @@ class FlowerServerApp(AppMethod):
             ParameterError: the problem is no Flower app, or the server's has no `main`.
         """
         made = super().configure(info)
+        self._check_main()
+        return made
+
+    def _check_main(self) -> None:
         if getattr(type(self).server_app, "_main", None) is None:
             text = "the ServerApp has no main; give its strategy instead: method(strategy)"
             raise ParameterError("kind", text)
-        return made
+
+    def first_arrays(self, app: AppBlock, clients: int, seed: int) -> Arrays | None:
+        """Run `main` up to its first messages, and return the model in them, if any.
+
+        Raises:
+            ParameterError: there is no `main`, or it fails.
+        """
+        self._check_main()
+        context = _context_of(app)
+        turns = Turns(type(self).server_app, range(clients), context)
+        begin = partial(turns.next, [])
+        try:
+            asked = call_user_code("main of the ServerApp", first_seed(seed), begin, quiet=True)
+        except Failed as error:
+            raise ParameterError("kind", str(error)) from None
+        finally:
+            turns.close()
+        records = _array_records([context.state, *(each.content for each in asked or ())])
+        return next((numpy_of(record) for record in records), None)
 
     async def serve(self, server: Server) -> None:
         """Run the server: the app, until it ends or the run does."""
-        context = Context(RUN, SERVER_NODE, {}, RecordDict(), dict(self.problem.loss.run_config))
+        context = _context_of(self.problem.loss)
         turns = Turns(type(self).server_app, server.clients, context)
         try:
             await self._play(server, turns, context)
@@ -203,8 +228,8 @@ class FlowerServerApp(AppMethod):
         model: Array | None = self.problem.layout.flat(self.problem.start)
         replies: list[Message] = []
         group, trained, begun = "", False, False
+        seed = first_seed(self.problem.seed)
         while True:
-            seed = int(server.rng.integers(2**63))
             what = f"main of the ServerApp in round {server.round}"
             asked = call_user_code(what, seed, partial(turns.next, replies))
             found = self._model([context.state, *(each.content for each in asked or ())])
@@ -221,27 +246,27 @@ class FlowerServerApp(AppMethod):
             replies = []
             for part in _once_each(asked):
                 replies += await self._exchange(server, part)
+            seed = int(server.rng.integers(2**63))
         self._commit(server, model)
         raise Failed(_ENDED.format(rounds=server.round - 1))
 
     def _commit(self, server: Server, model: Array | None) -> None:
-        """Close the round with the model that the app holds.
+        """Close the round with the model that the app holds, or with none if nobody evaluates it.
 
         Raises:
-            Failed: it is unknown.
+            Failed: it is unknown, and would be evaluated.
         """
-        if model is None:
+        if model is None and self.problem.evaluated_by != "nobody":
             raise Failed(_UNKNOWN.format(round=server.round))
-        server.commit(model)
+        server.commit(np.zeros(0) if model is None else model)
 
     def _model(self, contents: Iterable[RecordDict]) -> Array | None:
         """Return the first model in contents; None if there is none."""
         layout = self.problem.layout
-        for content in contents:
-            for record in content.array_records.values():
-                arrays = numpy_of(record)
-                if not layout.misfit(arrays, exact=False):
-                    return layout.flat(arrays)
+        for record in _array_records(contents):
+            arrays = numpy_of(record)
+            if not layout.misfit(arrays, exact=False):
+                return layout.flat(arrays)
         return None
 
     async def _exchange(self, server: Server, asked: Mapping[ClientId, Message]) -> list[Message]:
@@ -271,12 +296,32 @@ class FlowerServerApp(AppMethod):
 
 _UNKNOWN = (
     "the ServerApp has not sent the model that it holds after round {round}; let its main keep it:"
-    ' context.state["model"] = result.arrays, an ArrayRecord'
+    ' context.state["model"] = result.arrays, an ArrayRecord; or let nobody evaluate it:'
+    " problem.loss.evaluated_by: nobody"
 )
 _ENDED = (
     "the ServerApp has ended after {rounds} rounds, and the run's stop rule was not yet true; take"
     " stop: {{rounds: {rounds}}}"
 )
+
+
+def first_seed(seed: int) -> int:
+    """Return the seed of the global generators until `main` has sent its first messages.
+
+    Args:
+        seed: of the run.
+    """
+    return int(stream(seed, "flower", "main").integers(2**63))
+
+
+def _context_of(app: AppBlock) -> Context:
+    """Return the context of a `main` that begins."""
+    return Context(RUN, SERVER_NODE, {}, RecordDict(), dict(app.run_config))
+
+
+def _array_records(contents: Iterable[RecordDict]) -> Iterator[ArrayRecord]:
+    for content in contents:
+        yield from content.array_records.values()
 
 
 def _trains(message: Message) -> bool:

@@ -1,4 +1,4 @@
-"""Calls of user code: seeded, quiet, with a time limit, and with errors that name the call.
+"""Calls of user code: seeded, with a time limit, and with errors that name the call.
 
 A client's program may draw from the global generators of Python, NumPy and PyTorch. They are seeded
 from a stream of fedsim before each call, and restored after it; so the draws of a client depend
@@ -11,12 +11,15 @@ import random
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from math import fsum, isfinite, nan
+from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
+import flwr
 import numpy as np
 from flwr.app import MetricRecord, RecordDict
 from flwr.compat.common.recorddict_compat import recorddict_to_evaluateres
@@ -31,7 +34,9 @@ RUN, TASK, SERVER_NODE = 1, 1, 1
 """Flower's numbers of a run, its task and its server node."""
 
 
-def call_user_code(what: str, seed: int, call: Callable[[], T], limit: float | None = None) -> T:
+def call_user_code(
+    what: str, seed: int, call: Callable[[], T], limit: float | None = None, *, quiet: bool = False
+) -> T:
     """Call user code.
 
     Args:
@@ -39,12 +44,14 @@ def call_user_code(what: str, seed: int, call: Callable[[], T], limit: float | N
         seed: of the global generators during the call.
         call: the code.
         limit: of its real time, s; None for no limit.
+        quiet: whether the code's own log messages are discarded, as Flower's are.
 
     Raises:
         Failed: the code raises an exception, or exceeds the limit.
     """
     try:
-        with _seed(seed), _quiet(), _identity(), redirect_stdout(sys.stderr):
+        log = _log_filter(_discard if quiet else _from_user)
+        with _seed(seed), log, _identity(), redirect_stdout(sys.stderr):
             if limit is None:
                 return call()
             return _within(limit, call)
@@ -84,15 +91,32 @@ def _torch_streams(seed: int) -> AbstractContextManager[None]:
     return own_streams(seed)
 
 
+_FLOWER = str(Path(flwr.__file__).parent)
+"""The folder of Flower's own code."""
+
+
+def _from_user(record: logging.LogRecord) -> bool:
+    """Return whether user code has logged this, and not Flower itself, by the same logger."""
+    return not record.pathname.startswith(_FLOWER)
+
+
+def _discard(_: logging.LogRecord) -> bool:
+    return False
+
+
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Disable Flower's log messages."""
+def _log_filter(passes: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
+    """Filter the messages of Flower's logger, which apps use, too."""
     logger = logging.getLogger("flwr")
-    before, logger.disabled = logger.disabled, True  # setting its level would take far longer
+
+    def own(record: logging.LogRecord) -> bool:  # another one for each call, which may be nested
+        return passes(record)
+
+    logger.addFilter(own)
     try:
         yield
     finally:
-        logger.disabled = before
+        logger.removeFilter(own)
 
 
 @contextmanager
@@ -101,6 +125,57 @@ def _identity() -> Iterator[None]:
     TaskIdentity.run_id, TaskIdentity.task_id = RUN, TASK
     TaskIdentity.node_id = SERVER_NODE
     yield
+
+
+# Real sleeping, which takes no simulated time.
+
+_thread = threading.local()
+_patching = threading.Lock()
+_watches = 0  # in progress, in all threads
+_real_sleep = time.sleep
+
+
+class SleepMeter:
+    """Adds up how long user code waits in `time.sleep`.
+
+    Code that has imported the function by `from time import sleep` is not seen.
+
+    Attributes:
+        seconds: the sum of what was passed to `time.sleep`, s.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Count what this thread sleeps within."""
+        outer, _thread.slept = getattr(_thread, "slept", None), 0.0
+        _patch(1)
+        try:
+            yield
+        finally:
+            _patch(-1)
+            self.seconds += _thread.slept
+            _thread.slept = outer
+
+
+def _patch(change: int) -> None:
+    """Begin or end a watch: the first one replaces `time.sleep`, the last one puts it back."""
+    global _watches, _real_sleep  # noqa: PLW0603 - the function is one of the process
+    with _patching:
+        if not _watches:
+            _real_sleep = time.sleep
+        _watches += change
+        time.sleep = _sleep if _watches else _real_sleep
+
+
+def _sleep(seconds: SupportsIndex | float, /) -> None:
+    """Sleep, and count it where this thread is watched."""
+    slept = getattr(_thread, "slept", None)
+    if slept is not None:
+        _thread.slept = slept + float(seconds)
+    _real_sleep(seconds)
 
 
 class _Overdue(BaseException):

@@ -190,6 +190,15 @@ class RowRuns(Sequence[Indices]):
         return np.asarray(self.order[self.cuts.of(client)], np.intp)
 
 
+def row_count(rows: Sequence[Indices]) -> int:
+    """Return the number of rows of all clients together.
+
+    Args:
+        rows: the indices of each client's rows.
+    """
+    return rows.cuts.total if isinstance(rows, RowRuns) else sum(map(len, rows))
+
+
 def partition(
     samples: Samples,
     rows: Sequence[Indices],

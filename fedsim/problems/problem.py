@@ -73,6 +73,7 @@ class Problem:
         weighting: the rule of the clients' weights w_m in the objective F = sum_m w_m f_m.
         naming: the names of clients and labels, if the data has names.
         fit_exchange: the messages that fit preprocessing before the method's, if they are charged.
+        unassigned: the number of rows that the split assigns to no client, not even for testing.
     """
 
     loss: Loss
@@ -85,6 +86,7 @@ class Problem:
     weighting: Weighting = "rows"
     naming: Naming = field(default_factory=Naming)
     fit_exchange: FitExchange | None = None
+    unassigned: int = 0
 
     @classmethod
     def of(

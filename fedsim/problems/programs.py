@@ -6,7 +6,7 @@ needs: the number of samples of each client, and the cost of training.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +51,26 @@ class ProgramLoss(Loss):
         Raises:
             DataError: the clients' programs cannot be used like this.
         """
+
+    def problem_for(
+        self,
+        method: object,  # noqa: ARG002 - the default depends on none
+        clients: int | None,
+        seed: int,
+        folder: Path,
+    ) -> "ProgramProblem":
+        """Return the same for a method whose server has a part in it, such as the initial model.
+
+        Args:
+            method: not yet configured.
+            clients: the size of the fleet; None where the block itself determines it.
+            seed: of all randomness.
+            folder: of the scenario file.
+
+        Raises:
+            DataError, ParameterError: the programs, or the method, cannot be used like this.
+        """
+        return self.problem(clients, seed, folder)
 
     @property
     @abstractmethod
@@ -254,6 +274,10 @@ class ProgramProblem(Problem):
     @abstractmethod
     def observers(self) -> Sequence[Observer]:
         """Observers of the figures that clients report beside the objective."""
+
+    def run_notes(self) -> Iterator[tuple[str, str]]:
+        """Yield notes on what programs did in the last world, each a key and a sentence."""
+        yield from ()
 
     def value(self, w: Array) -> float:
         """Return the objective at `w` as clients report it."""

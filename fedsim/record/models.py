@@ -143,11 +143,14 @@ class ModelTable:
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, shape (d,), or that of the start as round 0.
 
-        It is copied where a method may modify it later.
+        An empty one is unknown, and not kept. It is copied where a method may modify it later.
 
         Raises:
             OutputError: models cannot be written.
         """
+        if not model.size:
+            self._last = None
+            return
         self._last = KeptModel(number, constant(model))
         if self.nodes is not None:  # they may be those of the next round when it is kept
             self._last = self._complete(self._last)

@@ -1,7 +1,7 @@
 """Rebuilding: the world of a changed scenario, with a replay in place of the method."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -163,6 +163,10 @@ class Repricing:
     def model_writer(self, folder: Path) -> CheckpointWriter:
         """Return the writer of the run's models."""
         return CopiedModels(self.original, PartWriter(folder, MODELS))
+
+    def run_notes(self) -> Iterable[tuple[str, str]]:
+        """Return no note: a replay calls no program."""
+        return ()
 
     def advice(self) -> str:
         """Return no hint: a replay computes nothing."""

@@ -141,6 +141,7 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
             text = f"{job.infeasible}, so there is no optimum, and no gap to it"
             yield Note(job.variant.name, "algorithm", text)
         yield from _full_batches(job, job.algorithm, "algorithm")
+        yield from _unassigned_rows(job)
         yield from _rounded_values(job)
         yield from (Note(job.variant.name, *note) for note in estimate_notes(job))
         known = openings.get(job.variant.name)
@@ -178,6 +179,21 @@ def _unlimited_notes(job: Job) -> Iterator[Note]:
     if "rounds" not in stop.model_fields_set:
         text = f"not given: a run ends after {stop.rounds:,} rounds by default"
         yield Note(job.variant.name, "stop.rounds", text)
+
+
+def _unassigned_rows(job: Job) -> Iterator[Note]:
+    """Yield a note if the split leaves rows out: the optimum is then not that of all rows."""
+    problem = job.problem
+    if isinstance(problem, ProgramProblem) or not (count := problem.unassigned):
+        return
+    split = job.scenario.problem.split
+    text = (
+        f"{split.kind} assigns {count:,} of {count + int(problem.rows.sum()):,} training rows to no"
+        " client, and the objective leaves them out"
+    )
+    if getattr(split, "remainder", "") == "drop":
+        text += "; remainder: spread assigns them"
+    yield Note(job.variant.name, "problem.split", text)
 
 
 def _rounded_values(job: Job) -> Iterator[Note]:

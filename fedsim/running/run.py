@@ -423,7 +423,8 @@ def _summary(
     notes = [*end_notes(scenario, ending, course, job.advice)] if is_whole(status) else []
     if is_whole(status) and world.now > 0:
         computing = float(ledger.of("seconds", Event.COMPUTE).max(initial=0.0)) / world.now
-        notes += [f"{key}: {text}" for key, text in slow_devices(job.deployment, computing)]
+        further = *slow_devices(job.deployment, computing), *job.run_notes()
+        notes += [f"{key}: {text}" for key, text in further]
     return {
         **job.identity,
         "counting": scenario.counting,

@@ -23,8 +23,7 @@ def logistic() -> tuple[dict[str, Any], Gradients, Array]:
     """Logistic regression on breast cancer, l2 once per worker; also each L_m."""
     X, y = load_breast_cancer(return_X_y=True)
     X, y = scale(X), 2.0 * y - 1.0
-    rows = len(y) // WORKERS
-    parts = [(X[m * rows : (m + 1) * rows], y[m * rows : (m + 1) * rows]) for m in range(WORKERS)]
+    parts = [*zip(np.array_split(X, WORKERS), np.array_split(y, WORKERS), strict=True)]
     smoothness = [np.linalg.norm(A, 2) ** 2 / 4 + 0.5 for A, _ in parts]
     spec = {
         "loss": {"kind": "logistic", "scale": "sum", "l2": 0.5, "labels": "plus-minus"},
@@ -37,8 +36,7 @@ def logistic() -> tuple[dict[str, Any], Gradients, Array]:
 def lasso() -> tuple[dict[str, Any], Gradients, Array]:
     """Lasso by subgradient on diabetes, l1 once per worker; also each L_m."""
     X, y = load_diabetes(return_X_y=True)
-    rows = len(y) // WORKERS
-    parts = [(X[m * rows : (m + 1) * rows], y[m * rows : (m + 1) * rows]) for m in range(WORKERS)]
+    parts = [*zip(np.array_split(X, WORKERS), np.array_split(y, WORKERS), strict=True)]
 
     def gradient_of(A: Array, b: Array) -> Callable[[Array], Array]:
         return lambda w: A.T @ (A @ w - b) + 3.0 * np.sign(w)
@@ -128,7 +126,7 @@ def test_lag_ps_is_the_paper_s_loop(problem: str, tmp_path: Path) -> None:
 def network() -> tuple[dict[str, Any], Gradients]:
     """A network of 3 sigmoid units with a linear output, its gradient by the chain rule."""
     X, y = load_diabetes(return_X_y=True)
-    X, rows, units = scale(X), len(y) // WORKERS, 3
+    X, units = scale(X), 3
 
     def gradient_of(A: Array, b: Array) -> Callable[[Array], Array]:
         def gradient(w: Array) -> Array:
@@ -148,10 +146,8 @@ def network() -> tuple[dict[str, Any], Gradients]:
         "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise"]},
         "split": {"kind": "contiguous", "clients": WORKERS},
     }
-    return spec, [
-        gradient_of(X[m * rows : (m + 1) * rows], y[m * rows : (m + 1) * rows])
-        for m in range(WORKERS)
-    ]
+    parts = zip(np.array_split(X, WORKERS), np.array_split(y, WORKERS), strict=True)
+    return spec, [gradient_of(A, b) for A, b in parts]
 
 
 @pytest.mark.slow
@@ -196,7 +192,7 @@ def test_rounding_on_the_wire_does_not_add_up(tmp_path: Path) -> None:
 def test_a_step_size_relative_to_l_uses_the_smoothness_of_the_whole_objective(
     tmp_path: Path,
 ) -> None:
-    X = scale(load_breast_cancer().data)[: 569 // WORKERS * WORKERS]
+    X = scale(load_breast_cancer().data)
     whole = np.linalg.norm(X, 2) ** 2 / 4 + 0.5 * WORKERS
     spec, _, _ = logistic()
     seen = run(spec, {"kind": "gd", "step_size": "0.5/L"}, tmp_path)

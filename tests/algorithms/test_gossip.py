@@ -37,7 +37,7 @@ def scenario(
         "problem": {
             "loss": {"kind": "logistic", "scale": "mean", "l2": L2, "labels": "plus-minus"},
             "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
-            "split": {"kind": "iid"},
+            "split": {"kind": "iid", "remainder": "drop"},
         },
         "algorithm": {"kind": "d-psgd", "step_size": STEP},
         "wire": {"values": "float64"},

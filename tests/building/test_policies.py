@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsim.protocol.participation import Participation, Sample
-from tests.building.plans import found, group, job
+from tests.building.plans import SMALL, found, group, job
 from tests.policies import participation_of
 
 
@@ -38,7 +38,10 @@ def test_a_share_is_the_nearest_number_of_clients(
 
 
 def test_a_weighted_sample_weighs_samples(tmp_path: Path) -> None:
-    built = job(tmp_path, participation={"kind": "weighted", "count": 3, "over": 1.3})
+    # All clients are asked, so that the shares are those of clients with as many rows.
+    split = {"kind": "iid", "remainder": "drop"}
+    asked = {"kind": "weighted", "count": 3, "over": 1.3}
+    built = job(tmp_path, problem={**SMALL["problem"], "split": split}, participation=asked)
     made = built.setup.participation
     rows = np.array([float(loss.rows) for loss in built.problem.losses])
     assert built.setup.samples is not None

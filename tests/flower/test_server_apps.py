@@ -1,6 +1,8 @@
 """A ServerApp of Flower's makes here what it makes where clients answer it directly."""
 
+import time
 from collections.abc import Callable, Iterable
+from logging import INFO
 from typing import Any
 
 import numpy as np
@@ -15,17 +17,18 @@ from flwr.app import (
 )
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
+from flwr.common import log
 from flwr.common.serde import message_to_proto
 from flwr.server import LegacyContext, ServerConfig
 from flwr.server.strategy import FedAvg as OlderFedAvg
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
-from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, Strategy
+from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, FedXgbCyclic, Strategy
 from numpy.typing import NDArray
 
 import fedsim
 from fedsim.flower import app, method
-from tests.flower.scenes import PI, ZEROS, client_app
+from tests.flower.scenes import PI, ZEROS, client_app, nothing
 from tests.flower.test_strategies import Direct, towards, walker
 
 CLIENTS, ROUNDS = 6, 3
@@ -43,14 +46,13 @@ def served(main: Main) -> ServerApp:
     return made
 
 
-def run(main: Main, clients: Any = None, **keys: Any) -> fedsim.Result:
+def run(main: Main, clients: Any = None, evaluated_by: str = "nobody", **keys: Any) -> Any:
     """Run an app's main in fedsim's world."""
     loss = app(
         clients or client_app(towards),
         clients=CLIENTS,
         cost={"operations": 1e9},
-        evaluated_by="nobody",
-        initial=None if clients else ZEROS,
+        evaluated_by=evaluated_by,
     )
     return fedsim.run(
         {
@@ -142,6 +144,7 @@ def test_bits_are_those_of_the_serialised_messages_and_an_own_loop_runs() -> Non
     sizes: list[int] = []
 
     def main(grid: Grid, context: Context) -> None:
+        sizes.clear()  # it is called once more, for the initial model
         nodes = list(grid.get_node_ids())
         for number in (1, 2, 3):
             content = RecordDict(
@@ -201,11 +204,110 @@ def polling(grid: Grid, context: Context) -> None:
 )
 def test_what_goes_wrong_is_said(main: Main, text: str) -> None:
     with pytest.raises(fedsim.FedsimError, match=text):
-        run(main)
+        run(main, evaluated_by="clients")
+
+
+@pytest.mark.parametrize("evaluated_by", ["clients", "nobody"])
+def test_the_run_begins_with_the_model_that_main_sends_first(evaluated_by: str) -> None:
+    """It is drawn in main, another one for each seed, and clients leave it as it is."""
+    sent: list[Vector] = []
+
+    def main(grid: Grid, context: Context) -> None:
+        w = np.random.standard_normal((2, 3))  # noqa: NPY002 - as apps draw
+        sent.append(w)
+        FedAvg().start(grid, ArrayRecord({"w": Array(w)}), num_rounds=ROUNDS)
+
+    result = run(main, client_app(nothing), evaluated_by, seeds=2)
+    drawn = list({w.tobytes(): w for w in sent}.values())  # by seed, however often main is called
+    assert len(drawn) == 2
+    for seed, w in enumerate(drawn, 1):
+        assert result.model(seed=seed) == pytest.approx(w.ravel())
+        rounds = result.rounds[result.rounds["seed"] == seed]
+        if evaluated_by == "clients":
+            expected = np.full(ROUNDS + 1, ((w - 1) ** 2).sum())
+            assert rounds["objective"].to_numpy() == pytest.approx(expected)
+
+
+def test_where_nobody_evaluates_no_model_is_asked_for() -> None:
+    result = run(unsent, models={"every": 1})
+    assert result.models["round"].tolist() == [1, 2]  # sent as rounds 2 and 3 began
+    assert result.summary["rounds"].item() == ROUNDS
+    with pytest.raises(ValueError, match="no model is kept of round 3"):
+        result.model()
+
+
+def test_a_model_of_bytes_that_grows_is_not_read() -> None:
+    """As trees of XGBoost: each client adds a byte in its turn."""
+    sizes: list[int] = []
+
+    def grow(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
+        (name, tree), *_rest = arrays.items()
+        return {name: np.append(tree, np.uint8(1))}
+
+    def main(grid: Grid, context: Context) -> None:
+        tree = ArrayRecord([np.frombuffer(b"tree", np.uint8)])
+        found = FedXgbCyclic(fraction_evaluate=0.0).start(grid, tree, num_rounds=ROUNDS)
+        sizes.append(len(next(iter(found.arrays.values())).numpy()))
+
+    result = run(main, client_app(grow), evaluated_by="clients")
+    assert sizes[-1] == len(b"tree") + ROUNDS
+    assert result.summary["dimension"].item() == 0
+    assert result.rounds["objective"].isna().all()
+    (note,) = result.notes
+    assert note.key == "problem.loss.evaluated_by"
+    with pytest.raises(fedsim.FedsimError, match="got server, but the model of flower-app has no"):
+        run(main, client_app(grow), evaluated_by="server")
+
+
+def test_a_client_counts_once_in_each_exchange() -> None:
+    def main(grid: Grid, context: Context) -> None:
+        FedAvg(fraction_evaluate=0.5).start(grid, start(), num_rounds=ROUNDS)
+
+    assert run(main).rounds["cohort"].tolist() == [0, *[CLIENTS + CLIENTS // 2] * ROUNDS]
+
+
+def test_the_app_s_own_log_is_seen_and_flower_s_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    """Each line once, though main is run up to its first messages before the run, too."""
+
+    def main(grid: Grid, context: Context) -> None:
+        log(INFO, "main begins")
+        found = FedAvg().start(grid, start(), num_rounds=ROUNDS)
+        log(INFO, "trained in rounds %s", list(found.train_metrics_clientapp))
+
+    def step(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
+        log(INFO, "a client trains")
+        return arrays
+
+    caplog.set_level(INFO, "flwr")
+    run(main, client_app(step))
+    lines = [each.message for each in caplog.records if each.name == "flwr"]
+    rounds = [*range(1, ROUNDS + 1)]
+    assert lines == [
+        "main begins",
+        *["a client trains"] * (CLIENTS * ROUNDS),
+        f"trained in rounds {rounds}",
+    ]
+
+
+def test_sleeping_takes_no_simulated_time_and_is_noted() -> None:
+    def main(grid: Grid, context: Context) -> None:
+        FedAvg(fraction_evaluate=0.0).start(grid, start(), num_rounds=ROUNDS)
+
+    def step(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
+        time.sleep(0.002)
+        return arrays
+
+    awake, asleep = run(main, client_app(nothing)), run(main, client_app(step))
+    assert asleep.rounds["t"].equals(awake.rounds["t"])
+    assert awake.notes == ()
+    (note,) = asleep.notes
+    assert note.key == "problem.loss.cost"
+    assert f"slept for {0.002 * CLIENTS * ROUNDS:.3g} s" in note.text
+    assert time.sleep.__module__ == "time"
 
 
 def test_an_app_without_a_main_is_refused() -> None:
-    loss = app(client_app(towards), clients=2, cost={"operations": 1}, initial=ZEROS)
+    loss = app(client_app(towards), clients=2, cost={"operations": 1})
     without = {"problem": {"loss": loss}, "algorithm": method(ServerApp()), "stop": {"rounds": 1}}
     with pytest.raises(fedsim.FedsimError, match=r"method\(strategy\)"):
         fedsim.run(without)

@@ -103,7 +103,7 @@ def test_the_paragraph_has_the_numbers_of_scenarios_and_manifests(
         "2 pi-4",
         "lte (6 Mbit/s up, 13 Mbit/s down, latency 30 ms",
         "tail of 11.6 s",
-        "440 samples",
+        "442 samples",
         "float64 values",
         "a beacon",
         "gd is the method gd",

@@ -47,6 +47,15 @@ def test_parts_are_equal_disjoint_and_as_many_as_clients(
         assert lengths[0] - lengths[-1] <= 1
 
 
+@pytest.mark.parametrize("kind", [Contiguous, IID])
+@given(size=sizes)
+def test_without_a_request_no_row_is_left_out(
+    kind: type[Contiguous] | type[IID], size: tuple[int, int]
+) -> None:
+    n, M = size
+    assert sorted(np.concatenate(assign(kind(), rows_of(n), M)).tolist()) == list(range(n))
+
+
 @given(size=sizes, remainder=remainders)
 def test_contiguous_parts_are_the_rows_from_the_first_on(
     size: tuple[int, int], remainder: str
@@ -58,7 +67,7 @@ def test_contiguous_parts_are_the_rows_from_the_first_on(
 
 
 def test_the_blocks_of_the_real_file_have_5554_rows() -> None:
-    parts = assign(Contiguous(clients=9), rows_of(49990))
+    parts = assign(Contiguous(clients=9, remainder="drop"), rows_of(49990))
     assert [(part[0], part[-1], len(part)) for part in parts[:2]] == [
         (0, 5553, 5554),
         (5554, 11107, 5554),
@@ -133,7 +142,8 @@ def test_stratified_parts_are_equal_and_alike_in_every_label(
 
 def test_a_stratified_split_drops_any_row() -> None:
     samples = Samples(np.zeros((4, 1)), np.array([0.0, 0.0, 1.0, 1.0]))
-    kept = [np.concatenate(assign(IID(stratify=True), samples, 3, seed)) for seed in range(400)]
+    split = IID(stratify=True, remainder="drop")
+    kept = [np.concatenate(assign(split, samples, 3, seed)) for seed in range(400)]
     dropped = [6 - int(rows.sum()) for rows in kept]
     assert np.bincount(dropped, minlength=4) == pytest.approx([100] * 4, abs=40)
 

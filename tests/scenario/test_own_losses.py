@@ -51,7 +51,8 @@ def test_a_loss_that_is_passed_in_is_trained_like_any_other() -> None:
     result = fedsim.run(scenario(BLOCK), blocks=[Huber])
     gaps = result.rounds["gap"]
     assert (gaps >= -1e-6).all()
-    assert (np.diff(gaps) < 0).all(), "gradient descent with 1/L goes down in every round"
+    falls = np.diff(gaps)[gaps[:-1] > 1e-9 * gaps[0]]  # until it has converged
+    assert (falls < 0).all(), "gradient descent with 1/L goes down in every round"
 
 
 def test_one_that_is_made_in_python_is_the_same() -> None:

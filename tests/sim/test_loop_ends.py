@@ -119,6 +119,24 @@ def test_what_a_callback_raises_ends_the_run_there(env: Calendar, timer: bool) -
     assert env.now == 1.0
 
 
+async def raising_callbacks() -> list[str]:
+    """Return what a handler gets, of a callback, of a timer, and of the one after them."""
+    seen = list[str]()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: seen.append(repr(context["exception"])))
+    loop.call_soon(lambda: 1 // 0)
+    loop.call_soon(seen.append, "after it")
+    loop.call_later(0.01, [].pop)
+    await asyncio.sleep(0.02)
+    return seen
+
+
+def test_an_exception_handler_takes_what_a_callback_raises_as_in_asyncio() -> None:
+    seen = simulate(raising_callbacks())
+    assert seen == asyncio.run(raising_callbacks())
+    assert len(seen) == 3
+
+
 def test_what_a_process_raises_ends_the_run_there(env: Calendar) -> None:
     def process() -> Generator[simpy.Event, Any, None]:
         yield env.timeout(1.0)

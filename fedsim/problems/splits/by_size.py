@@ -19,12 +19,12 @@ from fedsim.problems.splits.base import Indices, SizedSplit, Split, blocks, grou
 
 
 class _EqualParts(SizedSplit):
-    """Blocks of equal length, of the rows in some order."""
+    """Blocks of the rows in some order, whose lengths differ by one row at most."""
 
-    remainder: Literal["drop", "spread"] = Field(
-        default="drop",
-        description="treatment of the n mod M rows left over: dropped, so that all parts "
-        "are equal, or spread, one each over the first clients",
+    remainder: Literal["spread", "drop"] = Field(
+        default="spread",
+        description="treatment of the n mod M rows left over: spread, one each over the first "
+        "clients, or dropped, so that all parts are equal; a note counts dropped rows",
     )
 
     def sizes(self, rows: int, clients: int | None) -> NDArray[np.intp]:

@@ -12,6 +12,10 @@ Three rules make a run a function of its input:
   completes at the very instant of its deadline has met it; one of the past expires at once;
 - tasks hash by their number in their loop, so a set of tasks, as `TaskGroup` and
   `asyncio.wait` keep, is walked in an order that depends on nothing but the run.
+
+Two more differences from asyncio's own loops: of two deadlines at one instant the one that was set
+first expires alone, for the other is met; and an exception of a callback ends the run, where
+asyncio logs it and goes on. After `set_exception_handler` the handler takes it, as in asyncio.
 """
 
 import asyncio
@@ -305,18 +309,32 @@ class SimLoop(asyncio.BaseEventLoop):
             except EmptySchedule:
                 tasks = [*asyncio.all_tasks(self), *self._light]
                 raise Deadlock(describe_waiting(tasks, self.time())) from None
+            except Exception as error:  # noqa: BLE001 - of a callback
+                self._take(error, "a timer")
             # What becomes ready meanwhile runs in the next sweep, as in asyncio; the calendar takes
             # no step between the two, for it steps only while nothing is ready.
             for _ in range(len(ready)):
                 handle = ready.popleft()
                 if not handle._cancelled:
-                    handle()
+                    try:
+                        handle()
+                    except Exception as error:  # noqa: BLE001 - of a callback
+                        self._take(error, repr(handle))
+
+    def _take(self, error: Exception, what: str) -> None:
+        """Pass the exception of a callback to the handler that was set, or raise it."""
+        # asyncio would log it by default. A simulation that went on would be another one.
+        if self.get_exception_handler() is None:
+            raise error
+        message = f"Exception in callback {what}"
+        self.call_exception_handler({"message": message, "exception": error})
 
     def stop(self) -> None:
         """Stop once what is ready has run, now or at this instant of the calendar."""
         super().stop()
         # The calendar would go on stepping until something is ready, and move the clock.
-        self._ready.append(Handle(_nothing))
+        if self.calendar.undisturbed:
+            self._ready.append(Handle(_nothing))
 
 
 def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> T:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is 
 
 _REASON = 200  # characters of a library's message
 _CELL = 60
-"""The bytes of memory that a cell takes at least, as an object of Python and as a number; a text takes
-those of its characters, too."""
+"""The bytes of memory that a cell takes at least, as an object of Python and as a number; those of
+a text's characters are added."""
 
 _LONGEST = 10**9  # the bytes of a text that SQLite takes at most by itself
 

@@ -89,7 +89,7 @@ def markdown_text(text: str) -> str:
     >>> print(markdown_text("a|b *c*"))
     a\|b \*c\*
     """
-    return re.sub(r"([\\|*_`\[\]<>#$])", r"\\\1", visible(text).replace("\n", " "))
+    return re.sub(r"([\\|*_`\[\]<>#$&~])", r"\\\1", visible(text).replace("\n", " "))
 
 
 # A table, before it is one of either.

@@ -8,17 +8,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.analysis import Comparison, PaperStyle, paper_tables
-from fedsim.analysis.paper_tables import PaperTable, latex_prose
+from fedsim.analysis.paper_tables import PaperTable, latex_prose, markdown_text
 from fedsim.analysis.saving import check_format
 from fedsim.analysis.seeds import Band
 from fedsim.errors import DataError
 from fedsim.extras import VERSION
 from fedsim.paper.bibliography import bibtex
 from fedsim.paper.figures import PaperFigure, paper_figures
-from fedsim.paper.methods import as_latex, digest, methods, references
+from fedsim.paper.methods import as_latex, as_markdown, digest, methods, references
 from fedsim.record.atomic import write_whole
 from fedsim.record.outputs import Call, output
 from fedsim.report.study import ReportedStudy
+from fedsim.text import visible
 
 README = "README.md"
 
@@ -113,7 +114,7 @@ def _texts(
 ) -> Iterator[tuple[str, str]]:
     """Yield the files of text, beside the document and the page on the folder."""
     paragraph = methods(study)
-    yield "methods.md", paragraph
+    yield "methods.md", as_markdown(paragraph)
     yield "methods.tex", as_latex(paragraph)
     yield "references.bib", bibtex(references(study))
     for table in tables:
@@ -154,4 +155,11 @@ def _render(name: str, facts: dict[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters["prose"] = latex_prose
+    environment.filters["text"] = markdown_text
+    environment.filters["code"] = _one_line
     return environment.get_template(name).render(**facts)
+
+
+def _one_line(text: str) -> str:
+    """Return a text for an indented line of code, which a line break would end."""
+    return visible(text).replace("\n", r"\n").replace("\t", " ")

@@ -1,6 +1,7 @@
 """The methods paragraph: what was simulated, each number from the manifests and scenarios of runs.
 
-It is written once, as Markdown with citations such as `[@li2020fedprox]`, and turned into LaTeX.
+It is written once, as plain text with citations such as `[@li2020fedprox]`, and turned into
+Markdown and LaTeX. Names and paths of users are in it, so nothing else in it is markup.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fedsim.analysis.compare.pairwise import fewest_seeds
-from fedsim.analysis.paper_tables import latex_prose
+from fedsim.analysis.paper_tables import latex_prose, markdown_text
 from fedsim.paper.bibliography import (
     SIMULATOR,
     Publication,
@@ -65,7 +66,7 @@ _PARTS = ("device", "radio")
 
 
 def methods(study: ReportedStudy) -> str:
-    """Return the paragraph as Markdown with citations."""
+    """Return the paragraph as plain text with citations."""
     parts = (
         _study(study),
         _variants(study),
@@ -93,6 +94,19 @@ def as_latex(text: str) -> str:
         if number % 2
         else latex_prose(part)
         for number, part in enumerate(parts)
+    )
+    return "".join(texts) + ("\n" if text.endswith("\n") else "")
+
+
+def as_markdown(text: str) -> str:
+    r"""Return a paragraph in Markdown, with citations as Pandoc reads them.
+
+    >>> print(as_markdown("CHB [@chen2020chb; @li] of <b>"))
+    CHB [@chen2020chb; @li] of \<b\>
+    """
+    parts = _CITED.split(text.rstrip("\n"))
+    texts = (
+        f" [@{part}]" if number % 2 else markdown_text(part) for number, part in enumerate(parts)
     )
     return "".join(texts) + ("\n" if text.endswith("\n") else "")
 

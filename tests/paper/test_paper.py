@@ -188,6 +188,20 @@ def test_what_others_wrote_is_no_command() -> None:
     assert r"\texttt{U+4E2D}" in text
 
 
+@pytest.mark.slow
+def test_what_others_wrote_is_no_html_in_any_page(tmp_path: Path) -> None:
+    out = tmp_path / "<b>\n<i> -->"
+    strange = {"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}}
+    fedsim.run(small(name="a <img src=x> b", variants=strange, stop={"rounds": 2}), out=out)
+    pages = [*write_paper(out, tmp_path / "paper", formats=["svg"]).rglob("*.md")]
+    lines = [line for page in pages for line in page.read_text().splitlines()]
+    assert any(r"a \<img src=x\> b" in line for line in lines)
+    assert r"is the method gd" in " ".join(lines)
+    for line in lines:
+        is_code = line.startswith("    ")  # of which nothing is markup
+        assert is_code or not re.search(r"(?<!\\)<", re.sub(r"`[^`]*`", "", line)), line
+
+
 # The folder.
 
 

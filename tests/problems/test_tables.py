@@ -156,6 +156,13 @@ def test_a_mistyped_address_creates_no_file(tmp_path: Path, address: str) -> Non
     assert not list(tmp_path.iterdir())
 
 
+class Rows(list[tuple[int, int]]):
+    """Stands in for a result of SQLAlchemy."""
+
+    def keys(self) -> list[str]:
+        return ["x", "y"]
+
+
 class Recorder:
     """Stands in for SQLAlchemy's engine, connection and transaction: it notes what is sent."""
 
@@ -175,8 +182,7 @@ class Recorder:
 
     def execute(self, statement: object) -> Any:
         self.sent.append(str(statement))
-        rows = iter([[(1, 0), (2, 1)], []])
-        return SimpleNamespace(keys=lambda: ["x", "y"], fetchmany=lambda _: next(rows))
+        return Rows([(1, 0), (2, 1)])
 
 
 @pytest.mark.needs("tables")

@@ -17,6 +17,7 @@ from fedsim.errors import DataError
 from fedsim.files import check_is_file, read_bytes
 from fedsim.memory import check_budget
 from fedsim.ports import Array
+from fedsim.problems.arrow_files import Budget, read_arrow, read_parquet
 from fedsim.problems.data.images import PictureSource
 from fedsim.problems.samples import Samples, as_read
 
@@ -209,7 +210,12 @@ def _table(path: Path) -> Any:
     try:
         sizes = [file.stat().st_size for file in files]
         check_budget(_KEY, f"{path}: its files", _TIMES * sum(sizes))
-        return pa.concat_tables([_open(file) for file in files])
+        tables = []
+        for file in files:
+            tables.append(_open(file))
+            size = sum(table.nbytes for table in tables)
+            check_budget(_KEY, f"{path}: what is in its files", _TIMES * size)
+        return pa.concat_tables(tables)
     except OSError as error:
         raise DataError(_KEY, f"cannot read {path}: {error.strerror or error}") from error
     except pa.ArrowException as error:
@@ -220,35 +226,18 @@ def _table(path: Path) -> Any:
 def _open(file: Path) -> Any:
     """Return the rows of a file; Arrow files are memory-mapped until their rows are read."""
     import pyarrow as pa  # noqa: PLC0415 - see `_table`
-    from pyarrow import parquet  # noqa: PLC0415 - see `_table`
 
     check_is_file(file)
+    budget = Budget(file, _TIMES)
     try:
         if file.suffix == ".parquet":
-            whole = parquet.ParquetFile(file)
-            sizes = [
-                whole.metadata.row_group(g).total_byte_size for g in range(whole.num_row_groups)
-            ]
-            check_budget(_KEY, f"{file}: what is in it", _TIMES * sum(sizes))
-            return _valid(whole.read())
+            return read_parquet(file, budget)
         with pa.memory_map(str(file)) as source:
-            return _valid(pa.ipc.open_stream(source).read_all())
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            return read_arrow(source.read_buffer(), budget)
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         text = f"{file} is damaged, or no table of Arrow or Parquet: {reason}"
         raise DataError(_KEY, text) from error
-
-
-def _valid(table: Any) -> Any:
-    """Return a table after validating every length, index and text.
-
-    Raises:
-        ArrowException, UnicodeDecodeError: one is invalid, which reading does not check.
-    """
-    table.validate(full=True)
-    for column in table.column_names:
-        str(column)
-    return table
 
 
 def _files(path: Path) -> list[Path]:

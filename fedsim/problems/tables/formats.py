@@ -9,6 +9,7 @@ import csv
 import json
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from io import BytesIO, StringIO
 from itertools import islice
@@ -20,7 +21,9 @@ from fedsim.errors import DataError
 from fedsim.extras import missing
 from fedsim.files import decompress, open_file, read_bytes
 from fedsim.memory import check_budget
+from fedsim.problems.arrow_files import Budget, read_arrow, read_parquet
 from fedsim.problems.tables import cells
+from fedsim.problems.tables.workbooks import check_workbook
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
     from _csv import Reader
@@ -30,7 +33,8 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is 
 TIMES = 40
 """The bytes of memory that a byte of text takes: as cells of text, and as numbers."""
 
-_WIDE = 10  # the same for columns of Parquet and Feather, which are compressed
+_WIDE = 5  # the same of a table of Arrow: as it is read, in the frame, as numbers, as features
+_NUMBER = 8  # bytes
 _SEPARATORS = ",;\t|"
 _LINES = 200  # looked at to find the separator
 _ROWS = 1000  # that a first line is compared with
@@ -308,8 +312,8 @@ def check_names(frame: "pd.DataFrame", where: str) -> None:
     Raises:
         DataError: some have; all such names are listed.
     """
-    names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    counts = Counter(map(str, frame.columns))
+    twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         text = f"{where} has several columns called {', '.join(map(repr, twice))[:_REASON]}"
         raise DataError("data.path", f"{text}; each needs a name of its own")
@@ -337,24 +341,29 @@ def _json_lines(text: str, path: Path) -> "pd.DataFrame":
                                 " values; each value is a number, a text or null")  # fmt: skip
             yield row
 
-    return pd.DataFrame(list(rows()))
+    read = list(rows())
+    # A column that one line has is one of all lines.
+    names = set().union(*read)
+    what = f"{path}: its {len(read)} rows of {len(names)} columns"
+    check_budget("data.path", what, _WIDE * _NUMBER * len(read) * len(names))
+    return pd.DataFrame(read)
 
 
 def _arrow(content: bytes, path: Path, kind: str) -> "pd.DataFrame":
     import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and few commands need it
-    from pyarrow import feather, parquet  # noqa: PLC0415 - likewise
 
+    budget = Budget(path, _WIDE)
     try:
         if kind == "parquet":
-            file = parquet.ParquetFile(BytesIO(content))
-            groups = range(file.metadata.num_row_groups)
-            size = sum(file.metadata.row_group(g).total_byte_size for g in groups)
-            check_budget("data.path", f"{path}: what is in it", _WIDE * size)
-            table = file.read()
+            table = read_parquet(BytesIO(content), budget)
         else:
-            check_budget("data.path", f"{path}: what is in it", _WIDE * len(content))
-            table = feather.read_table(BytesIO(content))
-        table.validate(full=True)
+            table = read_arrow(content, budget)
+        nested = next((field for field in table.schema if pa.types.is_nested(field.type)), None)
+        if nested is not None:
+            text = f"{path}: the cells of {nested.name!r} hold several values each ({nested.type})"
+            raise DataError(
+                "data.path", f"{text[:_REASON]}; each value is a number, a text or null"
+            )
         frame: pd.DataFrame = table.to_pandas()
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_REASON]
@@ -367,9 +376,7 @@ def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
 
     if content.startswith(_OLD_EXCEL):
         raise DataError("data.path", f"{path} is a workbook of Excel before 2007; save it as .xlsx")
-    with ZipFile(BytesIO(content)) as archive:
-        size = sum(member.file_size for member in archive.infolist())
-    check_budget("data.path", f"{path}: what is in it", _WIDE * size)
+    check_workbook(content, path)
     try:
         book = pd.ExcelFile(BytesIO(content), engine="openpyxl")
     except ImportError:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is 
     from sqlalchemy import Connection
 
 _REASON = 200  # characters of a library's message
-_CHUNK = 10_000  # rows that are fetched at a time
 _CELL = 60
-"""The bytes of memory that a cell takes at least, as an object of Python and as a number."""
+"""The bytes of memory that a cell takes at least, as an object of Python and as a number; those of
+a text's characters are added."""
+
+_LONGEST = 10**9  # the bytes of a text that SQLite takes at most by itself
 
 _SQLITE = re.compile(r"sqlite(\+pysqlite)?:///")
 """The beginning of SQLAlchemy's addresses of SQLite's files. They are opened without SQLAlchemy,
@@ -112,6 +114,7 @@ def _query_sqlite(path: Path, query: str) -> Found:
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.execute("PRAGMA query_only = ON")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit("data.query"), _LONGEST))
             found = connection.execute(query)
             names = [each[0] for each in found.description or ()]
             return Found(_fetch(names, found, str(path)), "a query of SQLite", typed=True)
@@ -123,13 +126,14 @@ def _fetch(names: list[str], found: Any, where: str) -> "pd.DataFrame":  # noqa:
     """Return all rows, within the memory budget."""
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
-    most = limit("data.query") // (_CELL * max(len(names), 1))
+    most, size = limit("data.query"), 0
     rows: list[tuple[object, ...]] = []
-    while part := found.fetchmany(_CHUNK):
-        rows += [tuple(row) for row in part]
-        if len(rows) > most:
+    for row in found:  # one by one: a few long texts may be too many
+        rows.append(tuple(row))
+        size += _CELL * len(row) + sum(len(each) for each in row if isinstance(each, str | bytes))
+        if size > most:
             what = f"{where}: the first {len(rows)} rows of the query"
-            check_budget("data.query", what, _CELL * len(names) * len(rows))
+            check_budget("data.query", what, size)
     if not rows:
         raise DataError("data.query", f"{where}: the query finds no row")
     return pd.DataFrame(rows, columns=names)

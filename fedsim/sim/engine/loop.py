@@ -34,29 +34,18 @@ from simpy.core import EmptySchedule
 
 from fedsim.errors import Deadlock
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar, Timer
+from fedsim.sim.engine.watchdog import Cancellable, Watchdog
 
 # Deadlock diagnosis: which tasks wait, and where, when no event is scheduled.
 
 _MOST_REPORTED = 20
 
 
-class Waiting(Hashable, Protocol):
+class Waiting(Hashable, Cancellable, Protocol):
     """What a report reads of a task: one of asyncio's, or a light one.
 
     Tasks that hash by their number in their loop are put in order by it.
     """
-
-    def done(self) -> bool:
-        """Return whether it has ended."""
-        ...
-
-    def get_name(self) -> str:
-        """Return its name."""
-        ...
-
-    def get_coro(self) -> Any:  # noqa: ANN401 - a coroutine, a generator or nothing
-        """Return what it runs, if anything."""
-        ...
 
 
 def describe_waiting(tasks: Iterable[Waiting], now: float) -> str:
@@ -189,6 +178,7 @@ class SimLoop(asyncio.BaseEventLoop):
         calendar: its clock, and what is to come.
         enqueue: lets a handle run after what is ready now, whether it has run before or not;
             the least that `call_soon` does.
+        light: the tasks that asyncio does not know.
         common: the context that light tasks begin with.
         spare: the same, for those that run in it and set nothing in it.
     """
@@ -204,7 +194,7 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.calendar = calendar or Calendar()
         self._serials = count(1)
-        self._light: list[Waiting] = []
+        self.light: list[Waiting] = []
         self.enqueue = self._ready.append
         self.common = copy_context()
         self.spare = self.common.copy()
@@ -265,7 +255,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def enlist(self, task: Waiting) -> int:
         """Register a task that asyncio does not know; return its number."""
-        self._light.append(task)
+        self.light.append(task)
         return next(self._serials)
 
     def call_soon_threadsafe(
@@ -307,7 +297,7 @@ class SimLoop(asyncio.BaseEventLoop):
             # Nothing is ready and nothing will happen, while the main task has not ended: it would
             # have stopped the loop. So what the tasks wait for will never come.
             except EmptySchedule:
-                tasks = [*asyncio.all_tasks(self), *self._light]
+                tasks = [*asyncio.all_tasks(self), *self.light]
                 raise Deadlock(describe_waiting(tasks, self.time())) from None
             except Exception as error:  # noqa: BLE001 - of a callback
                 self._take(error, "a timer")
@@ -352,11 +342,14 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
     # takes.
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
+    loop = SimLoop(calendar)
+    watchdog = Watchdog(SimLoop._run_once.__code__, loop.light)
     interrupt: BaseException | None = None
     try:
         with (
             collecting_rarely(),
-            asyncio.Runner(loop_factory=lambda: SimLoop(calendar)) as runner,
+            watchdog.watching(),
+            asyncio.Runner(loop_factory=lambda: loop) as runner,
         ):
             try:
                 return runner.run(main)

@@ -17,7 +17,7 @@ from fedsim.calibration.recording import MESSAGES, RATES
 from fedsim.physics.radios.channel import Framing
 from fedsim.ports import Array
 
-CERTAIN = 4.5
+CERTAIN = 4.0
 """Standard errors from which a doubt is stated: by chance it is in one recording of thousands."""
 
 PLAIN = 0.05
@@ -83,6 +83,7 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
             return _Effect(0.0, 0.0)
         return _Effect(float(free @ left.logs) / size, float(free @ left.logs) / size**0.5)
 
+    plain = np.ones(len(left.kind), bool)  # what no other note explains
     signs = np.select([left.kind == way for way in MESSAGES], [1.0, -1.0], 0.0)
     for number, group in enumerate(fleet.groups):
         members = fleet.clients(number)
@@ -96,22 +97,26 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
             max(some.items(), key=lambda one: abs(one[1].certainty), default=("", _Effect(0, 0)))
             for some in (clocks, speeds)
         )
+        note, name = "", ""
         if abs(clock[1].certainty) > max(CERTAIN, abs(speed[1].certainty)):
-            yield from _clock(*clock, left, own)
+            note, name = _clock(*clock, left, own), clock[0]
         elif abs(speed[1].certainty) > CERTAIN and abs(speed[1].value) > PLAIN:
             name, (value, _) = speed
-            yield unlike(number, name, value, "messages")
-    yield from _outliers(left)
+            note = unlike(number, name, value, "messages")
+        if note:
+            yield note
+            plain &= ~each.get(name, own)
+    yield from _outliers(left, plain)
 
 
-def _clock(name: str, effect: _Effect, left: Residuals, own: NDArray[np.bool_]) -> Iterator[str]:
-    """Yield the note on a clock, if it is off by a part of the messages' times that matters."""
+def _clock(name: str, effect: _Effect, left: Residuals, own: NDArray[np.bool_]) -> str:
+    """Return the note on a clock; none if it is off by a part of the times that hardly matters."""
     sent = own & np.isin(left.kind, MESSAGES)
-    if abs(effect.value) < PLAIN * float(np.median(left.seconds[sent])):
-        return
+    if abs(effect.value) < PLAIN * float(left.seconds[sent].min()):
+        return ""
     longer, shorter = ("uploads", "downloads") if effect.value > 0 else ("downloads", "uploads")
     off = f"{abs(effect.value) * 1e3:.3g} ms"
-    yield (
+    return (
         f"{name}: {longer} take {off} longer, and {shorter} {off} less, than sizes and one latency"
         f" explain, as if the clocks of client and server differed by {off}: record both ends by"
         " one clock, or correct one of them"
@@ -128,9 +133,9 @@ def unlike(number: int, name: str, logarithm: float, what: str) -> str:
     )
 
 
-def _outliers(left: Residuals) -> Iterator[str]:
+def _outliers(left: Residuals, plain: NDArray[np.bool_]) -> Iterator[str]:
     for kind in np.unique(left.kind):
-        own = np.flatnonzero(left.kind == kind)
+        own = np.flatnonzero((left.kind == kind) & plain)
         far = own[outliers((left.logs * left.sigmas)[own])]
         if len(far):
             first = far[0]
@@ -150,10 +155,12 @@ def outlier_note(count: int, total: int, what: str, where: str) -> str:
 
 def outliers(logs: Array) -> NDArray[np.bool_]:
     """Return which logarithms are far from their median, by the median deviation."""
+    if len(logs) < _FEW:
+        return np.zeros(len(logs), bool)
     away = np.abs(logs - np.median(logs))
     scale = 1.4826 * float(np.median(away))
     far: NDArray[np.bool_] = away > max(_FAR * scale, PLAIN)
-    return far & (len(logs) >= _FEW)
+    return far
 
 
 def before_fit(

@@ -222,8 +222,9 @@ class NetworkFit:
     def _bounds(self, starts: Sequence[Array]) -> tuple[Array, Array]:
         """Return the smallest and the largest parameters that are searched."""
         least = np.where(self._rates, np.min(starts, axis=0) - log(_FURTHEST), 0.0)
-        most = np.max(starts, axis=0) + log(_FURTHEST)
-        return least, np.where(self._rates, most, float(self._seconds.max()))
+        start = np.max(starts, axis=0)
+        longest = np.maximum(start, float(self._seconds.max()))
+        return least, np.where(self._rates, start + log(_FURTHEST), longest)
 
     def _constants(self, found: Maximum) -> Iterator[FittedConstant]:
         halves = found.quantiles * found.errors

@@ -152,7 +152,10 @@ WRONG = [
     ("", "line 1: expected a folder"),
     ("client,start,end\na,1,2\n", "has no column bytes"),
     ("client,start,end,bytes\na,1,2,3\na,1,x,3\n", "line 3: end is a finite number of 0 or more"),
-    ("client,start,end,bytes\na,2,1,3\n", "line 2: end is start or later, both by one clock; got '1'"),
+    (
+        "client,start,end,bytes\na,2,1,3\n",
+        "line 2: end is start or later, both by one clock; got '1'",
+    ),
     ("client,start,end,bytes\na,1,2,0\n", "line 2: bytes of a message are above 0; got '0'"),
     ("client,start,end,bytes,direction\na,1,2,3,left\n", "direction is one of up, down"),
     ("client,start,end,bytes,kind,operations\na,1,2,0,compute,-1\n", "line 2: operations is"),

@@ -70,8 +70,8 @@ _INSTANT = 1e-9
 _FREE = 0.5
 """Degrees of freedom below which the noise, and so an interval, is not known."""
 
-_CHI_SQUARE = 2.71
-"""Of one degree of freedom, exceeded with a probability of 10 %."""
+_CHI_SQUARE = 6.63
+"""Of one degree of freedom, exceeded with a probability of 1 %."""
 
 
 class NetworkFit:
@@ -357,16 +357,18 @@ class NetworkFit:
 
         TCP charges a latency several times for each message, by the windows of its slow start. At a
         link that is too slow no radio has an effect, and at one that is too fast it has none
-        itself.
+        itself; plain radios are as slow as their shares of the link were.
         """
         tcp = self._prediction.network.model == "tcp"
         plain, rates = self._as_plain(self._legs() if tcp else 1.0), self._rates
-        links = np.array([each.field not in RADIO for each in self._unknowns])
-        share = _SHARES[self._prediction.network.model]
-        return [
-            np.where(rates, plain, plain * share) + more * links
-            for more in ((0.0, log(2.0)) if links.any() else (0.0,))
-        ]
+        fields = [each.field for each in self._unknowns]
+        links = np.array([each not in RADIO for each in fields])
+        start = np.where(rates, plain, plain * _SHARES[self._prediction.network.model])
+        behind = {way for each, way in (("uplink", "up"), ("downlink", "down")) if each in fields}
+        radios = np.array([each in behind for each in fields])
+        if not links.any():
+            return [start]
+        return [start, start + log(2.0) * links, start + log(2.0) * (1.0 * radios - links)]
 
     def _legs(self) -> Array:
         """Return how often a message under slow start waits for the latency, one way."""

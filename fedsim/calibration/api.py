@@ -24,16 +24,18 @@ from fedsim.calibration.constants import (
     FittedConstant,
     UnknownConstant,
 )
-from fedsim.calibration.fitting import NetworkFit, messages_of
+from fedsim.calibration.doubts import before_fit
+from fedsim.calibration.fitting import NetworkFit, messages_of, shown_messages
 from fedsim.calibration.fleet_block import fleet_of, format_constant, write_scenario
 from fedsim.calibration.prediction import Prediction
 from fedsim.calibration.readers import Direction, read_recording
-from fedsim.calibration.recording import ALL, in_rounds, join, number_clients
+from fedsim.calibration.recording import ALL, MESSAGES, in_rounds, join, number_clients
 from fedsim.calibration.work import fit_device
 from fedsim.errors import DataError
 from fedsim.physics.devices import Device
 from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import Radio
+from fedsim.protocol.participation.rounds import Rounds
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
 from fedsim.text import format_number, listing
@@ -159,26 +161,28 @@ def calibrate(
     """
     plan = load(scenario, blocks=blocks)
     fleet = _fleet(plan, each=each)
-    recording = _read(Path(log), further, rounds, operations)
+    recording, notes = _read(Path(log), further, rounds, operations)
     clients = number_clients(recording, fleet.count)
     kept, asked = _Kept(fleet, keep), _check_link(fleet, fit)
     unknowns = [one for one in _unknowns(fleet, clients) if one.key not in kept]
     constants, reasons = list[FittedConstant](), dict[str, str]()
     for number in range(len(fleet.groups)):
         try:
-            constants += _work(fleet, number, kept, recording, clients)
+            fitted, found = _work(fleet, number, kept, recording, clients)
         except CannotTell as error:
             reasons |= error.reasons
+        else:
+            constants, notes = [*constants, *fitted], [*notes, *found]
     noise = dict[str, float]()
-    notes = tuple(kept.notes)
     if unknowns or asked:
-        fitted, found = _fit_network(plan, fleet, [*unknowns, *asked], recording, clients, reasons)
-        constants, noise = [*constants, *fitted], found
-        notes += tuple(_overheads(fleet, fitted, recording, clients))
+        wanted = [*unknowns, *asked]
+        fitted, noise, found = _fit_network(plan, fleet, wanted, recording, clients, reasons)
+        constants += fitted
+        notes += [*found, *_overheads(fleet, fitted, recording, clients)]
     if reasons:
         raise CannotTell(reasons)
     constants.sort(key=lambda one: _place(fleet, one.key))
-    return Calibration(tuple(constants), noise, notes, recording, plan, fleet)
+    return Calibration(tuple(constants), noise, tuple(notes), recording, plan, fleet)
 
 
 def _fit_network(
@@ -188,7 +192,7 @@ def _fit_network(
     recording: pd.DataFrame,
     clients: NDArray[np.intp],
     reasons: dict[str, str],
-) -> tuple[list[FittedConstant], dict[str, float]]:
+) -> tuple[list[FittedConstant], dict[str, float], list[str]]:
     """Fit radios and links; what the recording cannot tell is added to the reasons."""
     network = fleet.scenario.network
     links = network.links(fleet.count, lambda path: read_graph(plan.folder / path))
@@ -199,10 +203,13 @@ def _fit_network(
     fitting = NetworkFit(fleet, prediction, recording[kept], clients[kept], unknowns)
     try:
         fitting.check()
-        return ([], {}) if reasons else fitting.fit()
+        if not reasons:
+            constants, noise, notes = fitting.fit()
+            seen = before_fit(fleet, unknowns, recording, clients, prediction.packets)
+            return constants, noise, [*seen, *notes]
     except CannotTell as error:
         reasons |= error.reasons
-        return [], {}
+    return [], {}, []
 
 
 def _check_latency(
@@ -222,6 +229,7 @@ def _check_latency(
         took = f"took {seconds[row] * 1e3:.3g} ms, and {least[row] * 1e3:.3g} ms is the latency"
         text = f"a {recording['kind'].iloc[row]} of {recording['client'].iloc[row]} {took}"
         wanted = "expected links with less, such as network.server.latency: 0 s"
+        wanted += ", and times of both ends by one clock"
         raise DataError("network", f"{text} of the scenario's links; {wanted}")
 
 
@@ -236,10 +244,11 @@ def _select(
     kinds, sizes = recording["kind"].to_numpy(str), recording["bytes"].to_numpy(float)
     if fleet.scenario.network.model == "tcp":
         return np.ones(len(kinds), bool)
+    shown = shown_messages(recording)
     pings, needless = kinds == "ping", list[NDArray[np.bool_]]()
     for number in range(len(fleet.groups)):
         own = np.isin(clients, [*fleet.clients(number), -1])
-        sent = [sizes[own & (kinds == kind)] for kind in WAYS.values()]
+        sent = [sizes[own & shown & (kinds == kind)] for kind in WAYS.values()]
         varied = any(len(each) and each.max() > (1 + SAME) * each.min() for each in sent)
         needless.append(own & pings if varied else np.zeros(len(kinds), bool))
     groups = np.stack(needless)
@@ -283,7 +292,8 @@ def _read(
     further: Sequence[FurtherRecording],
     rounds: tuple[int, int] | None,
     operations: float | None,
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the observations that took time, and a note on messages that took none."""
     recording = read_recording(log)
     if rounds is not None:
         recording = in_rounds(recording, *rounds)
@@ -291,7 +301,10 @@ def _read(
     whole = join([recording, *more])
     if operations is not None:
         whole["operations"] = whole["operations"].fillna(operations)
-    return whole[whole["end"] > whole["start"]].reset_index(drop=True)
+    timed = whole["end"] > whole["start"]
+    lost = ~timed & whole["kind"].isin(MESSAGES) & shown_messages(whole)
+    notes = [f"{lost.sum()} messages took no time by their clocks, and are left out"]
+    return whole[timed].reset_index(drop=True), notes if lost.any() else []
 
 
 class _Kept:
@@ -300,9 +313,6 @@ class _Kept:
     Args:
         fleet: the groups.
         names: given by the user.
-
-    Attributes:
-        notes: on those that cannot be fitted.
 
     Raises:
         DataError: one of the names is no constant of the fleet.
@@ -318,7 +328,6 @@ class _Kept:
                 text = f"--keep: got {name!r}{nearest(name, known)}; {wanted}"
                 raise DataError("keep", text)
         self._names = set(names)
-        self.notes = list[str]()
 
     def __contains__(self, key: str) -> bool:
         return key in self._names or key.split(".", 2)[2] in self._names
@@ -371,8 +380,8 @@ def _work(
     kept: _Kept,
     recording: pd.DataFrame,
     clients: NDArray[np.intp],
-) -> list[FittedConstant]:
-    """Return the constants of a group's device.
+) -> tuple[list[FittedConstant], list[str]]:
+    """Return the constants of a group's device, and notes on its tasks.
 
     Raises:
         CannotTell: the recording does not determine them.
@@ -384,9 +393,18 @@ def _work(
         raise DataError("fleet", f"{text}; expected a device with a speed, such as pi-4")
     field = "speed" if group.device.speed is not None else "frequency"
     if f"fleet.{number}.device.{field}" in kept:
-        return []
-    found = fit_device(number, group, recording, clients, fleet.clients(number))
-    return [each for each in found if each.key not in kept]
+        return [], []
+    mean_of = _clients_of_a_round(fleet)
+    found, notes = fit_device(number, group, recording, clients, fleet.clients(number), mean_of)
+    return [each for each in found if each.key not in kept], notes
+
+
+def _clients_of_a_round(fleet: ClientGroups) -> int | None:
+    """Return how many clients reply in each round; None if that varies, or they are not alike."""
+    policy = fleet.scenario.participation.among(fleet.count)
+    if len(fleet.groups) > 1 or not isinstance(policy, Rounds):
+        return None
+    return fleet.count if policy.asks_all else policy.wanted
 
 
 def _overheads(
@@ -397,6 +415,8 @@ def _overheads(
 ) -> Iterator[str]:
     """Yield what messages take beyond pings: half a round trip, and their bits."""
     trips = (recording["end"] - recording["start"]).to_numpy(float)
+    bounds = recording["least"].to_numpy(float)
+    trips = np.where(np.isfinite(bounds), (trips + bounds) / 2, trips)  # of a bound, the middle
     pings = (recording["kind"] == "ping").to_numpy()
     messages = recording["kind"].isin([*WAYS.values()]).to_numpy()
     for each in constants:

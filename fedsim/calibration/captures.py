@@ -5,13 +5,17 @@ few bytes, or before a pause. The end that opened the connection is the client. 
 is a link somewhere between the ends: how far it is from each of them is known from the handshake,
 by which times are those of the ends themselves. A first message of the client begins with the SYN,
 as under `model: tcp` with a connection for each message.
+
+A capture shows when a segment has passed, not how long that took: behind the client's radio its
+first upload segment has no time of its own, before the radio the last one. So the time of a message
+is that of its other segments, and that of one segment is not known.
 """
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any, NamedTuple
@@ -37,6 +41,9 @@ SMALL = 200
 PAUSE = 1.0
 """Seconds beyond a round trip after which payload of one direction is another message."""
 
+_HOST = 1e-3
+"""Seconds to the client within which a capture is on the client's machine, before its radio."""
+
 _HALF = 1 << 31
 _WHOLE = 1 << 32
 
@@ -57,12 +64,14 @@ class _Segment(NamedTuple):
 
 @dataclass
 class _Burst:
-    """Payload of one direction, without a pause."""
+    """Payload of one direction, without a pause; `first` and `last` are bytes of segments."""
 
     up: bool
     start: float
     end: float
     size: int
+    first: int
+    last: int
 
 
 @dataclass
@@ -107,17 +116,17 @@ class _Connection:
     def _add(self, up: bool, now: float, size: int) -> None:  # noqa: FBT001 - see `_Burst`
         last = self.bursts[-1] if self.bursts else None
         if last is not None and last.up == up and now - last.end < PAUSE + self.trip:
-            last.end, last.size = now, last.size + size
+            last.end, last.size, last.last = now, last.size + size, size or last.last
         elif size:
-            self.bursts.append(_Burst(up, now, now, size))
+            self.bursts.append(_Burst(up, now, now, size, size, size))
 
     @property
     def trip(self) -> float:
         """The round trip of the handshake, s: both sides of the place of the capture."""
         return self.ready - self.opened
 
-    def messages(self) -> Iterator[_Burst]:
-        """Yield its messages, at the times of their ends.
+    def messages(self) -> Iterator[tuple[_Burst, float, float]]:
+        """Yield its messages, at the times of their ends, with `unseen` and `handshake` of each.
 
         A small answer does not divide a message that goes on within less than a round trip: the
         other end cannot have waited for it.
@@ -129,6 +138,7 @@ class _Connection:
             if inside and burst.start - whole[-2].end < self.trip:
                 before, small = whole[-2], whole.pop()
                 before.end, before.size = burst.end, before.size + burst.size
+                before.last = burst.last
                 whole.insert(-1, small)  # so that the message may go on once more
             else:
                 whole.append(burst)
@@ -136,7 +146,12 @@ class _Connection:
             early, late = (near, far) if each.up else (far, near)
             opening = not number and each.up and each.start - self.ready <= self.trip
             start = self.opened if opening else each.start
-            yield _Burst(each.up, start - early, each.end + late, each.size)
+            whole_message = replace(each, start=start - early, end=each.end + late)
+            behind = each.up == (near > min(_HOST, far))  # the segments have passed the radio
+            if opening:
+                yield whole_message, 0.0 if behind else each.last, nan
+            else:
+                yield whole_message, each.first if behind else each.last, near + far
 
 
 def read_capture(content: bytes, path: Path, client: str) -> Iterator[Observation]:
@@ -172,9 +187,10 @@ def read_capture(content: bytes, path: Path, client: str) -> Iterator[Observatio
         name = client if client != "*" else _name(each.client[0])
         begun = each.opened - first
         yield Observation(0, name, 0, "ping", begun, begun + each.trip)
-        for one in each.messages():
-            kind = "upload" if one.up else "download"
-            yield Observation(0, name, 0, kind, one.start - first, one.end - first, one.size)
+        for one, unseen, handshake in each.messages():
+            kind, more = "upload" if one.up else "download", {"unseen": float(unseen)}
+            span = one.start - first, one.end - first
+            yield Observation(0, name, 0, kind, *span, one.size, **more, handshake=handshake)
 
 
 def _name(address: bytes) -> str:

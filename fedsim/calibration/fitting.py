@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import NoReturn
@@ -9,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import nnls
+from scipy.optimize import least_squares, nnls
 
 from fedsim.blocks.wording import join_names
 from fedsim.calibration.constants import (
@@ -24,8 +25,10 @@ from fedsim.calibration.constants import (
     FittedConstant,
     UnknownConstant,
 )
+from fedsim.calibration.doubts import Residuals, doubts
 from fedsim.calibration.likelihood import Maximum, maximise
 from fedsim.calibration.prediction import Messages, Prediction, Radios
+from fedsim.calibration.recording import CAPACITIES, MESSAGES, RATES
 from fedsim.physics.networks import StarNetwork
 from fedsim.ports import Array
 from fedsim.sim.network.routing import LATENCY_FACTOR
@@ -53,8 +56,22 @@ PACKET = 1500.0
 
 _LOOKS = 500
 
-_CHI_SQUARE = 2.71
-"""Of one degree of freedom, exceeded with a probability of 10 %."""
+_LOOKS_BEYOND = 20
+
+_SHARE = 0.05
+"""The part of an observed time below which a predicted one is continued as a straight line."""
+
+_NEAR = 0.25
+"""Of a bound, a time below it where other pings were timed, at least."""
+
+_INSTANT = 1e-9
+"""The shortest time, s."""
+
+_FREE = 0.5
+"""Degrees of freedom below which the noise, and so an interval, is not known."""
+
+_CHI_SQUARE = 6.63
+"""Of one degree of freedom, exceeded with a probability of 1 %."""
 
 
 class NetworkFit:
@@ -82,17 +99,25 @@ class NetworkFit:
         self._fixed = fleet.radios()
         kinds = recording["kind"].to_numpy(str)
         seconds = (recording["end"] - recording["start"]).to_numpy(float)
-        sent = np.isin(kinds, [*WAYS.values()])
-        rates = np.isin(kinds, [f"{kind}-rate" for kind in WAYS.values()])
+        sent, shown = np.isin(kinds, MESSAGES), shown_messages(recording)
+        self._hidden = kinds[~shown], clients[~shown]
         whole = [
-            *(np.flatnonzero(sent)),
+            *(np.flatnonzero(sent & shown)),
             *(np.flatnonzero(kinds == "ping")),
-            *(np.flatnonzero(rates)),
+            *(np.flatnonzero(np.isin(kinds, RATES + CAPACITIES))),
         ]
         self._kind, self._client = kinds[whole], clients[whole]
         self._bits = 8.0 * recording["bytes"].to_numpy(float)[whole]
+        for number in np.flatnonzero(np.isin(self._kind, RATES)):
+            framing = prediction.packets[max(int(self._client[number]), 0)]
+            self._bits[number] += framing.bits(round(self._bits[number]))
         self._seconds = seconds[whole]
-        self._sent = int(sent.sum())
+        self._place = recording["start"].to_numpy(float)[whole]
+        self._names = dict(zip(clients.tolist(), recording["client"].astype(str), strict=True))
+        # The time of a handshake within a message's is known, and has none of its noise.
+        self._known = recording["handshake"].fillna(0.0).to_numpy(float)[whole]
+        self._least = recording["least"].to_numpy(float)[whole]
+        self._sent = int((sent & shown).sum())
         self.names, self._kinds = np.unique(self._kind, return_inverse=True)
 
     def check(self) -> None:
@@ -114,6 +139,10 @@ class NetworkFit:
         kinds = _kinds_of(each)
         if self._of(each, *kinds).any():
             return None
+        hidden, clients = self._hidden
+        if (np.isin(hidden, kinds) & np.isin(clients, [*each.clients, -1])).any():
+            text = f"each {kinds[0]} of these clients is one segment, and a capture shows when a"
+            return each.key, f"{text} segment has passed, not how long that took"
         return each.key, f"it has no {join_names(kinds[:2], 'or')} of these clients"
 
     def _all_alike(self, lacking: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -128,7 +157,7 @@ class NetworkFit:
             ]
             fitted = {rate.field for rate in own}
             known = [way for way in WAYS if way not in fitted and self._of(each, WAYS[way]).any()]
-            by_rate = [rate for rate in own if self._of(rate, f"{WAYS[rate.field]}-rate").any()]
+            by_rate = [rate for rate in own if self._of(rate, *_kinds_of(rate)[1:]).any()]
             if own and not (known or by_rate or any(map(self._has_sizes, own))):
                 shown = join_names([self._sizes(rate) for rate in own if self._sizes(rate)], "and")
                 for one in (*own, each):
@@ -142,30 +171,64 @@ class NetworkFit:
         sizes = self._bits[self._of(rate, WAYS[rate.field])]
         return f"{sizes[0] / 8:,.0f} bytes {rate.field}" if len(sizes) else ""
 
-    def fit(self) -> tuple[list[FittedConstant], dict[str, float]]:
-        """Return the constants, and the noise by kind of observation.
+    def fit(self) -> tuple[list[FittedConstant], dict[str, float], list[str]]:
+        """Return the constants, the noise by kind of observation, and notes on the recording.
 
         Raises:
             CannotTell: the observations do not determine a constant.
         """
-        tolerance = _TOLERANCES[self._prediction.network.model]
-        starts = self._starts()
-        least = np.where(self._rates, np.min(starts, axis=0) - log(_FURTHEST), 0.0)
-        longest = float(self._seconds.max())
-        most = np.where(self._rates, np.max(starts, axis=0) + log(_FURTHEST), longest)
-        found = maximise(
-            self._residuals, self._jacobian, starts, (least, most), self._kinds, tolerance
-        )
+        bounded, longest = np.isfinite(self._least), self._seconds.copy()
+        shortest = self._shortest(bounded)
+        self._seconds = (shortest + longest) / 2.0
+        found = self._maximum()
         constants = list(self._constants(found))
         reasons = dict(self._vague(found, constants))
         if reasons:
             raise CannotTell(reasons)
+        notes = list(doubts(self._fleet, self._left(found)))
+        for self._seconds in (shortest, longest) if bounded.any() else ():
+            others = self._constants(self._maximum())
+            constants = [
+                replace(one, low=min(one.low, other.low), high=max(one.high, other.high))
+                for one, other in zip(constants, others, strict=True)
+            ]
         noise = {str(name): float(s) for name, s in zip(self.names, found.sigmas, strict=True)}
-        return constants, noise
+        return constants, noise, notes
+
+    def _left(self, found: Maximum) -> Residuals:
+        sigmas = found.sigmas[self._kinds]
+        logs, slopes = self._residuals(found.x) / sigmas, self._jacobian(found.x) / sigmas[:, None]
+        seconds, who = self._seconds - self._known, (self._kind, self._client, self._names)
+        return Residuals(*who, self._place, seconds, logs, sigmas, slopes)
+
+    def _shortest(self, bounded: NDArray[np.bool_]) -> Array:
+        """Return the shortest time that the recording allows for each observation, s.
+
+        Where some pings were timed and others have a bound only, these are taken as near to it.
+        """
+        pings = self._kind == "ping"
+        route = np.where(self._client < 0, 0.0, self._prediction.route_latency[self._client])
+        share = _NEAR if (pings & ~bounded).any() else 0.0
+        least = np.maximum(np.nan_to_num(self._least), share * self._seconds)
+        least = np.clip(np.maximum(least, 2.0 * route), _INSTANT, self._seconds)
+        return np.where(bounded, least, self._seconds)
+
+    def _maximum(self) -> Maximum:
+        starts = self._starts()
+        law = self._residuals, self._jacobian
+        tolerance = _TOLERANCES[self._prediction.network.model]
+        return maximise(*law, starts, self._bounds(starts), self._kinds, tolerance)
+
+    def _bounds(self, starts: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the smallest and the largest parameters that are searched."""
+        least = np.where(self._rates, np.min(starts, axis=0) - log(_FURTHEST), 0.0)
+        start = np.max(starts, axis=0)
+        longest = np.maximum(start, float(self._seconds.max()))
+        return least, np.where(self._rates, start + log(_FURTHEST), longest)
 
     def _constants(self, found: Maximum) -> Iterator[FittedConstant]:
-        for each, x, error in zip(self._unknowns, found.x, found.errors, strict=True):
-            half = found.quantile * error
+        halves = found.quantiles * found.errors
+        for each, x, half in zip(self._unknowns, found.x, halves, strict=True):
             count = int(self._of(each, *_kinds_of(each)).sum())
             if each.rate:
                 low, value, high = np.exp(np.clip([x - half, x, x + half], -600, 600)).tolist()
@@ -176,19 +239,44 @@ class NetworkFit:
     def _vague(
         self, found: Maximum, constants: Sequence[FittedConstant]
     ) -> Iterator[tuple[str, str]]:
-        typical, best = float(np.median(self._seconds)), self._misfit(found.x, found)
+        typical, shared = float(np.median(self._seconds)), bool(self._prediction.topology.links)
         for number, (each, known) in enumerate(zip(self._unknowns, constants, strict=True)):
-            faster = found.x + np.eye(len(found.x))[number] * log(100.0)
-            if each.key in LINK and self._misfit(faster, found) < best + _CHI_SQUARE:
-                yield each.key, "a faster link explains what was recorded as well"
+            if each.rate and shared and self._unbounded(found, number):
+                what = "link" if each.key in LINK else "radio"
+                text = f"a faster {what} explains what was recorded as well"
+                yield each.key, f"{text}, so that its rate is not identifiable"
             elif number in found.unknown:
                 yield each.key, "it has no effect of its own on what was recorded"
+            elif found.free[number] < _FREE:
+                yield each.key, "too few observations show the noise"
             elif known.high > (_WIDEST * known.value if each.rate else known.value + typical):
                 yield each.key, "its effect is lost in the noise"
 
-    def _misfit(self, x: Array, found: Maximum) -> float:
-        """Return twice the negative log-likelihood at some parameters, up to a constant."""
-        return float(((self._residuals(x) / found.sigmas[self._kinds]) ** 2).sum())
+    def _unbounded(self, found: Maximum, number: int) -> bool:
+        """Return whether a rate has no upper end: at any higher one the others fit as well.
+
+        Where flows share a link, the slower of radio and link decides, so that the likelihood has
+        a kink where both are equal, and is level beyond. Standard errors do not show that.
+        """
+        others = np.arange(len(found.x)) != number
+        x = found.x + ~others * log(_FURTHEST)
+        weights = 1.0 / found.sigmas[self._kinds]
+        least, most = self._bounds([found.x])
+
+        def misfits(some: Array) -> Array:
+            x[others] = some
+            return weights * self._residuals(x)
+
+        def slopes(some: Array) -> Array:
+            x[others] = some
+            return (weights[:, None] * self._jacobian(x))[:, others]
+
+        if others.any():
+            limits = least[others], most[others]
+            search = partial(least_squares, bounds=limits, x_scale="jac", max_nfev=_LOOKS_BEYOND)
+            x[others] = search(misfits, found.x[others], jac=slopes).x
+        best = float(((weights * self._residuals(found.x)) ** 2).sum())
+        return float((misfits(x[others]) ** 2).sum()) < best + _CHI_SQUARE
 
     # The model: durations by parameters, and derivatives.
 
@@ -216,7 +304,7 @@ class NetworkFit:
                 trips = 2.0 * (radios.latency + prediction.route_latency)[which]
                 found[number] = float(np.mean(trips))
             else:
-                rates = (radios.up if kind == "upload-rate" else radios.down)[which]
+                rates = (radios.up if kind.startswith("upload") else radios.down)[which]
                 found[number] = self._bits[number] / float(np.mean(rates))
         return np.maximum(found, 1e-12)
 
@@ -228,7 +316,8 @@ class NetworkFit:
         return replace(self._prediction, network=changed, topology=topology)
 
     def _residuals(self, x: Array) -> Array:
-        return np.log(self._seconds) - np.log(self._predict(x))
+        seconds: Array = self._seconds - self._known
+        return np.log(seconds) - _log_above(self._predict(x) - self._known, _SHARE * seconds)
 
     def _jacobian(self, x: Array) -> Array:
         """Return derivatives by central differences; those of separate clients all at once."""
@@ -268,16 +357,18 @@ class NetworkFit:
 
         TCP charges a latency several times for each message, by the windows of its slow start. At a
         link that is too slow no radio has an effect, and at one that is too fast it has none
-        itself.
+        itself; plain radios are as slow as their shares of the link were.
         """
         tcp = self._prediction.network.model == "tcp"
         plain, rates = self._as_plain(self._legs() if tcp else 1.0), self._rates
-        links = np.array([each.field not in RADIO for each in self._unknowns])
-        share = _SHARES[self._prediction.network.model]
-        return [
-            np.where(rates, plain, plain * share) + more * links
-            for more in ((0.0, log(2.0)) if links.any() else (0.0,))
-        ]
+        fields = [each.field for each in self._unknowns]
+        links = np.array([each not in RADIO for each in fields])
+        start = np.where(rates, plain, plain * _SHARES[self._prediction.network.model])
+        behind = {way for each, way in (("uplink", "up"), ("downlink", "down")) if each in fields}
+        radios = np.array([each in behind for each in fields])
+        if not links.any():
+            return [start]
+        return [start, start + log(2.0) * links, start + log(2.0) * (1.0 * radios - links)]
 
     def _legs(self) -> Array:
         """Return how often a message under slow start waits for the latency, one way."""
@@ -321,7 +412,8 @@ class NetworkFit:
         own = np.isin(self._client, [*clients, -1])
         route = float(self._prediction.route_latency[clients].mean())
         columns = [
-            np.isin(self._kind, (kind, f"{kind}-rate")) * self._bits for kind in WAYS.values()
+            np.array([each.startswith(kind) for each in self._kind]) * self._bits
+            for kind in WAYS.values()
         ]
         trips = np.where(self._kind == "ping", 2.0, np.isin(self._kind, [*WAYS.values()]) * legs)
         known = np.minimum(trips * route, 0.9 * self._seconds)
@@ -340,20 +432,33 @@ def _no_file(_: Path) -> NoReturn:
 def _kinds_of(each: UnknownConstant) -> tuple[str, ...]:
     """Return the kinds of observations that can tell a constant."""
     if each.field in WAYS:
-        return WAYS[each.field], f"{WAYS[each.field]}-rate"
+        kind = WAYS[each.field]
+        return kind, f"{kind}-rate", f"{kind}-capacity"
     if each.field == LATENCY:
         return "ping", *WAYS.values()
     return (WAYS["up" if each.field == "uplink" else "down"],)
 
 
 def messages_of(recording: pd.DataFrame, clients: NDArray[np.intp]) -> Messages:
-    """Return the messages of a recording, in its order."""
-    sent = recording["kind"].isin([*WAYS.values()]).to_numpy()
+    """Return the messages of a recording that show a time, in its order, without what is unseen."""
+    sent = recording["kind"].isin(MESSAGES).to_numpy() & shown_messages(recording)
     rows = recording[sent]
     return Messages(
         rows["run"].to_numpy(np.intp),
         clients[sent],
         (rows["kind"] == "upload").to_numpy(),
         rows["start"].to_numpy(float),
-        8.0 * rows["bytes"].to_numpy(float),
+        8.0 * (rows["bytes"] - rows["unseen"].fillna(0.0)).to_numpy(float),
     )
+
+
+def shown_messages(recording: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which observations have a time of their own: not messages of one captured segment."""
+    shown: NDArray[np.bool_] = ~(recording["unseen"] >= recording["bytes"]).to_numpy(bool)
+    return shown
+
+
+def _log_above(value: Array, least: Array) -> Array:
+    """Return the logarithm, continued as a straight line below some values."""
+    above = np.maximum(value, least)
+    return np.log(above) + (value - above) / least

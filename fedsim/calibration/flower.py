@@ -2,7 +2,7 @@
 
 Neither knows of a message. A log file has the duration of each round. A `History` has losses and
 metrics by round and no times, unless a client's function of training returns a metric that is one:
-the mean over the clients then stands for each of them, as work.
+that is the mean over the clients of a round, by which the spread of one is not seen directly.
 """
 
 import re
@@ -92,7 +92,7 @@ def read_history(content: Mapping[str, Any], path: Path) -> Iterator[Observation
     samples = _by_round(fit, amounts, path) if amounts else {}
     for number, seconds in _by_round(fit, times[0], path).items():
         rows = samples.get(number, float("nan"))
-        yield Observation(0, ALL, number, "compute", 0.0, seconds, samples=rows)
+        yield Observation(0, ALL, number, "compute-mean", 0.0, seconds, samples=rows)
 
 
 def _by_round(fit: Mapping[str, Any], name: str, path: Path) -> dict[int, float]:

@@ -8,6 +8,8 @@ weights 1 / sigma^2 that are themselves those of greatest likelihood: both are f
 Intervals contain a constant with a probability of 90 %: estimate plus and minus its standard error,
 from the inverse of the information, times the quantile of Student's t. That is exact where the
 logarithm of a duration is linear in the parameters, as for work, whose speeds are fitted in logs.
+Degrees of freedom are counted by kind: three pings that alone determine a latency have two, however
+many messages there are; a constant that several kinds determine has those of Satterthwaite (1946).
 """
 
 from collections.abc import Callable, Sequence
@@ -43,14 +45,16 @@ class Maximum:
         x: the parameters, shape (p,).
         errors: their standard errors, shape (p,); infinite if the data do not determine them.
         sigmas: of the noise, by kind, shape (kinds,).
-        quantile: of Student's t, by which standard errors are multiplied.
+        quantiles: of Student's t, by which standard errors are multiplied, shape (p,).
+        free: the degrees of freedom of each standard error, shape (p,).
         unknown: the parameters that only have a joint effect, so that none of them is determined.
     """
 
     x: Array
     errors: Array
     sigmas: Array
-    quantile: float
+    quantiles: Array
+    free: Array
     unknown: tuple[int, ...]
 
 
@@ -72,13 +76,12 @@ def maximise(
         kinds: the number of the kind of each observation, from 0, shape (n,).
         tolerance: a relative change of the sum of squares, below which the search ends.
     """
-    sigmas, count = np.ones(int(kinds.max()) + 1), len(starts[0])
+    sigmas = np.ones(int(kinds.max()) + 1)
     search = partial(optimize.least_squares, bounds=bounds, x_scale="jac")
     x = starts[0]
     if len(starts) > 1:  # a few steps show which of them leads to the lowest place
         tried = [search(residuals, x, jac=jacobian, max_nfev=_LOOKS) for x in starts]
         x = min(tried, key=lambda each: float(each.cost)).x
-    free = max(1.0 - count / len(kinds), 1.0 / len(kinds))
     for _ in range(_TURNS):
         found = search(
             partial(_weigh, residuals, 1.0 / sigmas[kinds]),
@@ -90,36 +93,55 @@ def maximise(
             max_nfev=_TRIES,
         )
         x, before = found.x, sigmas
-        squares = np.bincount(kinds, residuals(x) ** 2) / np.bincount(kinds)
-        sigmas = np.maximum(np.sqrt(squares / free), FLOOR)
+        free = np.maximum(_free(np.asarray(found.jac), kinds), _LEAST)
+        sigmas = np.maximum(np.sqrt(np.bincount(kinds, residuals(x) ** 2) / free), FLOOR)
         if np.all(np.abs(sigmas / before - 1.0) < _CHANGE):
             break
     slopes = jacobian(x) / sigmas[kinds][:, None]
-    errors, unknown = _standard_errors(slopes)
-    quantile = float(stats.t.ppf((1.0 + LEVEL) / 2.0, max(len(kinds) - count, 1)))
-    return Maximum(x, errors, sigmas, quantile, unknown)
+    shares, unknown = _variances(slopes, kinds)
+    variances = shares.sum(axis=1)
+    by_kind = (shares**2 / np.maximum(_free(slopes, kinds), _LEAST)).sum(axis=1)
+    free = np.divide(variances**2, by_kind, out=np.full(len(x), 1.0), where=by_kind > 0)
+    errors = np.sqrt(variances)
+    errors[list(unknown)] = np.inf
+    quantiles = stats.t.ppf((1.0 + LEVEL) / 2.0, np.maximum(free, _LEAST))
+    return Maximum(x, errors, sigmas, quantiles, free, unknown)
 
 
 def _weigh(law: Callable[[Array], Array], weights: Array, x: Array) -> Array:
     return weights * law(x)
 
 
+_LEAST = 0.05  # degrees of freedom, for a sigma where parameters leave none
 _RANK = 1e-7  # singular values below this share of the largest are zero
 _PART = 0.05  # of a direction without effect that a parameter has to have, to be named
 
 
-def _standard_errors(slopes: Array) -> tuple[Array, tuple[int, ...]]:
-    """Return the standard errors, and the parameters that the data do not determine."""
+def _variances(slopes: Array, kinds: NDArray[np.intp]) -> tuple[Array, tuple[int, ...]]:
+    """Return the variance of each parameter by kind, and what the data do not determine."""
     sizes = np.linalg.norm(slopes, axis=0)
     scale = np.where(sizes > 0, sizes, 1.0)
-    _, values, ways = np.linalg.svd(slopes / scale, full_matrices=False)
+    left, values, ways = np.linalg.svd(slopes / scale, full_matrices=False)
     rank = values > _RANK * max(values.max(initial=0.0), 1e-300)
     null = ways[~rank] if len(values) == len(scale) else ways[:0]
     unknown = np.flatnonzero((np.abs(null) > _PART).any(axis=0) | (sizes == 0))
     inverse = np.where(rank, 1.0 / np.where(rank, values, 1.0), 0.0)
-    errors = np.sqrt(((ways * inverse[:, None]) ** 2).sum(axis=0)) / scale
-    errors[unknown] = np.inf
-    return errors, tuple(unknown.tolist())
+    effects = (ways.T * inverse) @ left.T / scale[:, None]
+    shares = np.zeros((len(scale), int(kinds.max()) + 1))
+    np.add.at(shares.T, kinds, effects.T**2)
+    return shares, tuple(unknown.tolist())
+
+
+def _free(slopes: Array, kinds: NDArray[np.intp]) -> Array:
+    """Return the degrees of freedom that the parameters leave of each kind."""
+    sizes = np.linalg.norm(slopes, axis=0)
+    left, values, _ = np.linalg.svd(slopes / np.where(sizes > 0, sizes, 1.0), full_matrices=False)
+    left = left[:, values > _RANK * max(values.max(initial=0.0), 1e-300)]
+    each: Array = 1.0 - (left**2).sum(axis=1)
+    return np.bincount(kinds, each).astype(float)
+
+
+_WIDE = 100.0  # a square of a sigma beyond which means say nothing
 
 
 @dataclass(frozen=True)
@@ -135,12 +157,16 @@ class Speed:
     sigma: tuple[float, float, float]
 
 
-def fit_speed(amounts: Array, seconds: Array) -> Speed:
+def fit_speed(amounts: Array, seconds: Array, mean_of: int = 1) -> Speed:
     """Return the speed at which tasks of known amounts took known times, each times exp(sigma Z).
+
+    Means over several tasks are taken for lognormal, too, with the mean and the variance that such
+    means have (Fenton 1960).
 
     Args:
         amounts: of each task, above 0, two tasks or more.
         seconds: that it took, above 0.
+        mean_of: the number of tasks of which each is the mean.
 
     Example:
         >>> fitted = fit_speed(np.array([1e9, 1e9, 4e9]), np.array([0.9, 1.1, 4.0]))
@@ -155,5 +181,9 @@ def fit_speed(amounts: Array, seconds: Array) -> Speed:
         spread * np.sqrt((count - 1) / float(stats.chi2.ppf(each, count - 1)))
         for each in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)
     )
-    speeds = (float(np.exp(mean + each)) for each in (0.0, -half, half))
-    return Speed(tuple(speeds), (spread, float(low), float(high)))  # type: ignore[arg-type]  # three
+    squares = np.array([spread, low, high]) ** 2  # of the logarithms of the means
+    own = np.log1p(mean_of * np.expm1(np.minimum(squares, _WIDE)))  # of the logarithms of tasks
+    value, least, most = (mean + (own - squares) / 2.0).tolist()
+    ends = value, value - np.hypot(half, value - least), value + np.hypot(half, most - value)
+    speeds = tuple(float(np.exp(each)) for each in ends)
+    return Speed(speeds, tuple(np.sqrt(own).tolist()))  # type: ignore[arg-type]  # three

@@ -86,10 +86,15 @@ class Prediction:
     @cached_property
     def bits(self) -> Array:
         """The bits of each message with the headers of its packets, shape (messages,)."""
-        law = self.network.connections if self.network.model == "tcp" else None
-        framings = [each if law is None else law.packaging(each) for each in self.framings]
         own = zip(self.messages.client, self.messages.bits, strict=True)
-        return np.array([bits + framings[client].bits(round(bits)) for client, bits in own])
+        return np.array([bits + self.packets[client].bits(round(bits)) for client, bits in own])
+
+    @cached_property
+    def packets(self) -> Sequence[Framing]:
+        """The framings of the clients as the model of flows has them."""
+        if self.network.model != "tcp":
+            return self.framings
+        return [self.network.connections.packaging(each) for each in self.framings]
 
     def durations(self, radios: Radios) -> Array:
         """Return how long each message takes, s, shape (messages,)."""

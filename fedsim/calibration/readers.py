@@ -7,7 +7,7 @@ what is accepted.
 import json
 import re
 from collections.abc import Iterable, Iterator
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,7 +94,8 @@ def _csv(path: Path) -> Iterator[Observation]:
     more = {name: _numbers_or_nan(table, name) for name in further}
     for row in range(len(table)):
         if end[row] < start[row]:
-            table.fail(row, "end is start or later", table.cells["end"][row])
+            accepted = "end is start or later, both by one clock"
+            table.fail(row, accepted, table.cells["end"][row])
         word = table.cells[kind][row].lower() if kind else "up"
         if word not in _WAYS:
             table.fail(row, f"{kind} is one of {', '.join(_WAYS)}", word)
@@ -181,7 +182,7 @@ def _span(span: Any) -> tuple[float, float, float]:  # noqa: ANN401 - parsed JSO
 
 # ping: the round trip of each reply.
 
-_REPLY = re.compile(r"\btime\s*[=<]\s*([0-9.]+)\s*ms\b")
+_REPLY = re.compile(r"\btime\s*([=<])\s*([0-9.]+)\s*ms\b")
 _SEQUENCE = re.compile(r"\b(?:icmp_)?seq=([0-9]+)")
 
 
@@ -191,14 +192,15 @@ def _ping(text: str, path: Path, client: str) -> Iterator[Observation]:
         if (found := _REPLY.search(words)) is None:
             continue
         try:
-            trip = _positive(found[1]) / 1e3
+            trip = _positive(found[2]) / 1e3
         except ValueError:
             refuse(path, line, "a reply has time=MILLISECONDS ms", words)
         sequence = _SEQUENCE.search(words)
         begun = float(sequence[1]) if sequence else float(number)
         number += 1
         if trip > 0:
-            yield Observation(0, client, 0, "ping", begun, begun + trip)
+            least = 0.0 if found[1] == "<" else nan
+            yield Observation(0, client, 0, "ping", begun, begun + trip, least=least)
     if not number:
         refuse(path, 1, 'no line has a reply, such as "64 bytes from ...: time=12.3 ms"', text)
 
@@ -216,5 +218,5 @@ def _mahimahi(path: Path, client: str, direction: Direction) -> Iterator[Observa
     carried = np.array([rate.integral(0.0, float(edge)) for edge in edges]) / 8.0
     for start, end, size in zip(edges, edges[1:], np.diff(carried), strict=False):
         if size > 0:  # a second without an opportunity is an outage, which no constant rate has
-            kind = f"{_WAYS[way]}-rate"
+            kind = f"{_WAYS[way]}-capacity"
             yield Observation(0, client, 0, kind, float(start), float(end), float(size))

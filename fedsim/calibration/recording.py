@@ -9,6 +9,9 @@
 | start, end | float, s | since any origin, the same for one run |
 | bytes | float | of the message, without headers of the transport; 0 for work and pings |
 | operations, samples | float | of work; NaN if the recording does not say |
+| unseen | float | bytes of the message that passed before `start` or after `end`; NaN for none |
+| handshake | float, s | part of a message's time that is its handshake's; NaN if all was timed |
+| least | float, s | the shortest time that a stated bound allows, such as `<1ms`; NaN if exact |
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,11 +31,15 @@ ALL = "*"
 
 MESSAGES = ("upload", "download")
 RATES = ("upload-rate", "download-rate")
-KINDS = (*MESSAGES, "compute", "ping", *RATES, "round")
+CAPACITIES = ("upload-capacity", "download-capacity")
+MEAN = "compute-mean"
+WORK = ("compute", MEAN)
+KINDS = (*MESSAGES, *WORK, "ping", *RATES, *CAPACITIES, "round")
 """The kinds of observations: `upload` and `download` are whole messages, from the call that sends
-to the last byte; a `ping` is a round trip; `upload-rate` and `download-rate` are bytes that passed
-in a span of a longer transfer, so that latency has no part in it; a `round` is a whole round, which
-says nothing of a client."""
+to the last byte; `compute-mean` is the mean time of work over the clients of a round; a `ping` is a
+round trip; `upload-rate` and `download-rate` are bytes of an application that passed in a span of a
+longer transfer, so that latency has no part in it; a capacity is the same with the headers of
+packets among the bytes; a `round` is a whole round, which says nothing of a client."""
 
 
 class Observation(NamedTuple):
@@ -47,6 +54,9 @@ class Observation(NamedTuple):
     bytes: float = 0.0
     operations: float = float("nan")
     samples: float = float("nan")
+    unseen: float = float("nan")
+    handshake: float = float("nan")
+    least: float = float("nan")
 
 
 def as_table(rows: Iterable[Observation]) -> pd.DataFrame:
@@ -65,7 +75,9 @@ def write_recording(table: pd.DataFrame, path: Path) -> None:
     Raises:
         OutputError: it cannot be written.
     """
-    write_whole(path, table.to_csv(index=False, lineterminator="\n").encode())
+    absent = [name for name in ("unseen", "handshake", "least") if table[name].isna().all()]
+    text = table.drop(columns=absent).to_csv(index=False, lineterminator="\n")
+    write_whole(path, text.encode())
 
 
 def join(recordings: Sequence[pd.DataFrame]) -> pd.DataFrame:

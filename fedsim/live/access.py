@@ -94,6 +94,41 @@ class Certificates:
         return context
 
 
+def explain_tls(error: OSError, peer: str, files: Certificates, host: str = "") -> str:
+    """Return in one sentence why TLS with a peer has failed, and what to do.
+
+    Args:
+        error: as the handshake raised it.
+        peer: who the certificate belongs to, such as "the server at 127.0.0.1:7000".
+        files: of this end.
+        host: that the certificate has to name; empty for none.
+    """
+    code = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else 0
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if code in _OTHER_AUTHORITY:
+        text = f"the certificate of {peer} is signed by another authority than the one in"
+        how = "give the authority that signed it as --authority, or have it signed by this one"
+        return f"{text} {files.authority}: {how}"
+    if code in _OTHER_HOST:
+        text = f"the certificate of {peer} does not name {host}"
+        return f"{text}: connect to a host that it names, or make one that names {host}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of {peer} is not accepted: {error.verify_message}"
+    if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+        return f"{peer} has no certificate: give it --certificate, --key and --authority"
+    if reason in {"WRONG_VERSION_NUMBER", "HTTP_REQUEST"}:
+        return f"{peer} does not speak TLS: give it --certificate, --key and --authority"
+    # A peer that refuses a certificate under asyncio closes the connection without an alert.
+    why = str(error) or f"it may not accept this end's certificate, {files.certificate}"
+    return f"TLS with {peer} has failed: {why}"
+
+
+_OTHER_AUTHORITY = {2, 7, 18, 19, 20, 21, 30}
+"""Codes of X.509: no issuer that is known, or another key than that of the known one."""
+
+_OTHER_HOST = {62, 64}
+
+
 def _no_password() -> str:
     raise DataError("key", "the private key has a password; give one without, readable by you only")
 

@@ -147,6 +147,8 @@ class ClientSession(FrameConnection):
             text = f"it begins with {self._began!r}; is the port the one of `fedsim serve`?"
             return FrameError(f"the server speaks another protocol than fedsim's: {text}")
         why = "it may speak another protocol than fedsim's, or ask for TLS"
+        if self._transport.get_extra_info("ssl_object") is not None:  # agreed to by this end alone
+            why = "it may not accept this client's certificate; what it prints has the reason"
         return PeerError(f"{error} before it has said anything: {why}")
 
     def _stop_waiting(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from errno import ECONNREFUSED
 
 from fedsim.errors import AdmissionError, PeerError
-from fedsim.live.access import Access, Address
+from fedsim.live.access import Access, Address, explain_tls
 from fedsim.live.client import ClientSession
 from fedsim.live.connection import Timing
 
@@ -26,8 +26,8 @@ class Connector:
         self, address: Address, access: Access, timing: Timing, tell: Callable[[str], None]
     ) -> None:
         self._address, self._timing, self._tell_user = address, timing, tell
-        certificates = access.certificates
-        self._context = None if certificates is None else certificates.client()
+        self._files = files = access.certificates
+        self._context = None if files is None else files.client()
         self._told: dict[str, float] = {}
 
     def tell(self, text: str) -> None:
@@ -74,10 +74,11 @@ class Connector:
         if isinstance(error, socket.gaierror) and error.errno in _UNKNOWN:
             text = f"the host {self._address.host} is not known: {error.strerror}"
             raise PeerError(text) from None
-        if isinstance(error, ssl.SSLError):
-            text = f"TLS with {self._address} has failed: {error}"
+        if self._files is not None and isinstance(error, ssl.SSLError):
+            peer = f"the server at {self._address}"
+            text = explain_tls(error, peer, self._files, self._address.host)
             raise AdmissionError("token", text) from None
-        if self._context is not None and isinstance(error, ConnectionResetError):
+        if self._files is not None and isinstance(error, ConnectionResetError):
             text = f"{self._address} has closed the connection instead of beginning TLS"
             raise AdmissionError("token", f"{text}: it may serve without") from None
 

@@ -7,10 +7,10 @@ that has something to say.
 
 import asyncio
 import socket
-import ssl
 from functools import partial
 
 from fedsim.errors import PeerError
+from fedsim.live.access import Certificates, explain_tls
 from fedsim.live.session import Door, ServerSession
 
 _MOMENT = 0.05  # s
@@ -20,13 +20,15 @@ class Entrance:
     """Accepts the connections of a run, from `open` to `close`.
 
     Args:
-        listener: listens, and does not block.
+        listener: listens; a duplicate is used, and closed at the end.
         door: of the run.
-        context: of TLS; None without.
+        files: of this end of TLS; None without.
     """
 
-    def __init__(self, listener: socket.socket, door: Door, context: ssl.SSLContext | None) -> None:
-        self._listener, self._door, self._context = listener, door, context
+    def __init__(self, listener: socket.socket, door: Door, files: Certificates | None) -> None:
+        self._context = None if files is None else files.server()
+        self._listener, self._door, self._files = listener.dup(), door, files
+        self._listener.setblocking(False)  # noqa: FBT003 - positional-only
         self._later: asyncio.TimerHandle | None = None
 
     def open(self) -> None:
@@ -59,17 +61,17 @@ class Entrance:
 
     async def _open(self, session: ServerSession, end: socket.socket) -> None:
         """Make a connection of an accepted socket."""
-        secured, span = self._context is not None, self._door.timing.handshake
+        files, span = self._files, self._door.timing.handshake
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: session,
                 end,
                 ssl=self._context,
-                ssl_handshake_timeout=span if secured else None,
+                ssl_handshake_timeout=None if files is None else span,
             )
         except OSError as error:  # of TLS, too
-            text = f"a client that is not let in: TLS has failed: {error}"
-            self._door.end(session, -1, PeerError(text))
+            why = str(error) if files is None else explain_tls(error, "the client", files)
+            self._door.end(session, -1, PeerError(f"a client is not let in: {why}"))
 
 
 def _close(end: socket.socket, opening: "asyncio.Task[None]") -> None:

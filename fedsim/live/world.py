@@ -241,11 +241,7 @@ class LiveWorld(ObservedRun):
             settings.returning,
             settings.tell,
         )
-        certificates = settings.access.certificates
-        context = None if certificates is None else certificates.server()
-        listener = settings.listener.dup()
-        listener.setblocking(False)  # noqa: FBT003 - positional-only
-        entrance = Entrance(listener, door, context)
+        entrance = Entrance(settings.listener, door, settings.access.certificates)
         entrance.open()
         port = settings.listener.getsockname()[1]
         own = [asyncio.create_task(each) for each in settings.start_clients(port)]

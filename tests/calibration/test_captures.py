@@ -149,7 +149,8 @@ def test_a_fleet_is_calibrated_by_a_capture(tmp_path: Path) -> None:
     for number in range(20):
         client, size, start = number % 2, 20_000 * (1 + number % 5), 1.0 + number
         rate, trip, address = (4e6, 0.03, CLIENT) if client else (2e6, 0.08, CLIENT[:3] + b"\x01")
-        seen = [*connection(0.0, trip / 2, start), *message(True, start + trip, rate, size, 101)]
+        sent = message(True, start + 1.5 * trip, rate, size, 101)
+        seen = [*connection(trip / 2, 0.0, start), *sent]  # captured at the server
         frames += [(each.time, frame(each, 5000 + number, address)) for each in seen]
     given = scenario([{"count": 1, "radio": {"kind": "wifi", "framing": "0 B"}}] * 2)
     given["problem"] = {**given["problem"], "split": {"kind": "contiguous", "clients": 2}}

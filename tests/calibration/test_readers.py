@@ -84,9 +84,9 @@ def test_a_mahimahi_trace_is_what_could_pass_in_each_second(tmp_path: Path) -> N
     """One opportunity of 1500 bytes at each even millisecond, for 2 s."""
     text = "\n".join(str(n) for n in range(2, 2001, 2))
     read = read_recording(write(tmp_path, text, "trace.down"))
-    assert read["kind"].tolist() == ["download-rate"] * 2
+    assert read["kind"].tolist() == ["download-capacity"] * 2
     assert read["bytes"].to_numpy() == pytest.approx([750_000, 750_000])
-    assert set(read_recording(write(tmp_path, text), direction="up")["kind"]) == {"upload-rate"}
+    assert set(read_recording(write(tmp_path, text), direction="up")["kind"]) == {"upload-capacity"}
     with pytest.raises(DataError, match=r"ends in \.up or \.down"):
         read_recording(write(tmp_path, text))
 
@@ -127,7 +127,7 @@ def test_a_history_of_flower_has_the_mean_times_that_clients_return(
 ) -> None:
     text = json.dumps(with_times([[1, 2.5], [2, 2.0]], name))
     read = read_recording(write(tmp_path, text))
-    assert read["kind"].tolist() == ["compute"] * 2
+    assert read["kind"].tolist() == ["compute-mean"] * 2
     assert read["round"].tolist() == [1, 2]
     assert read["samples"].tolist() == [60, 50]
     assert (read["end"] - read["start"]).tolist() == [2.5, 2.0]
@@ -152,7 +152,10 @@ WRONG = [
     ("", "line 1: expected a folder"),
     ("client,start,end\na,1,2\n", "has no column bytes"),
     ("client,start,end,bytes\na,1,2,3\na,1,x,3\n", "line 3: end is a finite number of 0 or more"),
-    ("client,start,end,bytes\na,2,1,3\n", "line 2: end is start or later; got '1'"),
+    (
+        "client,start,end,bytes\na,2,1,3\n",
+        "line 2: end is start or later, both by one clock; got '1'",
+    ),
     ("client,start,end,bytes\na,1,2,0\n", "line 2: bytes of a message are above 0; got '0'"),
     ("client,start,end,bytes,direction\na,1,2,3,left\n", "direction is one of up, down"),
     ("client,start,end,bytes,kind,operations\na,1,2,0,compute,-1\n", "line 2: operations is"),

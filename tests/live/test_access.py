@@ -1,14 +1,25 @@
 """Who may connect: addresses, tokens, and TLS with certificates of both ends."""
 
 import shutil
+import socket
+import ssl
 import subprocess
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from fedsim.errors import DataError
-from fedsim.live import serve
-from fedsim.live.access import Access, Address, Certificates, fresh_token, read_token
+from fedsim.errors import AdmissionError, DataError
+from fedsim.live import join, serve
+from fedsim.live.access import (
+    Access,
+    Address,
+    Certificates,
+    explain_tls,
+    fresh_token,
+    read_token,
+)
 
 from .peers import SMALL, RawClient, live
 
@@ -55,9 +66,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("there is no openssl to make certificates with")
     made = tmp_path_factory.mktemp("tls")
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
-    for name in ("authority", "stranger"):
+    for name, subject in (("authority", "a"), ("stranger", "b"), ("namesake", "a")):
         files = ("-keyout", f"{name}.key", "-out", f"{name}.pem")
-        openssl(made, "req", "-x509", *curve, *files, "-subj", f"/CN={name}")
+        openssl(made, "req", "-x509", *curve, *files, "-subj", f"/CN={subject}")
     (made / "names").write_text(
         "subjectAltName=IP:127.0.0.1\nauthorityKeyIdentifier=keyid\nsubjectKeyIdentifier=hash\n"
     )
@@ -98,19 +109,90 @@ def test_without_a_certificate_nothing_of_a_run_is_sent(folder: Path, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_stranger_is_not_let_in(folder: Path, tmp_path: Path) -> None:
+def test_a_client_of_another_authority_is_refused_in_those_words(
+    folder: Path, tmp_path: Path
+) -> None:
     access = Access(certificates=certificates(folder, "server"))
     stranger = Access(certificates=certificates(folder, "stranger"))
     made = live(tmp_path, good=(0, 1, 2), access=access, own_access=stranger)
     assert made.status == "clients-missing"
+    start = "a client is not let in: the certificate of the client is signed by another authority"
+    for error in made.refused:
+        assert str(error).startswith(f"{start} than the one in {folder / 'authority.pem'}: give")
 
 
 @pytest.mark.slow
-def test_a_client_does_not_trust_a_stranger(folder: Path, tmp_path: Path) -> None:
+def test_a_server_of_another_authority_is_refused_in_those_words(
+    folder: Path, tmp_path: Path
+) -> None:
+    given = Access(certificates=certificates(folder, "client"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        context = certificates(folder, "stranger").server()
+        serving = Thread(target=accept_one, args=(listener, context))
+        serving.start()
+        with pytest.raises(AdmissionError) as refused:
+            join(f"127.0.0.1:{port}", [0], access=given)
+        serving.join()
+    assert "the certificate of the server at 127.0.0.1:" in str(refused.value)
+    text = f"is signed by another authority than the one in {folder / 'authority.pem'}: give"
+    assert text in str(refused.value)
     access = Access(certificates=certificates(folder, "stranger"))
-    trusting = Access(certificates=certificates(folder, "client"))
-    made = live(tmp_path, good=(0, 1, 2), access=access, own_access=trusting)
+    made = live(tmp_path, good=(0, 1, 2), access=access, own_access=given)
     assert made.status == "clients-missing"
+    assert f"may not accept this end's certificate, {folder / 'stranger.pem'}" in str(
+        made.refused[0]
+    )
+
+
+def accept_one(listener: socket.socket, context: ssl.SSLContext) -> None:
+    end, _ = listener.accept()
+    with suppress(OSError), context.wrap_socket(end, server_side=True):
+        pass
+
+
+def shake_hands(
+    server: ssl.SSLContext, client: ssl.SSLContext, host: str = "127.0.0.1"
+) -> dict[str, OSError]:
+    """Return the error of each end of a handshake in memory; alerts are not sent."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = {
+        "client": client.wrap_bio(down, up, server_hostname=host),
+        "server": server.wrap_bio(up, down, server_side=True),
+    }
+    errors = dict[str, OSError]()
+    for name in ("client", "server") * 3:
+        try:
+            if not errors:
+                ends[name].do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        except OSError as error:
+            errors[name] = error
+    return errors
+
+
+@pytest.mark.slow
+def test_what_tls_refuses_is_explained_in_a_sentence(folder: Path) -> None:
+    server, client = (certificates(folder, name) for name in ("server", "client"))
+    assert shake_hands(server.server(), client.client()) == {}
+    for other in ("stranger", "namesake"):  # of another name, and of the same with another key
+        wary = certificates(folder, "client", other)
+        found = shake_hands(server.server(), wary.client())
+        text = explain_tls(found["client"], "the server", wary, "127.0.0.1")
+        assert f"another authority than the one in {wary.authority}" in text
+        wary = certificates(folder, "server", other)
+        found = shake_hands(wary.server(), client.client())
+        text = explain_tls(found["server"], "the client", wary)
+        assert f"another authority than the one in {wary.authority}" in text
+    found = shake_hands(server.server(), client.client(), "localhost")
+    text = explain_tls(found["client"], "the server", client, "localhost")
+    assert text.startswith("the certificate of the server does not name localhost: connect to")
+    bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    bare.load_verify_locations(folder / "authority.pem")
+    found = shake_hands(server.server(), bare)
+    text = explain_tls(found["server"], "the client", server)
+    assert text.startswith("the client has no certificate: give it --certificate, --key")
 
 
 @pytest.mark.slow

@@ -46,13 +46,6 @@ _Intervals = Annotated[
         help='an interval in place of the preset\'s: "lte.tail_time=1 s..15 s"',
     ),
 ]
-_Arrays = Annotated[
-    str,
-    typer.Option(
-        metavar="LIBRARY",
-        help="numpy, or jax (an extra) on its default device, a GPU if there is one",
-    ),
-]
 _Runs = Annotated[
     int,
     typer.Option(
@@ -80,7 +73,6 @@ def robust(
         typer.Option(metavar="DIR", help="folder for the files; robustness in DIR if not given"),
     ] = None,
     base: Base = None,
-    arrays: _Arrays = "numpy",
     practical: Practical = "1%",
     quiet: Quiet = False,  # noqa: FBT002 - a flag
     as_json: AsJson = False,  # noqa: FBT002 - a flag
@@ -111,7 +103,6 @@ def robust(
             jobs=jobs,
             cluster=cluster,
             base=base,
-            arrays=arrays,  # type: ignore[arg-type]  # checked there
             practical=practical_difference(practical),
         )
         sampled = {"worlds": worlds, "seed": seed, "intervals": intervals, "runs": runs}

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,6 @@ from fedsim.robustness.break_even import flips
 from fedsim.robustness.confidence import interval
 from fedsim.robustness.design import Design, Worlds
 from fedsim.robustness.pricing import (
-    Arrays,
     Costs,
     FinishedRun,
     PriceStore,
@@ -59,7 +58,6 @@ def robust(
     executor: Executor | None = None,
     cluster: str | None = None,
     base: str | Path | None = None,
-    arrays: Arrays = "numpy",
     practical: float = PRACTICAL,
 ) -> Robustness:
     """Find which conclusions of a study survive the uncertainty of its constants.
@@ -78,7 +76,6 @@ def robust(
         executor: prices them instead; it is left open.
         cluster: a Dask cluster instead: "local:4", or "tcp://host:8786" that sees `folder`.
         base: folder of relative paths in the scenarios; the current one if None.
-        arrays: library that computes prices: "numpy", or "jax" on its default device, for a GPU.
         practical: costs whose ratio is nearer to 1 than this are the same.
 
     Raises:
@@ -86,14 +83,14 @@ def robust(
         OutputError: `out` cannot be written.
     """
     check_choice(jobs, executor, cluster)
-    _check(arrays, worlds=worlds, seed=seed, runs=runs)
+    _check(worlds=worlds, seed=seed, runs=runs)
     gathered, wanted = gather_runs(folder, target)
     runs_found, other = finished_runs(gathered, wanted), _reference(gathered.labels, against)
     originals = [run.original(tuple(blocks)) for run in runs_found]
     hindered = _find_hindrances(runs_found, originals, runs)
     design = _design(originals, intervals or {}, worlds, seed, runs if hindered else 0)
-    store, home = PriceStore(out, arrays), Path(base or "").resolve()
-    price = Pricing(store, tuple(blocks), jobs, executor, cluster, home, arrays)
+    store, home = PriceStore(out), Path(base or "").resolve()
+    price = Pricing(store, tuple(blocks), jobs, executor, cluster, home)
     priced = (price.play if hindered else price.price)(runs_found, design.worlds)
     table = _table(runs_found, list(gathered.labels), priced)
     reversals = _reversals(price, runs_found, table, design, other)
@@ -141,14 +138,12 @@ def _again(
     return _table(some, list(variants), price.price(some, more))
 
 
-def _check(arrays: str, **numbers: int) -> None:
-    """Check that arrays are of a library, and every number is at least 1, the runs at least 0.
+def _check(**numbers: int) -> None:
+    """Check that every number is at least 1, the runs at least 0.
 
     Raises:
         DataError: one is not.
     """
-    if arrays not in get_args(Arrays):
-        raise DataError("arrays", f"--arrays: got {arrays!r}; expected numpy or jax")
     for key, value in numbers.items():
         least = int(key != "runs")
         if value < least:

@@ -2,14 +2,9 @@
 
 The laws are those by which `fedsim.sim` plays a round, in their array forms: stages of radios
 (`fedsim.physics.radios.States`), powers and energies of bits, speeds, framing, and the fair share
-of a link. Their order within a round, which the simulator takes from its events, is written here,
-for the arrays of any library that follows the array API standard: those of NumPy are computed by
-`NumpyExchanges`, those of JAX, also on a GPU, by `fedsim.robustness.jax_exchange`.
+of a link. Their order within a round, which the simulator takes from its events, is written here.
 Shapes: n clients, W worlds; arrays are (n, W) unless stated otherwise.
 """
-
-from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,71 +14,29 @@ from fedsim.robustness.fleets import Clients, Lanes
 from fedsim.robustness.loads import Load
 from fedsim.robustness.sharing import ends
 
-PlayExchange = Callable[[Load, Array, NDArray[np.integer]], tuple[Array, Array]]
-"""Computes an exchange: see `NumpyExchanges.__call__`."""
-
-
-class Share(Protocol):
-    """Shares a link among messages of one direction."""
-
-    def __call__(self, lanes: Lanes, began: Array, bits: Array) -> Array:
-        """Return when the last bit of each message has passed, s.
-
-        Args:
-            lanes: the direction.
-            began: when its first bit begins to flow, s.
-            bits: of each message.
-        """
-        ...
-
-
-class NumpyExchanges:
-    """Computes exchanges of some clients with NumPy.
-
-    Args:
-        clients: all of them, of which an exchange may have a part.
-    """
-
-    def __init__(self, clients: Clients) -> None:
-        self._clients = clients
-
-    def __call__(self, load: Load, last: Array, stage: NDArray[np.integer]) -> tuple[Array, Array]:
-        """Return when each reply arrives, s, and what each client spends beyond idle power, J.
-
-        Args:
-            load: the cohort, its messages and work.
-            last: the time of the last bit of each radio before, s; times are relative to the begin.
-            stage: in which each radio was then, shape (n, 1).
-        """
-        return play_exchange(self._clients.of(load.clients), load, last, stage, _share)
-
-
-def _share(lanes: Lanes, began: Array, bits: Array) -> Array:
-    """Share a link: see `Share`."""
-    return ends(began, bits, lanes.rate, lanes.capacity)
-
 
 def play_exchange(
-    clients: Clients, load: Load, last: Array, stage: NDArray[np.integer], share: Share
+    clients: Clients, load: Load, last: Array, stage: NDArray[np.integer]
 ) -> tuple[Array, Array]:
-    """Return what `NumpyExchanges.__call__` does, of a cohort.
+    """Return when each reply arrives, s, and what each client spends beyond idle power, J.
 
     Args:
         clients: the cohort.
         load: its messages and work.
-        last: the time of the last bit of each radio before, s.
+        last: the time of the last bit of each radio before, s; times are relative to the begin.
         stage: in which each radio was then, shape (n, 1).
-        share: see `Share`.
     """
     legs = _Legs(clients, last, stage)
 
     def move(lanes: Lanes, ready: Array, bits: Array, *, up: bool) -> Array:
         began = legs.wake(lanes, ready, paged=clients.paged and not up)
-        shared = lanes.contended
-        over = share(lanes, began, bits) if shared else began + bits / lanes.rate
+        if lanes.contended:
+            over = ends(began, bits, lanes.rate, lanes.capacity)
+        else:
+            over = began + bits / lanes.rate
         return legs.pass_bits(lanes, bits, over)
 
-    received = move(clients.down, 0.0 * clients.idle, load.down, up=False)
+    received = move(clients.down, np.zeros_like(clients.idle), load.down, up=False)
     works = clients.per_operation * load.operations[:, None]
     works = works + clients.per_sample * load.samples[:, None]
     legs.spent = legs.spent + clients.working * works
@@ -108,7 +61,7 @@ class _Legs:
         self._since = last
         self._stage = stage
         self._began = last
-        self.spent = 0.0 * clients.idle  # an array of the same library
+        self.spent = np.zeros_like(clients.idle)
 
     def wake(self, lanes: Lanes, now: Array, *, paged: bool) -> Array:
         """Let radios have messages that are ready now; return when their bits begin to flow.
@@ -145,15 +98,15 @@ class _Legs:
     def _connect(self, now: Array) -> Array:
         """Leave all stages but the first one; return when each radio is connected."""
         states, stage = self._clients.states, self._stage
-        where, resting = now.__array_namespace__().where, len(states.stages) - 1
+        resting = len(states.stages) - 1
         out = stage > 0
         if resting > 1:  # in a stage between the first one and the last
-            lasted = where(out & (stage < resting), now - self._since, 0.0)
+            lasted = np.where(out & (stage < resting), now - self._since, 0.0)
             self.spent = self.spent + states.figure("power", stage) * lasted
-        wakes = where(out, states.figure("wake_time", stage), 0.0)
-        self.spent = self.spent + where(out, states.figure("wake_power", stage), 0.0) * wakes
+        wakes = np.where(out, states.figure("wake_time", stage), 0.0)
+        self.spent = self.spent + np.where(out, states.figure("wake_power", stage), 0.0) * wakes
         ready: Array = now + wakes
-        self._stage, self._since = 0 * stage, where(out, ready, self._since)
+        self._stage, self._since = 0 * stage, np.where(out, ready, self._since)
         return ready
 
     def pass_bits(self, lanes: Lanes, bits: Array, over: Array) -> Array:

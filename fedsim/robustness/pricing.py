@@ -8,13 +8,13 @@ second way costs a run for each world, so it uses few worlds.
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from io import BytesIO
 from math import floor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -34,8 +34,7 @@ from fedsim.repricing.history import Original, read_history
 from fedsim.results import Result
 from fedsim.robustness.constants import ConstantKey, key_of, placed_groups
 from fedsim.robustness.design import Worlds
-from fedsim.robustness.exchange import NumpyExchanges, PlayExchange
-from fedsim.robustness.fleets import Clients, clients_of, counts_grams, overheads, unplayable
+from fedsim.robustness.fleets import clients_of, counts_grams, overheads, unplayable
 from fedsim.robustness.loads import Loads
 from fedsim.robustness.recursion import prices
 from fedsim.robustness.uncertain_inputs import BLOCKS
@@ -49,13 +48,7 @@ _AT_ONCE = 2**16
 """The numbers of an array of clients x worlds that are priced together: some of these stay in the
 fast memory of a processor. Blocks of worlds are shared out among threads."""
 
-_ON_DEVICE = 2**24
-"""The same for arrays of JAX: of these a device works on all at once."""
-
 World = Mapping[ConstantKey, Array]
-
-Arrays = Literal["numpy", "jax"]
-"""The library whose arrays prices are computed with; JAX takes its default device."""
 
 
 class Costs(NamedTuple):
@@ -122,7 +115,6 @@ def price(
     world: World,
     worlds: int,
     blocks: tuple[type[Spec], ...] = (),
-    arrays: Arrays = "numpy",
 ) -> Costs:
     """Price a run without a hindrance in many worlds.
 
@@ -131,7 +123,6 @@ def price(
         world: the uncertain constants, each of shape (W,).
         worlds: W.
         blocks: user-defined classes that the scenario names.
-        arrays: see `Arrays`.
 
     Raises:
         DataError: its log lacks information.
@@ -141,7 +132,7 @@ def price(
         never = np.full(worlds, np.inf)
         counted = counts_grams(original.scenario.fleet)
         return Costs(never, never, never if counted else np.full(worlds, np.nan))
-    return Costs(*(each[0] for each in priced_at([run.look], original, world, worlds, arrays)))
+    return Costs(*(each[0] for each in priced_at([run.look], original, world, worlds)))
 
 
 def priced_at(
@@ -149,7 +140,6 @@ def priced_at(
     original: Original,
     world: World,
     worlds: int,
-    arrays: Arrays = "numpy",
 ) -> Costs:
     """Price a run without a hindrance until several of its rounds, in many worlds.
 
@@ -158,7 +148,6 @@ def priced_at(
         original: the recorded run.
         world: the uncertain constants, each of shape (W,).
         worlds: W.
-        arrays: see `Arrays`.
 
     Returns:
         Costs until the end of each of the rounds, of shape (L, W).
@@ -170,8 +159,7 @@ def priced_at(
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     framings = [group.radio.packaging for group in groups for _ in range(group.count)]
     loads = Loads(history, framings, HEADER_BITS)
-    at_once, player = (_ON_DEVICE, _jax_player()) if arrays == "jax" else (_AT_ONCE, NumpyExchanges)
-    step = max(1, at_once // len(framings))
+    step = max(1, _AT_ONCE // len(framings))
     found = np.empty((len(Costs._fields), len(looks), worlds))
 
     def fill(begin: int, end: int) -> None:
@@ -181,31 +169,12 @@ def priced_at(
             some = {key: values[part] for key, values in world.items()}
             framed = overheads(groups, some, part.stop - part.start)
             clients = clients_of(scenario, groups, some, part.stop - part.start)
-            known = prices(history, loads.with_overheads(framed), clients, looks, player)
+            known = prices(history, loads.with_overheads(framed), clients, looks)
             every = np.stack([known.seconds, known.joules, known.grams])
             found[:, :, part] = np.where(known.fits, every, np.nan)
 
-    blocks = -(-worlds // step)
-    if arrays == "jax":
-        fill(0, blocks)  # JAX has threads, or a device, of its own
-    else:
-        share_out(fill, blocks)
+    share_out(fill, -(-worlds // step))
     return Costs(*found)
-
-
-def _jax_player() -> Callable[[Clients], PlayExchange]:
-    """Return what computes exchanges with JAX.
-
-    Raises:
-        DataError: JAX is not installed.
-    """
-    try:
-        from fedsim.robustness.jax_exchange import JaxExchanges  # noqa: PLC0415 - takes JAX
-    except ModuleNotFoundError as error:
-        if error.name != "jax":
-            raise
-        raise DataError("arrays", str(error)) from None
-    return JaxExchanges
 
 
 # Runs that the recursion cannot price: replayed or repeated in one world.
@@ -302,7 +271,6 @@ class PriceStore:
 
     Args:
         out: the folder of the study's robustness; nothing is stored if None.
-        arrays: by which prices are computed: last digits differ.
 
     Attributes:
         damaged: the names of damaged files.
@@ -311,8 +279,7 @@ class PriceStore:
         OutputError: a symbolic link takes the place of the folder.
     """
 
-    def __init__(self, out: str | Path | None, arrays: Arrays = "numpy") -> None:
-        self._arrays = "" if arrays == "numpy" else f" {arrays}"
+    def __init__(self, out: str | Path | None) -> None:
         self._folder = None if out is None else Path(out) / FOLDER
         if self._folder is not None:
             check_links(self._folder.parent, self._folder)
@@ -332,7 +299,7 @@ class PriceStore:
         if self._folder is None:
             return None
         made = read_manifest(run.folder)
-        asked = f"{run.look} {run.target} {run.world} {Costs._fields}{self._arrays}"
+        asked = f"{run.look} {run.target} {run.world} {Costs._fields}"
         whole = hashlib.sha256(worlds.digest.encode())
         whole.update(f"{made['events']} {made['code']} {_pricing_code()} {asked}".encode())
         whole.update(read_file(run.folder / SCENARIO))

@@ -11,7 +11,7 @@ one server, fluid links, radios with constant rates, devices whose work takes a 
 Shapes: n clients, W worlds; arrays are (n, W) unless stated otherwise.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.repricing.history import RunHistory
-from fedsim.robustness.exchange import NumpyExchanges, PlayExchange
+from fedsim.robustness.exchange import play_exchange
 from fedsim.robustness.fleets import Clients
 from fedsim.robustness.loads import Load, Loads, Numbers
 
@@ -57,7 +57,6 @@ def prices(
     loads: Loads,
     clients: Clients,
     looks: Sequence[int],
-    player: Callable[[Clients], PlayExchange] = NumpyExchanges,
 ) -> Prices:
     """Return the costs of a run in each of W worlds.
 
@@ -66,9 +65,8 @@ def prices(
         loads: its messages, with headers and framing, and its work.
         clients: their properties in each world.
         looks: the rounds of interest, ascending; 0 is the start.
-        player: returns what computes the exchanges of these clients.
     """
-    play = _WorldsRun(loads, clients, player(clients))
+    play = _WorldsRun(loads, clients)
     exchange, seconds, joules, grams = 0, [], [], []
     for number in looks:
         while exchange < history.exchanges_until(number):
@@ -122,10 +120,9 @@ class _WorldsRun:
     # Between exchanges a radio is known by its last bit, at `_last`. One without any, which is not
     # in `_woken`, rests, as if since `_last`: always, or since its last occasion to be reached.
 
-    def __init__(self, loads: Loads, clients: Clients, play: PlayExchange) -> None:
+    def __init__(self, loads: Loads, clients: Clients) -> None:
         self._loads = loads
         self._clients = clients
-        self._play = play
         self._rest = clients.idle.sum(axis=0)  # W, of all clients
         shape = clients.idle.shape
         self.now = np.zeros(shape[1])
@@ -171,7 +168,8 @@ class _WorldsRun:
 
     def _compute(self, load: Load, since: Array) -> "_Exchange":
         """Compute an exchange; its times are relative to its begin."""
-        came, spent = self._play(load, -since, self._stage(load.clients))
+        cohort = self._clients.of(load.clients)
+        came, spent = play_exchange(cohort, load, -since, self._stage(load.clients))
         return _Exchange(since, came, spent, came.max(axis=0))
 
     def _stage(self, ids: Numbers | slice) -> NDArray[np.int8]:

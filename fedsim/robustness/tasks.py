@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsim.blocks.spec import Spec
 from fedsim.robustness.design import Worlds
-from fedsim.robustness.pricing import Arrays, Costs, FinishedRun, PriceStore, play, price
+from fedsim.robustness.pricing import Costs, FinishedRun, PriceStore, play, price
 from fedsim.running.cluster import open_cluster
 from fedsim.running.run import ignore_progress
 from fedsim.running.workers import workers
@@ -29,7 +29,6 @@ class Pricing:
         executor: runs the tasks instead.
         cluster: runs the tasks instead, see `fedsim.running.cluster.open_cluster`.
         base: where relative paths of scenarios start; the current folder if None.
-        arrays: see `Arrays`.
     """
 
     store: PriceStore
@@ -38,12 +37,10 @@ class Pricing:
     executor: Executor | None = None
     cluster: str | None = None
     base: Path | None = None
-    arrays: Arrays = "numpy"
 
     def price(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
         """Price runs in all worlds, one task for each run."""
-        known = partial(price, world=worlds.world(), worlds=worlds.count)
-        task = partial(known, blocks=self.blocks, arrays=self.arrays)
+        task = partial(price, world=worlds.world(), worlds=worlds.count, blocks=self.blocks)
         return self._results(runs, worlds, task)
 
     def play(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:

@@ -118,11 +118,10 @@ class States:
             name: of an attribute of `RadioStage`, such as "power".
             number: of each radio's stage.
         """
-        where = number.__array_namespace__().where
         first, *others = (getattr(stage, name) for stage in self.stages)
         found = first
         for place, own in enumerate(others, 1):
-            found = where(number >= place, own, found)
+            found = np.where(number >= place, own, found)
         return cast("Array", found)
 
     def advance(self, number: Numbers, since: Array, until: Array) -> tuple[Numbers, Array, Array]:
@@ -136,29 +135,27 @@ class States:
         Returns:
             The stage that each radio is in then, its start, and the joules of those that ended.
         """
-        where = since.__array_namespace__().where
-        joules = 0.0
+        joules: Array | float = 0.0
         for place, stage in enumerate(self.stages[:-1]):
             end = since + stage.time
             over = (number == place) & (end < until)
-            joules = joules + where(over, stage.power, 0.0) * where(over, stage.time, 0.0)
-            number, since = number + over, where(over, end, since)
+            joules = joules + np.where(over, stage.power, 0.0) * np.where(over, stage.time, 0.0)
+            number, since = number + over, np.where(over, end, since)
         return number, since, cast("Array", joules)
 
     def reception_times(self, number: Numbers, since: Array, now: Array) -> Array:
         """Return what `reception_time` does, for each radio."""
-        xp = now.__array_namespace__()
-        number, since, now = xp.broadcast_arrays(number, since, now)
+        number, since, now = np.broadcast_arrays(number, since, now)
         reached = now
         with np.errstate(divide="ignore", invalid="ignore"):  # of stages without a cycle, or an end
             for place, stage in enumerate(self.stages):
                 here = number == place
                 paged = here & (stage.cycle > 0)
-                occasion = xp.maximum(xp.ceil((now - since) / stage.cycle), 1.0)
+                occasion = np.maximum(np.ceil((now - since) / stage.cycle), 1.0)
                 due, end = since + occasion * stage.cycle, since + stage.time
                 in_time = paged & (due <= end)
-                reached = xp.where(in_time, xp.maximum(due, now), reached)
-                reached = xp.where(here & ~paged, xp.maximum(since, now), reached)
+                reached = np.where(in_time, np.maximum(due, now), reached)
+                reached = np.where(here & ~paged, np.maximum(since, now), reached)
                 late = paged & ~in_time
-                number, since = number + late, xp.where(late, end, since)
+                number, since = number + late, np.where(late, end, since)
         return reached

@@ -206,7 +206,7 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
     ({"network": {"topology": "graph"}}, "network.path", ["by path or by edges"]),
     ({"network": {"topology": "graph", "path": "a.csv", "edges": EDGES}}, "network.edges",
      ["beside path"]),
-    ({"network": {"topology": "graph", "path": "a.gml"}}, "network.path", [".graphml or .csv"]),
+    ({"network": {"topology": "graph", "path": "a.dot"}}, "network.path", [".graphml, .gml or .csv"]),
     ({"network": {"topology": "graph", "edges": [EDGES[0] | {"rate": "0 bit/s"}]}},
      "network.edges.0.rate", ["above 0"]),
     ({"network": {"topology": "graph", "edges": [EDGES[0] | {"rate": 5}]}},

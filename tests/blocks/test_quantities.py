@@ -65,6 +65,7 @@ def test_every_quantity_of_the_module_is_tested() -> None:
         (Rate, "3 MiB/min", 3 * 2**20 * 8 / 60),
         (Rate, "54 Mbps", 5.4e7),
         (Rate, "5 MBps", 4e7),
+        (Rate, "5 Mb/s", 5e6),
         (Rate, "5 KB/s", 4e4),
         (Rate, "5 MBytes/sec", 4e7),
         (Seconds, "3 Seconds", 3.0),

@@ -68,3 +68,30 @@ def test_it_states_the_error_of_each_model_of_a_network_once() -> None:
     assert "Round times of a calibrated fleet: median error" in calibrated.accuracy[0].text
     problem = {**SMALL["problem"], "split": {"kind": "contiguous", "clients": 2}}
     assert not fedsim.check(small(fleet=[], problem=problem)).accuracy  # messages take no time
+
+
+@pytest.mark.parametrize(
+    ("sparsity", "title", "certified"), [(2, "optimum", True), (8, "best value found", False)]
+)
+def test_only_a_certified_value_is_called_an_optimum(
+    sparsity: int, title: str, certified: bool, tmp_path: Path
+) -> None:
+    """In the check, the log and the summary; and only below one can no objective come."""
+    own = {
+        "problem": {
+            "loss": "squared",
+            "data": {"kind": "smoothness", "clients": 3, "features": 40, "constants": 1},
+            "split": "groups",
+        },
+        "algorithm": {"kind": "fed-ht", "sparsity": sparsity, "step_size": "1/L_max"},
+        "stop": {"rounds": 2, "objective": 1e-9},
+    }
+    checked = fedsim.check(own)
+    (job,) = checked.jobs
+    assert job.reference is not None
+    assert job.reference.title == title
+    never = [note for note in checked.notes if note.key == "stop.objective"]
+    assert bool(never) is certified
+    result = fedsim.run(own, out=tmp_path / "run")
+    assert result.events["detail"].iloc[0].startswith(f"reference {title} ")
+    assert result.summary["reference.certified"].tolist() == [certified]

@@ -66,17 +66,21 @@ def test_a_row_claims_what_can_be_decided(paper: str, key: str) -> None:
     """Every row has a check; expressions name numbers that there are, and so do published ones."""
     row = PAPERS[paper].every[key]
     numbers = dict.fromkeys(row.names(), math.nan)
-    for check in row.checks.values():
+    for check in (*row.checks.values(), *row.cross_checks.values()):
         states.evaluate(check.holds, numbers)
     lines = {name.rpartition(model.SEPARATOR)[0] for name in numbers}
-    assert set(row.published) <= lines
-    for line in row.published:
-        assert set(row.values(line)) <= set(row.measures)
+    assert {*row.published, *row.checked} <= lines
+    for source in model.SOURCES:
+        for line in row.lines(source):
+            assert set(row.values(line, source)) <= set(row.measures)
     assert set(row.tolerance) <= set(row.measures)
     assert set(row.reduced.holds) <= set(row.checks)
     if key in PAPERS[paper].rows:
-        assert row.checks or row.tolerance
+        assert row.checks or (row.tolerance and row.published)
         assert row.stated
+    else:
+        assert not row.concludes
+        assert not row.published  # what is beyond a paper it does not print
 
 
 @each_row
@@ -124,9 +128,11 @@ def test_states_by_paper_are_those_of_the_rows_on_the_page() -> None:
     for paper in filter(lambda paper: paper.before, PAPERS.values()):
         (line,) = re.findall(rf"^\| {paper.name} \| (.+) \|$", text, re.MULTILINE)
         cells = [int(cell) for cell in line.split("|")]
-        assert tuple(cells[::2]) == paper.before
-        assert cells[1::2] == [said.count((paper.name, each)) for each in page.STATES]
-        assert sum(cells[1::2]) == len(paper.rows)
+        both, later = cells[: 2 * len(page.STATES)], cells[2 * len(page.STATES) :]
+        assert tuple(both[::2]) == paper.before
+        assert both[1::2] == [said.count((paper.name, each)) for each in page.STATES]
+        assert later == [said.count((paper.name, each)) for each in page.LATER]
+        assert sum(both[1::2]) + sum(later) == len(paper.rows)
 
 
 # -- states ----------------------------------------------------------------------------
@@ -155,7 +161,8 @@ GOOD: Mapping[str, Sequence[float]] = {"A | rounds": [10, 11], "B | rounds": [20
 
 def state_of(numbers: Mapping[str, Sequence[float]], **changed: Any) -> str:
     """Return the state of that row."""
-    return str(states.state(states.verdicts(row_of(**changed), numbers)))
+    row = row_of(**changed)
+    return str(states.state(row, states.verdicts(row, numbers)))
 
 
 def test_a_row_is_reproduced_if_all_of_it_holds() -> None:
@@ -180,7 +187,41 @@ def test_a_row_of_which_nothing_holds_does_not_reproduce() -> None:
 
 
 def test_without_numbers_a_row_is_not_run() -> None:
-    assert states.state(None) == "not run here"
+    for changed in ({}, {"substitute": "other data"}, {"concludes": False}):
+        assert states.state(row_of(**changed), None) == "not run here"
+
+
+@pytest.mark.parametrize("numbers", [GOOD, {"A | rounds": [50, 50], "B | rounds": [40, 40]}])
+def test_only_the_papers_data_and_conclusion_can_be_reproduced(
+    numbers: Mapping[str, Sequence[float]],
+) -> None:
+    """However the checks of a row on other data, or without a conclusion, turn out."""
+    assert state_of(numbers, substitute="other data") == "substitute data"
+    assert state_of(numbers, concludes=False) == "checked"
+    assert state_of(numbers, concludes=False, substitute="other data") == "checked"
+
+
+CROSSED = {"cross_checks": {"A has 99": "[A | rounds] == 99"}, "checked": {"A": [99]}}
+
+
+def test_a_computation_of_ours_decides_no_conclusion_of_a_paper() -> None:
+    row = row_of(**CROSSED)
+    found = states.verdicts(row, GOOD)
+    assert [each.text for each in found if each.ours] == ["A: rounds", "A has 99"]
+    assert not any(each.holds for each in found if each.ours)
+    assert states.summary(row, found) == "reproduced"
+    bad = {"A | rounds": [99, 99], "B | rounds": [40, 40]}
+    assert states.summary(row, states.verdicts(row, bad)) == "does not reproduce: 0 of 4 checks"
+    row = row_of(**CROSSED, concludes=False)
+    assert states.summary(row, states.verdicts(row, GOOD)) == "checked: 4 of 6 checks"
+
+
+def test_a_row_beyond_a_paper_is_checked() -> None:
+    written = row_of().model_dump(exclude_unset=True)
+    paper = model.Paper(
+        name="P", title="P", source="P", rows={"a": written}, further={"b": written}
+    )
+    assert [row.concludes for row in paper.every.values()] == [True, False]
 
 
 def test_a_claim_may_be_of_the_mean_or_of_some_seeds() -> None:
@@ -428,6 +469,16 @@ def test_a_table_has_published_beside_measured() -> None:
     assert heads == ["", "rounds, published", "measured", "bits"]
     first = ["A", "10", "10.5 (10 to 11)", "1.5e+06 (1e+06 to 2e+06)"]
     assert cells == [first, ["B", "20", "20", ""]]
+
+
+def test_what_is_not_published_is_in_no_column_of_that_name() -> None:
+    row = row_of(checked={"A": {"rounds": 11, "bits": 12}})
+    heads, cells = page.table(row, measures.Found({**GOOD, "A | bits": [13]}))
+    assert heads == ["", "rounds, published", "checked", "measured", "bits, checked", "measured"]
+    assert cells[0] == ["A", "10", "11", "10.5 (10 to 11)", "12", "13"]
+    assert cells[1] == ["B", "20", "", "20", "", ""]
+    heads, _ = page.table(row_of(published={}, checked={"A": [11]}), measures.Found(GOOD))
+    assert heads == ["", "rounds, checked", "measured", "bits"]
 
 
 # -- the rows --------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def show(key: str, row: Row, found: Found, console: Console) -> None:
     for each in own:
         seen = f" ({each.seen})" if each.seen else ""
         console.print(f"  {'yes' if each.holds else 'NO '} {each.text}{seen}", markup=False)
-    console.print(f"{states.state(own)}\n", markup=False)
+    console.print(f"{states.summary(row, own)}\n", markup=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

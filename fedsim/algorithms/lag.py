@@ -7,6 +7,13 @@ square exceeds (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..
 worker evaluates its gradient and decides; under LAG-PS the server bounds the innovation by L_m, and
 sends the model only to the workers whose bound exceeds the trigger. L_m is the constant of the
 weighted loss w_m f_m, which is the paper's f_m.
+
+The trigger takes D = 10 steps of the model, which there are from round D + 1 on. In the first D
+rounds nothing is left out: under LAG-WK a worker transmits its innovation until it has received
+D + 1 models, and under LAG-PS the server sends the model to all workers in rounds 1 to D. These
+rounds are those of gradient descent. A worker that missed models counts those that it has received;
+each step between two of them counts as their mean. `lag`, the baseline of the CHB paper, takes one
+step, which is zero in round 1: there a worker transmits unless its gradient is zero.
 """
 
 from collections.abc import Sequence

@@ -80,7 +80,7 @@ class FedGradMP(SendsModels, LocalGradients):
     _atoms: Atoms = PrivateAttr()
 
     def reference(self, problem: Problem) -> Reference | None:
-        """Return the best tau-sparse model known.
+        """Return the best tau-sparse model, see `sparse_optimum`.
 
         None with a dictionary other than the identity, or if that model is not in the ball.
         """

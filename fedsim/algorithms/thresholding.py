@@ -133,7 +133,7 @@ class FedHT(SendsModels, LocalSteps):
     _shape: tuple[int, ...] = PrivateAttr(default=())
 
     def reference(self, problem: Problem) -> Reference | None:
-        """Return the best known model of this sparsity."""
+        """Return the best model of this sparsity, see `sparse_optimum`."""
         columns = len(problem.shape) > 1
         return sparse_optimum(problem, self.sparsity, columns=columns)
 

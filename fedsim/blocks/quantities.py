@@ -15,13 +15,12 @@ from typing import Annotated, Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from fedsim.blocks.spec import IN_SI, Given
-from fedsim.blocks.units import ARITHMETIC, divides_bit, factor, noun
+from fedsim.blocks.spec import IN_SI, LONGEST, NUMBER, Given, per_cent
+from fedsim.blocks.spellings import spelled
+from fedsim.blocks.units import ARITHMETIC, divides_bit, factor, known, noun
 from fedsim.blocks.wording import show
 
-_NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
-_TEXT = re.compile(rf"\s*([+-]?{_NUMBER})\s*(.*?)\s*")
-_LONGEST = 80
+_TEXT = re.compile(rf"\s*([+-]?{NUMBER})\s*(.*?)\s*")
 _SMALLEST, _LARGEST = 1e-24, 1e24
 """The range of quantities other than zero and infinity, in base units (SI's yocto and yotta).
 Within it, products and quotients of a few quantities neither overflow nor underflow."""
@@ -73,7 +72,9 @@ class Quantity:
             raise self._refusal(value, ", a bare number", " with its unit")
         if self.word and value.strip() == self.word:
             return float("inf")
-        match = _TEXT.fullmatch(value) if len(value) <= _LONGEST else None
+        if self.base == "whole" and isinstance(share := per_cent(value), float):
+            return self._within(value, share)
+        match = _TEXT.fullmatch(value) if len(value) <= LONGEST else None
         if match is None or not (match[2] or self.bare):
             what = ", a number without a unit" if match else ""
             raise self._refusal(value, what, " as a number with its unit")
@@ -106,6 +107,8 @@ class Quantity:
         """Return number times unit in base units, rounded once."""
         # Most defaults are in base units, and need no conversion: so pint, whose import is slow, is
         # not loaded for them.
+        if unit != self.base and not known(unit):
+            unit = spelled(unit) or unit  # as in headers of files: MBps, KB, Seconds
         size = Decimal(1) if unit == self.base else factor(unit, self.base)
         if size is None:
             raise self._refusal(value, f", {noun(unit)}")
@@ -167,7 +170,7 @@ class Quantity:
     ) -> dict[str, Any]:
         """Describe the text, for editors."""
         sign = "[+-]?" if self.signed else r"\+?"
-        text = rf"{sign}{_NUMBER}\s*[^\s0-9].*"
+        text = rf"{sign}{NUMBER}\s*[^\s0-9].*"
         written = {
             "type": "string",
             "pattern": rf"^\s*({text}|{self.word})\s*$" if self.word else rf"^\s*{text}$",

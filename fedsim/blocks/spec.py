@@ -33,8 +33,13 @@ def as_written(default: object, description: str) -> Any:  # noqa: ANN401 - like
 
 # Shares: 0.3 and "30 %" are the same.
 
-_PER_CENT = re.compile(r"\s*\+?((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?)\s*%\s*")
-_LONGEST = 80
+NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
+"""A number in a text, without its sign."""
+
+LONGEST = 80
+"""The characters of a text with a number, at most."""
+
+_PER_CENT = re.compile(rf"\s*\+?({NUMBER})\s*%\s*")
 
 
 def per_cent(value: object) -> object:
@@ -43,7 +48,7 @@ def per_cent(value: object) -> object:
     >>> per_cent("30 %"), per_cent(0.3), per_cent("many")
     (0.3, 0.3, 'many')
     """
-    short = isinstance(value, str) and len(value) <= _LONGEST
+    short = isinstance(value, str) and len(value) <= LONGEST
     match = _PER_CENT.fullmatch(str(value)) if short else None
     return float(Decimal(match[1]).scaleb(-2)) if match else value
 

@@ -1,7 +1,9 @@
-"""Units as people write them in the headers of files: kbps, MB/s, lbs/MWh, gCO2eq per kWh.
+"""Units as people write them: kbps, MBps, lbs/MWh, gCO2eq per kWh.
 
-A header may be in small letters throughout, so that "mbps" there is a megabit per second: nobody
-measures millibits. Where small letters leave two units (mW or MW, megabit or megabyte), it is none.
+Headers of files and quantities of scenarios are read alike, but for rates in small letters. A
+header may be in small letters throughout, so that "mbps" there is a megabit per second: nobody
+measures millibits. In a scenario it is refused. Where small letters leave two units (mW or MW,
+megabit or megabyte), it is none.
 """
 
 import re

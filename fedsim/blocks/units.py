@@ -146,6 +146,15 @@ def divides_bit(unit: str) -> bool:
     return _PART.search(str(_unit(unit))) is not None
 
 
+def known(unit: str) -> bool:
+    """Return whether a text is a unit as a scenario writes it.
+
+    >>> known("MB/s"), known("MBps")
+    (True, False)
+    """
+    return _unit(unit) is not None
+
+
 def noun(unit: str) -> str:
     """Return the name of a unit's quantity for messages: "a duration" for "min"."""
     if _unit(unit) is None:

@@ -265,7 +265,7 @@ class Job:
             unknown = "no reference optimum is known for this loss"
             return f"no reference optimum: {self.infeasible}" if self.infeasible else unknown
         return (
-            f"reference optimum {reference.value!r} by {reference.method}, "
+            f"reference {reference.title} {reference.value!r} by {reference.method}, "
             f"gradient norm {reference.residual:.3g}"
         )
 
@@ -295,7 +295,8 @@ class Job:
 
     @property
     def _reference(self) -> dict[str, Any]:
-        return {key: getattr(self.reference, key) for key in ("value", "method", "residual")}
+        keys = ("value", "method", "residual", "certified")
+        return {key: getattr(self.reference, key) for key in keys}
 
     @property
     def computing(self) -> Mapping[str, Any]:

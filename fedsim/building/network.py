@@ -3,18 +3,18 @@
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import BytesIO, StringIO
+from io import StringIO
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from xml.etree.ElementTree import ParseError
 
 from pydantic import ValidationError
 
 from fedsim.blocks.wording import printable
 from fedsim.building.inputs import Findings
 from fedsim.errors import DataError
-from fedsim.files import decompress, read_bytes
+from fedsim.files import read_bytes
+from fedsim.graph_files import read_graph_file
 from fedsim.physics.availability import PresenceLaw, read_intervals
 from fedsim.physics.carbon import Carbon, Intensity
 from fedsim.physics.link_attributes import link_attributes
@@ -28,7 +28,7 @@ from fedsim.remarks import hearing, remark
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Origin, locate
 
-# Files of edges: lists in CSV, and GraphML.
+# Files of edges: lists in CSV, and graphs in GraphML and GML.
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
@@ -37,6 +37,9 @@ _TIMES = 100
 """The bytes of memory that a byte of a file takes: an edge of 30 characters is 3 kB of graph."""
 
 _REST = "cells beyond the columns"
+
+_NAMES = frozenset(("id", "key"))
+"""Names of edges in GraphML and GML."""
 
 Row = tuple[str, Mapping[str, Any]]
 """Where an edge was written, and what was written there."""
@@ -47,7 +50,7 @@ def read_graph(path: Path, *, directed: bool = False, ends: bool = False) -> "nx
 
     Args:
         path: the file.
-        directed: whether an edge of a list leads one way only; GraphML says so itself.
+        directed: whether an edge of a list leads one way only; GraphML and GML say so themselves.
         ends: whether the ends of edges are all that is wanted; other attributes are remarked then.
 
     Raises:
@@ -57,9 +60,12 @@ def read_graph(path: Path, *, directed: bool = False, ends: bool = False) -> "nx
     if path.suffix == ".csv":
         rows = _csv_rows(path)
     else:
-        graph = _graphml(path)
-        rows, directed = _graphml_rows(graph), graph.is_directed()
-    return build_graph(_edges(_ends(rows, path) if ends else rows, path), directed=directed)
+        published = read_graph_file(path)
+        rows, directed = _published_rows(published), published.is_directed()
+    edges = _edges(_ends(rows, path) if ends else rows, path)
+    if path.suffix != ".csv":
+        edges = _without_parallels(edges, path, directed=directed, ends=ends)
+    return build_graph(edges, directed=directed)
 
 
 def _ends(rows: Iterable[Row], path: Path) -> Iterator[Row]:
@@ -100,28 +106,38 @@ def _csv_rows(path: Path) -> Iterator[Row]:
         raise DataError("path", f"{path}, line {reader.line_num}: {error}") from error
 
 
-def _graphml(path: Path) -> "nx.Graph[str]":
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
-
-    content = read_bytes(path, "path", times=_TIMES)
-    content = decompress(content, path, "path", times=_TIMES)
-    if b"<!DOCTYPE" in content or b"\0" in content:  # a few lines could stand for terabytes
-        text = f"{path} is no GraphML that is read: give it in UTF-8, without a document type"
-        raise DataError("path", text)
-    try:
-        graph: nx.Graph[str] = nx.read_graphml(BytesIO(content))
-    except (ParseError, nx.NetworkXException, KeyError, ValueError, TypeError) as error:
-        raise DataError("path", f"{path} is no GraphML: {error}") from error
-    if graph.is_multigraph():
-        text = f"{path} joins two nodes by several edges; give one edge, of their sum"
-        raise DataError("path", text)
-    return graph
-
-
-def _graphml_rows(graph: "nx.Graph[str]") -> Iterator[Row]:
+def _published_rows(graph: "nx.Graph[str]") -> Iterator[Row]:
+    """Yield the edges of a graph; `id` and `key` are names of edges, and no attributes of links."""
     for source, target, attributes in graph.edges(data=True):
-        known = {name: value for name, value in attributes.items() if name != "id"}
+        known = {name: value for name, value in attributes.items() if name not in _NAMES}
         yield f"edge {source} - {target}", {"source": source, "target": target, **known}
+
+
+def _without_parallels(
+    edges: Iterable[tuple[str, Edge]], path: Path, *, directed: bool, ends: bool
+) -> Iterator[tuple[str, Edge]]:
+    """Yield one edge for each pair of nodes: of parallel ones that of the highest rate.
+
+    A message travels over one link. A stated rate counts for more than none, which is unlimited;
+    of equal rates the least latency counts.
+    """
+    best: dict[frozenset[str] | tuple[str, str], tuple[str, Edge]] = {}
+    parallel = set[frozenset[str] | tuple[str, str]]()
+    for where, edge in edges:
+        pair = (edge.source, edge.target) if directed else frozenset((edge.source, edge.target))
+        if pair in best:
+            parallel.add(pair)
+        if pair not in best or _speed(edge) > _speed(best[pair][1]):
+            best[pair] = where, edge
+    if parallel:
+        many = "1 pair of nodes is" if len(parallel) == 1 else f"{len(parallel)} pairs of nodes are"
+        counts = "which count as one" if ends else "of which the one with the highest rate counts"
+        remark(f"{printable(path.name)}: {many} joined by parallel edges, {counts}")
+    yield from best.values()
+
+
+def _speed(edge: Edge) -> tuple[bool, float, float]:
+    return "rate" in edge.model_fields_set, edge.rate, -edge.latency
 
 
 # The files that fleet and network follow, each read once.

@@ -81,7 +81,8 @@ def _facts(job: Job) -> Iterator[str]:
     if job.reference is None:
         yield f"no optimum: {job.infeasible}" if job.infeasible else "no optimum is known"
     else:
-        yield f"optimum {format_number(job.reference.value, '.10g')}, by {job.reference.method}"
+        value = format_number(job.reference.value, ".10g")
+        yield f"{job.reference.title} {value}, by {job.reference.method}"
     yield from job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension)
     yield from job.algorithm.server_notes(job.sent_values)
     yield _evaluator(job)

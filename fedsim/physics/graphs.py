@@ -318,7 +318,8 @@ class Listed(Neighbours):
         default=(), description="pairs of clients, counted from 0: [[0, 1], [1, 2]]"
     )
     path: Given[Path | None, Path | str | None] = as_written(
-        None, "a .graphml file, or a .csv list with columns source and target, in place of edges"
+        None,
+        "a .graphml or .gml file, or a .csv list with columns source and target, in place of edges",
     )
     directed: bool = Field(
         default=False, description="whether the first of a pair sends to the second only"

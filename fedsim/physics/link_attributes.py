@@ -14,15 +14,25 @@ _NAMES = {
 _SAME = {"bandwidth": "rate", "delay": "latency"}
 """Names that are those of fedsim's, also without a unit."""
 
+# The names of the Internet Topology Zoo (Knight et al., IEEE JSAC 2011).
+
 _ZOO = {"LinkSpeedRaw": ("rate", "bit/s")}
-"""Names whose unit is known: the Internet Topology Zoo's (Knight et al., IEEE JSAC 2011)."""
+"""Names whose unit is known."""
+
+_ZOO_SPEED = ("LinkSpeed", "LinkSpeedUnits")
+"""A number and its unit, such as 10 and "G"; the raw speed, where there is one, is the same."""
+
+_ZOO_UNITS = {"": "bit/s", "K": "kbit/s", "M": "Mbit/s", "G": "Gbit/s", "T": "Tbit/s"}
+
+_ZOO_TEXTS = frozenset(("LinkLabel", "LinkNote", "LinkStatus", "LinkType"))
+"""What says nothing of rates and latencies."""
 
 
 def link_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of an edge under fedsim's names, numbers with the unit of their name.
 
-    `bandwidth` is `rate` and `delay` is `latency`; a name may have a unit, as in `delay_ms`. All
-    else stays as it is.
+    `bandwidth` is `rate` and `delay` is `latency`; a name may have a unit, as in `delay_ms`. Of the
+    Topology Zoo's attributes the speed is the rate, and texts are left out. All else stays.
 
     Raises:
         DataError: two attributes say the same.
@@ -33,7 +43,7 @@ def link_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """
     made: dict[str, Any] = {}
     given: dict[str, str] = {}
-    for name, value in attributes.items():
+    for name, value in _zoo_speed(attributes).items():
         key, unit = _known(name)
         if key in made:
             raise DataError(
@@ -41,6 +51,27 @@ def link_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
             )
         made[key], given[key] = _with_unit(value, unit), name
     return made
+
+
+def _zoo_speed(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return attributes with the Topology Zoo's speed in one of them, without its texts.
+
+    Raises:
+        DataError: the unit is unknown.
+    """
+    kept = {
+        name: value
+        for name, value in attributes.items()
+        if name not in _ZOO_SPEED and name not in _ZOO_TEXTS
+    }
+    speed, letter = (attributes.get(name) for name in _ZOO_SPEED)
+    if speed is None or "LinkSpeedRaw" in attributes:
+        return kept
+    unit = _ZOO_UNITS.get(str(letter or "").strip().upper())
+    if unit is None:
+        known = ", ".join(filter(None, _ZOO_UNITS))
+        raise DataError("edges", f'LinkSpeedUnits: got "{letter}"; give one of {known}')
+    return {**kept, "LinkSpeedRaw": _with_unit(speed, unit)}
 
 
 def _known(name: str) -> tuple[str, str]:

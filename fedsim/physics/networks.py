@@ -44,7 +44,7 @@ _BROADCAST = "a copy for each client, or one transmission received by all client
 _LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
 _CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
 _OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing", "medium", "failures", "directed")
-_DIRECTED = "whether an edge leads from source to target only; GraphML says so itself"
+_DIRECTED = "whether an edge leads from source to target only; GraphML and GML say so themselves"
 _PEERS = "the neighbours of nodes, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
@@ -404,11 +404,16 @@ class GraphNetwork(Network):
     Messages take the route of least latency, which does not change when a node on it fails. A
     client on the route of others forwards their messages: its own radio receives and sends them,
     from its own battery. A message that reaches such a client while it is off or offline is lost.
+
+    A GraphML or GML file is read as published: links may have the Topology Zoo's `LinkSpeedRaw`, or
+    `LinkSpeed` and `LinkSpeedUnits`; its texts, such as `LinkLabel`, are left out. Nodes have their
+    ids for names, or their labels if these are `server` and `client-0`. Of parallel edges the one
+    with the highest rate counts, which a note says.
     """
 
     topology: Literal["graph"] = Field(description="star, tree or graph")
     path: Given[Path | None, Path | str | None] = as_written(
-        None, "a .graphml file, or a .csv list with the columns of an edge"
+        None, "a .graphml or .gml file, or a .csv list with the columns of an edge"
     )
     edges: tuple[Edge, ...] = as_written((), "the links, in place of a file")
     directed: bool | None = Field(default=None, description=_DIRECTED)

@@ -16,11 +16,12 @@ from scipy.sparse import csr_array, dok_array
 from fedsim.blocks.choice import failure
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
+from fedsim.graph_files import ENDINGS
 from fedsim.ports import ClientId
 
 # Edges of a graph, in a scenario or in a file.
 
-FORMATS = (".graphml", ".csv")
+FORMATS = (*ENDINGS, ".csv")
 """The suffixes of files of edges."""
 
 
@@ -42,7 +43,7 @@ def check_source(path: Path | None, edges: Sequence[object], neither: tuple[str,
     if path is not None and edges:
         raise failure(("edges", "given beside path; give one of the two", None))
     if path is not None and path.suffix not in FORMATS:
-        text = f'got "{path}"; give a file that ends in {" or ".join(FORMATS)}'
+        text = f'got "{path}"; give a file that ends in {", ".join(FORMATS[:-1])} or {FORMATS[-1]}'
         raise failure(("path", text, path))
 
 

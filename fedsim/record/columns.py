@@ -61,7 +61,11 @@ ROUNDS = (
         least="in the least time",
     ),
     Column("objective", "number", "the objective at the round's model"),
-    Column("gap", "number", "its distance to the optimum; NaN where none is known"),
+    Column(
+        "gap",
+        "number",
+        "its distance to the optimum, or to the best value found; NaN where none is known",
+    ),
     Column("cohort", "count", "clients asked, once for each exchange of the round", filled=True),
     Column(
         "transmissions", "count", "uplink messages that carry something", cost=True, filled=True

@@ -19,7 +19,9 @@ from fedsim.analysis import DEVICE_COLOURS, quantity
 from fedsim.analysis.client_names import client_names
 from fedsim.analysis.log.edges import edges, set_disagreement
 from fedsim.blocks.quantities import Seconds
+from fedsim.errors import DataError
 from fedsim.files import open_file
+from fedsim.graph_files import ENDINGS, read_graph_file
 from fedsim.ports import Array
 from fedsim.record.models import nodes_of
 from fedsim.record.scenarios import tiers_of
@@ -280,13 +282,13 @@ def _links(network: Mapping[str, Any], clients: Sequence[str]) -> list[Ends] | N
 
 def _from_file(path: Path) -> list[Ends] | None:
     try:
+        if path.suffix in ENDINGS:
+            return [(one, other) for one, other in read_graph_file(path).edges()]
         with open_file(path) as file:
-            if path.suffix != ".csv":
-                return [(str(one), str(other)) for one, other in nx.read_graphml(file).edges()]
             lines = TextIOWrapper(file, "utf-8-sig", newline="")
             rows = csv.DictReader(lines, skipinitialspace=True)
             return [(row["source"], row["target"]) for row in rows]
-    except (OSError, KeyError, ValueError, nx.NetworkXException):
+    except (OSError, KeyError, ValueError, DataError):
         return None
 
 

@@ -63,6 +63,8 @@ def _unmet_stops(job: Job) -> Found:
     best, wanted = job.reference, stop.objective
     if best is None or wanted is None or job.personal or job.algorithm.constrained:
         return
+    if not best.certified:
+        return  # a smaller value may exist
     if wanted < best.value - 1e-9 * abs(best.value):
         smallest = format_number(best.value, ".6g")
         text = f"got {wanted:g}, but the smallest objective is {smallest}: it never ends a run"

@@ -11,6 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.preprocessing import scale
 
 from fedsim.algorithms import CensoredHeavyBall, LazyGradient, ProblemInfo
+from fedsim.algorithms.lag import DEPTH
 from fedsim.ports import Array
 from tests.algorithms import reference
 from tests.algorithms.harness import Trajectory, trajectory
@@ -121,6 +122,18 @@ def test_lag_ps_is_the_paper_s_loop(problem: str, tmp_path: Path) -> None:
             gradients, start, alpha=alpha, xi=1.0, smoothness=smoothness, rounds=ROUNDS
         ),
     )
+
+
+@pytest.mark.parametrize("kind", ["lag-wk", "lag-ps"])
+def test_the_first_d_rounds_of_lag_are_those_of_gradient_descent(kind: str, tmp_path: Path) -> None:
+    """However large the trigger, which takes D steps of the model."""
+    spec, _, smoothness = PROBLEMS["lasso"]()
+    alpha = float(1 / smoothness.sum())
+    seen = run(spec, {"kind": kind, "step_size": alpha, "xi": 1e12}, tmp_path / kind)
+    plain = run(spec, {"kind": "gd", "step_size": alpha}, tmp_path / "gd")
+    np.testing.assert_array_equal(seen.models[:DEPTH], plain.models[:DEPTH])
+    expected = WORKERS * np.minimum(np.arange(1, ROUNDS + 1), DEPTH)
+    assert seen.transmissions.tolist() == expected.tolist()
 
 
 def network() -> tuple[dict[str, Any], Gradients]:

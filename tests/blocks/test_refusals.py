@@ -45,7 +45,7 @@ from tests.tiers import examples
         (Rate, "5 bit", ["an amount of data", "give a rate"]),
         (Rate, "5 Gflop/s", ["a computing speed", "give a rate"]),
         (Rate, "5 parsecs", ["in an unknown unit", '"5 Mbit/s"']),
-        (Rate, "5 Mb/s", ["in an unknown unit", '"5 Mbit/s"']),
+        (Rate, "5 mb/s", ["in an unknown unit", '"5 Mbit/s"']),
         (Rate, "5 mbit/s", ["a part of a bit", "m is milli, M is mega"]),
         (Rate, "5 1/s", ["in an unknown unit"]),
         (Rate, "fast", ['got "fast"', "as a number with its unit", '"unlimited"']),

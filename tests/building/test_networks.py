@@ -176,7 +176,6 @@ GRAPHML = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
             "",
             ["unknown key 'weight'", "Accepted here: source, target, rate"],
         ),
-        ("rate", "string", "5 bit/s", '<edge source="server" target="client-0"/>', ["several"]),
         ("rate", "string", "5 bit/s", "<edge", ["net.graphml is no GraphML"]),
         ("rate", "colour", "5 bit/s", "", ["net.graphml is no GraphML"]),
     ],

@@ -1,11 +1,14 @@
-"""The best sparse model known, held against all supports and against planted truths."""
+"""The best sparse model, held against all supports and against planted truths."""
 
-from itertools import combinations
+import math
+from collections.abc import Sequence
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from fedsim.ports import Array
 from fedsim.problems import (
@@ -19,7 +22,7 @@ from fedsim.problems import (
     sparse_optimum,
 )
 from fedsim.problems.losses import Softmax
-from fedsim.problems.penalties import L1, L2, GroupL2
+from fedsim.problems.penalties import L1, L2, GroupL2, NoPenalty, Penalty
 from fedsim.problems.references.composite import CompositeForm
 from fedsim.problems.references.sparse import _SupportSearch
 from tests.tiers import examples
@@ -35,6 +38,12 @@ def planted(seed: int, rows: int, features: int, count: int, noise: float) -> Sa
     return Samples(X, X @ truth + noise * rng.standard_normal(rows), truth=truth)
 
 
+def search(problem: Problem, count: int) -> _SupportSearch:
+    form = CompositeForm.of(problem)
+    assert form is not None
+    return _SupportSearch(form, count, columns=False)
+
+
 def clients(data: Samples) -> list[Samples]:
     return [data.take(rows) for rows in np.array_split(np.arange(data.rows), 3)]
 
@@ -42,7 +51,6 @@ def clients(data: Samples) -> list[Samples]:
 def found(problem: Problem, count: int, *, columns: bool = False) -> Reference:
     best = sparse_optimum(problem, count, columns=columns)
     assert best is not None
-    assert best.method.startswith("best value known")
     assert best.value == problem.value(best.model)
     return best
 
@@ -73,13 +81,96 @@ def test_a_well_posed_problem_is_solved_over_all_supports(
 
 @examples(25)
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 4))
-def test_no_value_is_below_the_least_of_all_supports(seed: int, count: int) -> None:
+def test_few_supports_are_all_searched(seed: int, count: int) -> None:
+    """Labels of noise alone, where local searches often end at another support."""
     rng = np.random.default_rng(seed)
     data = Samples(rng.standard_normal((9, 7)), rng.standard_normal(9))
-    best = found(Problem.of(Squared(), clients(data)), count)
+    problem = Problem.of(Squared(), clients(data))
+    best = found(problem, count)
     assert np.count_nonzero(best.model) <= count
-    assert best.value >= exhaustive(data, count)[0] * (1 - 1e-12)
+    assert best.value == pytest.approx(exhaustive(data, count)[0], rel=1e-12)
     assert best.residual <= 1e-12
+    assert best.certified
+    assert best.title == "optimum"
+    assert best.method == f"least squares on all {math.comb(7, count)} supports"
+    assert problem.value(search(problem, count).local().model) >= best.value * (1 - 1e-12)
+
+
+def test_a_local_search_that_ends_above_the_optimum_is_not_what_is_returned() -> None:
+    rng = np.random.default_rng(0)
+    data = Samples(rng.standard_normal((9, 7)), rng.standard_normal(9))
+    problem = Problem.of(Squared(), clients(data))
+    best = found(problem, 2)
+    assert problem.value(search(problem, 2).local().model) > 1.05 * best.value
+    assert best.value == pytest.approx(exhaustive(data, 2)[0], rel=1e-12)
+
+
+def test_features_that_are_one_another_make_singular_systems_and_no_other_optimum() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((40, 3))
+    data = Samples(np.hstack([X, X, np.zeros((40, 1))]), rng.standard_normal(40))
+    for count in (1, 2, 3, 4):
+        best = found(Problem.of(Squared(), clients(data)), count)
+        assert best.value == pytest.approx(exhaustive(data, count)[0], rel=1e-10)
+        assert best.certified
+
+
+@pytest.mark.parametrize("penalty", [NoPenalty(), L2(weight=0.3), L1(weight=0.02)])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_classifier_is_minimised_on_every_support(count: int, penalty: Penalty) -> None:
+    """By L-BFGS on each support alone."""
+    data = samples(60, 5)
+    problem = Problem.of(Logistic(l2=0.01), clients(data), penalty)
+    best = found(problem, count)
+    supports = list(combinations(range(5), count))
+    values = []
+    for support in map(list, supports):
+        own = Samples(data.X[:, support], data.y)
+        alone = optimum(Problem.of(Logistic(l2=0.01), clients(own), penalty))
+        assert alone is not None
+        values.append(alone.value)
+    assert best.value == pytest.approx(min(values), rel=1e-12)
+    assert best.certified
+    assert best.method == f"Newton's method on all {len(supports)} supports"
+
+
+def test_the_columns_of_a_matrix_have_supports_of_their_own() -> None:
+    """All 4^3 supports of one weight a class, each by L-BFGS."""
+    rng = np.random.default_rng(5)
+    data = Samples(rng.standard_normal((45, 4)), rng.choice(3, 45).astype(float))
+    problem = Problem.of(Softmax(l2=0.05), clients(data))
+    best = found(problem, 1, columns=True)
+    assert best.certified
+    values = []
+    for rows in product(range(4), repeat=3):
+        places = [row * 3 + column for column, row in enumerate(rows)]
+
+        def value(v: Array, places: Sequence[int] = places) -> tuple[float, Array]:
+            w = np.zeros(12)
+            w[list(places)] = v
+            return problem.value(w), problem.gradient(w)[list(places)]
+
+        values.append(minimize(value, np.zeros(3), jac=True, tol=1e-12).fun)
+    assert best.value == pytest.approx(min(values), rel=1e-9)
+
+
+def test_without_a_minimiser_on_some_support_nothing_is_certified() -> None:
+    """Separable data: the loss falls for ever on the first feature."""
+    y = np.repeat([-1.0, 1.0], 20)
+    X = np.column_stack([y, np.random.default_rng(0).standard_normal(40)])
+    best = found(Problem.of(Logistic(), clients(Samples(X, y))), 1)
+    assert best.model[1] == 0
+    assert best.value < 1e-6
+    assert best.residual > 0 or not best.certified
+
+
+def test_many_supports_are_not_searched() -> None:
+    for problem, count in (
+        (Problem.of(Squared(), clients(planted(1, 60, 40, 5, 0.1))), 8),
+        (Problem.of(Squared(l1=0.1), clients(planted(1, 60, 40, 5, 0.1))), 8),
+        (Problem.of(Logistic(), clients(samples(60, 30))), 6),
+    ):
+        assert search(problem, count).exhaustive() is None
 
 
 def test_more_weights_than_features_give_the_optimum() -> None:
@@ -94,9 +185,10 @@ def test_a_wide_planted_model_is_recovered_exactly() -> None:
     data = planted(4, 150, 400, 10, 0.0)
     best = found(Problem.of(Squared(), clients(data)), 10)
     assert best.model == pytest.approx(data.truth, abs=1e-12)
+    assert not best.certified
+    assert best.title == "best value found"
     assert best.method == (
-        "best value known, by iterative hard thresholding from zero and from the truth, "
-        "then pursuit on the support"
+        "iterative hard thresholding from zero and from the truth, then pursuit on the support"
     )
 
 
@@ -159,10 +251,8 @@ def test_the_pursuit_ends_with_the_first_step_that_leaves_the_support_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = Problem.of(Squared(), clients(planted(1, 40, 8, 2, 0.1)))
-    form = CompositeForm.of(problem)
-    assert form is not None
-    search = _SupportSearch(form, 2, columns=False)
-    best, _ = search.best()
+    searching = search(problem, 2)
+    best = searching.local().model
     steps, step = list[Array](), _SupportSearch._next
 
     def counted(own: _SupportSearch, w: Array) -> Array:
@@ -170,7 +260,7 @@ def test_the_pursuit_ends_with_the_first_step_that_leaves_the_support_as_it_is(
         return step(own, w)
 
     monkeypatch.setattr(_SupportSearch, "_next", counted)
-    again = search._pursue(best)
+    again = searching._pursue(best)
     assert len(steps) == 1
     np.testing.assert_allclose(again, best, rtol=1e-12)
 
@@ -178,9 +268,8 @@ def test_the_pursuit_ends_with_the_first_step_that_leaves_the_support_as_it_is(
 def test_thresholding_ends_once_the_support_has_stayed_for_twenty_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    f = CompositeForm.of(Problem.of(Squared(), clients(planted(2, 80, 12, 3, 0.1))))
-    assert f is not None
-    search, supports = _SupportSearch(f, 3, columns=False), list[tuple[bool, ...]]()
+    searching = search(Problem.of(Squared(), clients(planted(2, 80, 12, 3, 0.1))), 3)
+    supports = list[tuple[bool, ...]]()
     follow = _SupportSearch._next
 
     def watched(own: _SupportSearch, w: Array) -> Array:
@@ -188,7 +277,7 @@ def test_thresholding_ends_once_the_support_has_stayed_for_twenty_steps(
         return follow(own, w)
 
     monkeypatch.setattr(_SupportSearch, "_next", watched)
-    end = search._threshold(np.zeros(12))
+    end = searching._threshold(np.zeros(12))
     assert len(set(supports[-21:])) == 1
     assert len(set(supports[-22:])) == 2 or len(supports) == 21
     assert supports[-1] == tuple(end != 0)

@@ -167,7 +167,7 @@ def _objectives(run: Evidence) -> Iterator[str]:
 def _certain(run: Evidence) -> bool:
     """Say whether the optimum is one, and not the best value that a local search has found."""
     reference = run.summary["reference"]
-    return reference is not None and not reference["method"].startswith("best value known")
+    return reference is not None and bool(reference["certified"])
 
 
 def cohorts(run: Evidence) -> Iterator[str]:

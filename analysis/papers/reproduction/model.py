@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from string import Template
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from ruamel.yaml import YAML
@@ -228,12 +228,25 @@ class Reduced(Part):
     given: Mapping[str, Any] = Field(default_factory=dict)
 
 
+Source = Literal["published", "checked"]
+"""Where numbers beside measured ones are from: the paper, or a computation without fedsim."""
+
+SOURCES: tuple[Source, ...] = get_args(Source)
+
+Lines = Mapping[str, Sequence[float | str | None] | Mapping[str, float | str]]
+"""Line of a row's table -> values, in the order of the measures or by name."""
+
+
 class Row(Part):
     """A figure or a table of the paper, or a part of one.
 
     Attributes:
         place: its number in the paper, and what of it ("Table I, linear").
         claim: what the paper says, in one sentence.
+        substitute: what stands in place of data that the paper states; empty where the data are
+            the paper's.
+        concludes: whether the paper draws a conclusion from it, which its checks test; otherwise
+            all checks are ours. Rows beyond the paper never do.
         stated, cited, ours: the settings that the paper states, that are read from code it
             cites, and that are ours.
         scenario: its file below scenarios/papers, without the ending.
@@ -245,8 +258,11 @@ class Row(Part):
         measures: name -> how it is taken.
         published: "label" or "case | label" -> the paper's values, in the order of `measures`, or
             by name; null for none. A text is shown, and held against nothing.
-        tolerance: measure -> how far a published number may be off, "3 %" or absolute.
+        checked: values in the same form that a computation without fedsim has.
+        tolerance: measure -> how far a published or checked number may be off, "3 %" or absolute.
         checks: what the paper claims -> the expression that holds if it is so.
+        cross_checks: likewise, what a computation without fedsim has; they do not count towards
+            the state of a row that concludes something.
         best: the measure by which the best of what is tried is chosen: the least.
         figures: name of the file -> how it is drawn.
         notes: Markdown below the row's numbers.
@@ -255,6 +271,8 @@ class Row(Part):
 
     place: str
     claim: str
+    substitute: str = ""
+    concludes: bool = True
     stated: str = ""
     cited: str = ""
     ours: str = ""
@@ -265,17 +283,17 @@ class Row(Part):
     cases: Mapping[str, Case] = Field(default_factory=lambda: {"": Case()})
     variants: Mapping[str, str]
     measures: Mapping[str, Measure]
-    published: Mapping[str, Sequence[float | str | None] | Mapping[str, float | str]] = Field(
-        default_factory=dict
-    )
+    published: Lines = Field(default_factory=dict)
+    checked: Lines = Field(default_factory=dict)
     tolerance: Mapping[str, float | str] = Field(default_factory=dict)
     checks: Mapping[str, Check] = Field(default_factory=dict)
+    cross_checks: Mapping[str, Check] = Field(default_factory=dict)
     best: str = ""
     figures: Mapping[str, Drawing] = Field(default_factory=dict)
     notes: str = ""
     reduced: Reduced = Reduced()
 
-    @field_validator("checks", mode="before")
+    @field_validator("checks", "cross_checks", mode="before")
     @classmethod
     def _expressions(cls, checks: Mapping[str, object]) -> dict[str, object]:
         """Take a text for a check that has nothing else."""
@@ -297,9 +315,13 @@ class Row(Part):
             for measure in self.measures
         ]
 
-    def values(self, line: str) -> dict[str, float | str]:
-        """Return the published values of a line of its table, by measure."""
-        given_values = self.published.get(line, {})
+    def lines(self, source: Source) -> Lines:
+        """Return the published or the checked values of the row's table."""
+        return self.published if source == "published" else self.checked
+
+    def values(self, line: str, source: Source = "published") -> dict[str, float | str]:
+        """Return the published or the checked values of a line of its table, by measure."""
+        given_values = self.lines(source).get(line, {})
         if isinstance(given_values, Mapping):
             return dict(given_values)
         pairs = zip(self.measures, given_values, strict=False)
@@ -331,6 +353,12 @@ class Paper(Part):
     notes: str = ""
     before: tuple[int, int, int, int] | None = None
     shared: Any = None
+
+    @field_validator("further")
+    @classmethod
+    def _beyond(cls, further: Mapping[str, Row]) -> dict[str, Row]:
+        """Let no row beyond the paper conclude something for it."""
+        return {key: row.model_copy(update={"concludes": False}) for key, row in further.items()}
 
     @property
     def every(self) -> dict[str, Row]:

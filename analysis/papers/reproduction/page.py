@@ -7,8 +7,20 @@ from pathlib import Path
 from fedsim.text import quantity
 from reproduction import model
 from reproduction.measures import Found, load
-from reproduction.model import SEPARATOR, Measure, Paper, Row
-from reproduction.states import NOT, OPEN, PARTLY, REPRODUCED, Verdict, mean, state, verdicts
+from reproduction.model import SEPARATOR, SOURCES, Measure, Paper, Row
+from reproduction.states import (
+    CHECKED,
+    NOT,
+    OPEN,
+    PARTLY,
+    REPRODUCED,
+    SUBSTITUTED,
+    Verdict,
+    mean,
+    state,
+    summary,
+    verdicts,
+)
 
 PAGE = model.FOLDER / "README.md"
 
@@ -26,9 +38,14 @@ written from both by `python analysis/papers/run.py --page`.
 
 **States** are decided by a program, from the numbers. A row has checks: each published number that
 has a tolerance is one, and so is each condition that the paper's claim comes to. *Reproduced*: all
-of them hold. *In part*: some do. *Does not reproduce*: none does. *Not run here*: nothing was
-measured, for the most part because a file of the user's is needed. What is beyond a paper stands
-under "Further".
+of them hold. *In part*: some do. *Does not reproduce*: none does. *Substitute data*: the claim was
+tested on data other than the paper's, which the row names. *Checked*: the paper draws no conclusion
+from the figure, or the row is beyond the paper (under "Further"); its checks are ours. *Not run
+here*: nothing was measured, for the most part because a file of the user's is needed.
+
+Columns called *published* have what the paper prints; those called *checked* have what a
+computation of ours without fedsim found. Comparisons with such a computation are shown, but count
+towards no state except *checked*.
 
 Settings are those that the paper states, those read from code that it cites, and those that are
 ours, set apart in each row. Where a row has several seeds, a number is their mean, with the
@@ -46,6 +63,9 @@ count, and one that is split by task or data set counts once a part.
 """
 
 STATES = (REPRODUCED, PARTLY, NOT, OPEN)
+"""Those that the page had before, in the order of `Paper.before`."""
+
+LATER = (SUBSTITUTED, CHECKED)
 
 COMMAND = "python analysis/papers/run.py"
 
@@ -73,8 +93,9 @@ def _states(every: Mapping[str, tuple[Paper, Mapping[str, Found]]]) -> Iterator[
         for paper, found in every.values()
         if paper.before
     }
-    yield f"| paper | {' | '.join(f'{each}: before' + ' | now' for each in STATES)} |"
-    yield "|---" * (1 + 2 * len(STATES)) + "|"
+    heads = [f"{each}: before | now" for each in STATES]
+    yield f"| paper | {' | '.join([*heads, *LATER])} |"
+    yield "|---" * (1 + 2 * len(STATES) + len(LATER)) + "|"
     for name, pair in told.items():
         yield _line(name, *pair)
     if len(told) > 1:
@@ -83,14 +104,15 @@ def _states(every: Mapping[str, tuple[Paper, Mapping[str, Found]]]) -> Iterator[
 
 
 def _line(name: str, before: Sequence[int], now: Sequence[int]) -> str:
-    cells = (f"{earlier} | {later}" for earlier, later in zip(before, now, strict=True))
-    return f"| {name} | {' | '.join(cells)} |"
+    pairs = zip(before, now, strict=False)  # later states have no number before
+    cells = [*(f"{earlier} | {later}" for earlier, later in pairs), *now[len(before) :]]
+    return f"| {name} | {' | '.join(map(str, cells))} |"
 
 
 def counted(paper: Paper, found: Mapping[str, Found]) -> tuple[int, ...]:
-    """Return how many of a paper's figures and tables have each of `STATES`."""
-    own = [state(judged(row, found.get(key))) for key, row in paper.rows.items()]
-    return tuple(own.count(each) for each in STATES)
+    """Return how many of a paper's figures and tables have each of `STATES` and `LATER`."""
+    own = [state(row, judged(row, found.get(key))) for key, row in paper.rows.items()]
+    return tuple(own.count(each) for each in (*STATES, *LATER))
 
 
 def judged(row: Row, found: Found | None) -> list[Verdict] | None:
@@ -106,11 +128,9 @@ def _overview(
     for name, (paper, found) in every.items():
         for key, row in (paper.further if further else paper.rows).items():
             own = judged(row, found.get(key))
-            said = state(own)
-            if own is not None and said != REPRODUCED:
-                said += f": {sum(each.holds for each in own)} of {len(own)} checks"
-            elif said == OPEN:
-                said += f": needs {row.needs}" if row.needs else ""
+            said = summary(row, own)
+            if own is None and row.needs:
+                said += f": needs {row.needs}"
             scenarios = dict.fromkeys(each.scenario.stem for each in row.settings())
             shown = ", ".join(f"`{each}`" for each in scenarios)
             link = f"[{paper.name}, {row.place}](#{anchor(paper, row)})"
@@ -162,8 +182,14 @@ def _entry(
 ) -> Iterator[str]:
     own = judged(row, found)
     yield f"{level} {paper.name}, {row.place}\n"
-    yield f"**{state(own)[0].upper()}{state(own)[1:]}.** {row.claim.strip()}\n"
-    origins = {"Stated": row.stated, "From cited code": row.cited, "Ours": row.ours}
+    decided = summary(row, own)
+    yield f"**{decided[0].upper()}{decided[1:]}.** {row.claim.strip()}\n"
+    origins = {
+        "Substitute data": row.substitute,
+        "Stated": row.stated,
+        "From cited code": row.cited,
+        "Ours": row.ours,
+    }
     said = [f"{head}: {text.strip().rstrip('.')}." for head, text in origins.items() if text]
     took = f"; {duration(found.seconds)}" if found and isfinite(found.seconds) else ""
     needs = f" Needs {row.needs}." if row.needs else ""
@@ -183,30 +209,35 @@ def _entry(
 
 
 def _verdicts(row: Row, own: Sequence[Verdict]) -> Iterator[str]:
+    conditions = {*row.checks, *row.cross_checks}
     for each in own:
-        if not each.holds or each.text in row.checks:
+        if not each.holds or each.text in conditions:
             seen = f" ({each.seen})" if each.seen else ""
-            yield f"- {'yes' if each.holds else '**no**'}: {each.text}{seen}"
+            apart = ", but not counted" if each.ours and row.concludes else ""
+            yield f"- {'yes' if each.holds else '**no**'}{apart}: {each.text}{seen}"
 
 
 def table(row: Row, found: Found) -> tuple[list[str], list[list[str]]]:
     """Return heads and cells of a row's table: a line a case and variant.
 
-    A measure of which numbers are published has two columns.
+    A measure of which numbers are published or checked has a column of them beside its own.
     """
     lines = list(dict.fromkeys(key.rpartition(SEPARATOR)[0] for key in found.numbers))
-    lines += [line for line in row.published if line not in lines]
-    published = {line: row.values(line) for line in lines}
-    twice = {name for own in published.values() for name in own}
+    lines += [line for line in (*row.published, *row.checked) if line not in lines]
+    values = {(line, source): row.values(line, source) for line in lines for source in SOURCES}
+    beside = {
+        name: [source for source in SOURCES if any(name in values[line, source] for line in lines)]
+        for name in row.measures
+    }
     heads = [""]
-    for name in row.measures:
-        heads += [f"{name}, published", "measured"] if name in twice else [name]
+    for name, sources in beside.items():
+        titles = [*sources, "measured"] if sources else []
+        heads += [f"{name}, {titles[0]}", *titles[1:]] if titles else [name]
     cells = []
     for line in lines:
         own = [line.replace(SEPARATOR, ", ")]
         for name, measure in row.measures.items():
-            if name in twice:
-                own.append(_shown(measure, published[line].get(name)))
+            own += [_shown(measure, values[line, source].get(name)) for source in beside[name]]
             own.append(_spread(measure, found.numbers.get(f"{line}{SEPARATOR}{name}", ())))
         cells.append(own)
     return heads, cells

@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from reproduction.model import SEPARATOR, Check, Row
+from reproduction.model import SEPARATOR, SOURCES, Check, Row
 
 REPRODUCED, PARTLY, NOT, OPEN = "reproduced", "in part", "does not reproduce", "not run here"
+SUBSTITUTED, CHECKED = "substitute data", "checked"
 
 Numbers = Mapping[str, Sequence[float]]
 """Name of a number -> its values, one a seed."""
@@ -133,11 +134,13 @@ class Verdict(NamedTuple):
         text: what is claimed.
         holds: whether it holds.
         seen: under how many seeds, or what was measured.
+        ours: whether it compares with a computation of ours rather than with the paper.
     """
 
     text: str
     holds: bool
     seen: str
+    ours: bool = False
 
 
 def mean(values: Sequence[float]) -> float:
@@ -177,38 +180,66 @@ def allowed(tolerance: float | str, published: float) -> float:
 
 
 def compare(row: Row, numbers: Numbers) -> list[Verdict]:
-    """Return a verdict for each published number that has a tolerance."""
+    """Return a verdict for each published or checked number that has a tolerance."""
     found = []
-    for line in row.published:
-        for measure, value in row.values(line).items():
+    lines = [(source, line) for source in SOURCES for line in row.lines(source)]
+    for source, line in lines:
+        for measure, value in row.values(line, source).items():
             if measure not in row.tolerance or isinstance(value, str):
                 continue
             own = mean(numbers.get(f"{line}{SEPARATOR}{measure}", ()))
             most = allowed(row.tolerance[measure], value) * (1 + 1e-9)
-            seen = f"published {value:g}, measured {own:.5g}"
-            found.append(Verdict(f"{line}: {measure}", abs(own - value) <= most, seen))
+            seen = f"{source} {value:g}, measured {own:.5g}"
+            held = abs(own - value) <= most
+            found.append(Verdict(f"{line}: {measure}", held, seen, source == "checked"))
     return found
 
 
 def verdicts(row: Row, numbers: Numbers) -> list[Verdict]:
-    """Return all verdicts of a row: of its published numbers, then of its checks.
+    """Return all verdicts of a row: of its numbers, of its checks, and of its cross-checks.
 
     A number that was not measured is missing, as one that a method does not get to.
     """
     every = {**dict.fromkeys(row.names(), (math.nan,)), **numbers}
     own = [decide(text, check, every) for text, check in row.checks.items()]
-    return [*compare(row, numbers), *own]
+    crossed = [
+        decide(text, check, every)._replace(ours=True) for text, check in row.cross_checks.items()
+    ]
+    return [*compare(row, numbers), *own, *crossed]
 
 
-def state(found: Sequence[Verdict] | None) -> str:
-    """Return the state of a row: reproduced if all of its verdicts hold, in part if some do.
+def counted(row: Row, found: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts that decide a row: those on the paper, or all if it concludes nothing."""
+    return [each for each in found if not (each.ours and row.concludes)]
+
+
+def state(row: Row, found: Sequence[Verdict] | None) -> str:
+    """Return the state of a row: reproduced if all that it concludes holds, in part if some does.
+
+    Only with the paper's data can a conclusion of the paper be reproduced, or not.
 
     Args:
+        row: which one.
         found: its verdicts; None if nothing was measured.
     """
     if found is None:
         return OPEN
-    held = sum(each.holds for each in found)
-    if held == len(found):
+    if not row.concludes:
+        return CHECKED
+    if row.substitute:
+        return SUBSTITUTED
+    deciding = counted(row, found)
+    held = sum(each.holds for each in deciding)
+    if held == len(deciding):
         return REPRODUCED
     return PARTLY if held else NOT
+
+
+def summary(row: Row, found: Sequence[Verdict] | None) -> str:
+    """Return the state of a row with how many of the deciding checks hold, unless it says so."""
+    name = state(row, found)
+    if found is None or name == REPRODUCED:
+        return name
+    deciding = counted(row, found)
+    checks = "check" if len(deciding) == 1 else "checks"
+    return f"{name}: {sum(each.holds for each in deciding)} of {len(deciding)} {checks}"

@@ -98,7 +98,7 @@ class PlantedDirections(Source):
     are -1 and +1 with equal probability: the same d for all clients, or others for each.
     """
 
-    source: ClassVar[str] = "Chen et al., LAG: the authors' code; Chen, Blum, Sadler, CHB: Figure 3"
+    source: ClassVar[str] = "Chen et al., LAG: the authors' code"
     numbers_clients: ClassVar[bool | str] = True
 
     kind: Literal["directions"] = "directions"

@@ -221,7 +221,13 @@ _TRUNCATED = 50
 """The largest number of products in a truncated Newton step."""
 
 
-def polish(f: CompositeForm, w: Array, limit: int = 200, within: Mask | None = None) -> Array:
+def polish(
+    f: CompositeForm,
+    w: Array,
+    limit: int = 200,
+    within: Mask | None = None,
+    enough: float = 1e-16,
+) -> Array:
     """Return the point of least residual among Newton iterates from `w`, shape (d,).
 
     Args:
@@ -229,15 +235,16 @@ def polish(f: CompositeForm, w: Array, limit: int = 200, within: Mask | None = N
         w: the initial point.
         limit: the largest number of steps.
         within: the coordinates that may change, outside which `w` is zero; all by default.
+        enough: the residual at which it ends, relative to that at zero.
     """
     allowed = np.ones(len(w), dtype=np.bool_) if within is None else within
     free = allowed & ((w != 0) | (f.l1 == 0))
     signs = np.sign(w)
     best, least = w, f.residual(w, allowed)
     # Without a minimiser, as on separable data, the residual would decrease without end.
-    enough = 1e-16 * f.residual(np.zeros_like(w), allowed)
+    wanted = enough * f.residual(np.zeros_like(w), allowed)
     for _ in range(limit):
-        if least <= enough:
+        if least <= wanted:
             break
         w, progress = _newton(f, w, signs, free)
         free &= (w != 0) | (f.l1 == 0)

@@ -9,7 +9,7 @@ from fedsim.ports import Array
 from fedsim.problems.penalties import NoPenalty
 from fedsim.problems.problem import Problem
 from fedsim.problems.references.composite import NEWTON_LIMIT, affordable, lbfgs
-from fedsim.problems.references.convex import OptimumTask, Reference, label_method
+from fedsim.problems.references.convex import OptimumTask, Reference, Solution, certified
 
 
 def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
@@ -100,18 +100,18 @@ class _Program:
         active = np.hypot(tied, max(1.0, multiplier) * abs(excess))
         return float(min(inactive, active))
 
-    def solve(self) -> tuple[Array, str]:
+    def solve(self) -> Solution:
         """Return the point, shape (d,), and the method; if none is feasible, the one of least g."""
         start = np.zeros(self.problem.dimension)
         w, method = self._search(start)
         if self.breaks(w):
             inside = self._least_constraint()
             if self.breaks(inside):
-                return inside, "least constraint, by L-BFGS"
+                return Solution(inside, "least constraint, by L-BFGS", certified=True)
             w, method = self._search(inside)
             w = inside if self.breaks(w) else w
         size = float(np.linalg.norm(self.slope(start)) + np.linalg.norm(self.excess_slope(start)))
-        return w, label_method(method, self.residual(w), size)
+        return Solution(w, method, certified(self.residual(w), size))
 
     def _search(self, start: Array) -> tuple[Array, str]:
         """Return the point that is reached from another one, shape (d,), and the method."""

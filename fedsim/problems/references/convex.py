@@ -4,7 +4,7 @@ Gaps f(w) - f* are compared with tolerances such as 1e-12, so f* must be exact t
 points matter for that. `Reference.value` is evaluated by `Problem.value`, the same function as the
 run's objective: another order of summation would shift all gaps by rounding. And a method's own
 stopping test is not trusted: the least subgradient at the result is the certificate
-(`label_method`).
+(`certified`).
 """
 
 import math
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -86,21 +87,41 @@ CERTIFIED = 1e-8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """The least value of an objective.
+    """The least value of an objective, or the least that was found.
 
     Attributes:
         value: f*, as `Problem.value` computes it at `model`, so that gaps are consistent.
         model: the minimiser, shape (d,).
-        method: by which it was found; it begins with "best value known" if the optimum is not
-            certified.
+        method: by which it was found.
         residual: the norm of the least subgradient at `model`; under a constraint, the norm of the
             residual of the optimality conditions.
+        certified: whether no model has a smaller value; otherwise it is the best value found.
     """
 
     value: float
     model: Array
     method: str
     residual: float
+    certified: bool
+
+    @property
+    def title(self) -> str:
+        """The name of the value in messages."""
+        return "optimum" if self.certified else "best value found"
+
+
+class Solution(NamedTuple):
+    """What a solver found.
+
+    Attributes:
+        model: the point, shape (d,).
+        method: by which it was found.
+        certified: whether it is a minimiser for certain.
+    """
+
+    model: Array
+    method: str
+    certified: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +133,33 @@ class OptimumTask:
         dimension: d.
         value: the objective.
         residual: the violation of the optimality conditions at a point.
-        solve: returns the point, shape (d,), and the method.
+        solve: computes it.
     """
 
     name: str
     dimension: int
     value: Callable[[Array], float]
     residual: Callable[[Array], float]
-    solve: Callable[[], tuple[Array, str]]
+    solve: Callable[[], Solution]
 
     def result(self) -> Reference:
         """Return the optimum, from the user's cache if it is there."""
         path = cache_folder() / "optima" / f"{self.name}.json"
         stored = self._load(path)
         if stored is None:
-            model, method = self.solve()
-            stored = _Stored(model=tuple(model.tolist()), method=method, value=self.value(model))
+            found = self.solve()
+            stored = _Stored(
+                model=tuple(found.model.tolist()),
+                method=found.method,
+                value=self.value(found.model),
+                certified=found.certified,
+            )
             _store(path, stored)
-        for found in _noting:
-            found[self.name] = stored.model_dump_json().encode()
+        for noted in _noting:
+            noted[self.name] = stored.model_dump_json().encode()
         model = np.array(stored.model)
-        return Reference(self.value(model), model, stored.method, self.residual(model))
+        residual = self.residual(model)
+        return Reference(self.value(model), model, stored.method, residual, stored.certified)
 
     def _load(self, path: Path) -> "_Stored | None":
         """Return the cached optimum; None if it is missing, damaged or of another problem."""
@@ -154,6 +181,7 @@ class _Stored(BaseModel):
     model: tuple[float, ...]
     method: str
     value: float
+    certified: bool
 
 
 _given: dict[str, bytes] = {}
@@ -179,9 +207,9 @@ def use_optima(optima: Mapping[str, bytes]) -> None:
     _given.update(optima)
 
 
-def label_method(method: str, residual: float, at_zero: float) -> str:
-    """Return the description of an optimum's method, marked if the optimum is uncertified."""
-    return method if residual <= CERTIFIED * at_zero else f"best value known, by {method}"
+def certified(residual: float, at_zero: float) -> bool:
+    """Return whether a residual certifies an optimum; `at_zero` is that at zero."""
+    return residual <= CERTIFIED * at_zero
 
 
 def _store(path: Path, stored: _Stored) -> None:
@@ -210,9 +238,10 @@ def optimum(problem: Problem) -> Reference | None:
     def residual(w: Array) -> float:
         return proximal_residual(problem, w)
 
-    def solve() -> tuple[Array, str]:
+    def solve() -> Solution:
         model = accelerated_descent(problem)
-        return model, label_method("FISTA", residual(model), residual(np.zeros_like(model)))
+        exact = certified(residual(model), residual(np.zeros_like(model)))
+        return Solution(model, "FISTA", exact)
 
     def value(w: Array) -> float:
         return problem.value(w)
@@ -220,7 +249,7 @@ def optimum(problem: Problem) -> Reference | None:
     return OptimumTask(name, problem.dimension, value, residual, solve).result()
 
 
-def _solve(f: CompositeForm) -> tuple[Array, str]:
+def _solve(f: CompositeForm) -> Solution:
     dimension = f.problem.dimension
     if isinstance(f.problem.loss, LeastSquares) and not f.l1 and _factorisable(f.problem):
         method, model = "closed form", _least_squares(f)
@@ -233,7 +262,8 @@ def _solve(f: CompositeForm) -> tuple[Array, str]:
         exact = solvable(f, (model != 0) | (f.l1 == 0))
         method = f"L-BFGS, then {'' if exact else 'truncated '}Newton"
         method += " on the support" if f.l1 else ""
-    return model, label_method(method, f.residual(model), f.residual(np.zeros_like(model)))
+    optimal = certified(f.residual(model), f.residual(np.zeros_like(model)))
+    return Solution(model, method, optimal)
 
 
 def _factorisable(problem: Problem) -> bool:

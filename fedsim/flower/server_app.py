@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from threading import Thread
+from threading import Thread, current_thread
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from flwr.app import ArrayRecord, Context, Error, Message, RecordDict
 from flwr.common.serde import message_to_proto, recorddict_from_proto
 from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.serverapp import ServerApp
-from flwr.supercore.run import Run
+from flwr.supercore.run import Run, RunNotRunningException
 
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.errors import Failed, ParameterError
@@ -86,7 +86,11 @@ class AppGrid(NodeIds):
 
     Args:
         clients: all of them.
+        thread: in which the app runs.
         send: passes messages to the simulation, and returns the replies.
+
+    Attributes:
+        closed: whether the run is over.
     """
 
     refusal = (
@@ -95,10 +99,30 @@ class AppGrid(NodeIds):
     )
 
     def __init__(
-        self, clients: Sequence[ClientId], send: Callable[[list[Message]], list[Message]]
+        self,
+        clients: Sequence[ClientId],
+        thread: Thread,
+        send: Callable[[list[Message]], list[Message]],
     ) -> None:
         super().__init__(clients)
-        self._send = send
+        self._thread, self._send = thread, send
+        self.closed = False
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the numbers of all nodes.
+
+        An app with a client manager has a thread of Flower's that asks every five seconds, until it
+        hears that the run is over.
+
+        Raises:
+            WaitsInVain: the app requests them again and again.
+            RunNotRunningException: the run is over, and Flower's thread asks.
+        """
+        if current_thread() is self._thread:
+            return super().get_node_ids()
+        if self.closed:
+            raise RunNotRunningException
+        return list(self._nodes)
 
     def send_and_receive(  # type: ignore[override]  # which a strategy alone must not call
         self,
@@ -129,9 +153,9 @@ class Turns:
     def __init__(self, app: ServerApp, clients: Sequence[ClientId], context: Context) -> None:
         self._asked: SimpleQueue[list[Message] | BaseException | None] = SimpleQueue()
         self._replies: SimpleQueue[list[Message] | None] = SimpleQueue()
-        self._grid = AppGrid(clients, self._send)
         self._app, self._context = app, context
         self._thread = Thread(target=self._run, name="fedsim-server-app", daemon=True)
+        self._grid = AppGrid(clients, self._thread, self._send)
         self._thread.start()
 
     def next(self, replies: list[Message]) -> list[Message] | None:
@@ -144,6 +168,7 @@ class Turns:
 
     def close(self) -> None:
         """End the app where it waits for replies."""
+        self._grid.closed = True
         self._replies.put(None)
 
     def _run(self) -> None:

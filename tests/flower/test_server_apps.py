@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from logging import INFO
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,12 @@ from flwr.server.strategy import FedAvg as OlderFedAvg
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, FedXgbCyclic, Strategy
+from flwr.supercore.run import RunNotRunningException
 from numpy.typing import NDArray
 
 import fedsim
 from fedsim.flower import app, method
+from fedsim.flower.server_app import AppGrid
 from tests.flower.scenes import PI, ZEROS, client_app, nothing
 from tests.flower.test_strategies import Direct, towards, walker
 
@@ -304,6 +307,15 @@ def test_sleeping_takes_no_simulated_time_and_is_noted() -> None:
     assert note.key == "problem.loss.cost"
     assert f"slept for {0.002 * CLIENTS * ROUNDS:.3g} s" in note.text
     assert time.sleep.__module__ == "time"
+
+
+def test_a_thread_of_flowers_that_watches_nodes_learns_that_the_run_is_over() -> None:
+    """It asks every few seconds for as long as it may: that is no strategy that waits in vain."""
+    grid = AppGrid(range(3), Thread(), lambda messages: messages)
+    assert all(len([*grid.get_node_ids()]) == 3 for _ in range(50))
+    grid.closed = True
+    with pytest.raises(RunNotRunningException):
+        grid.get_node_ids()
 
 
 def test_an_app_without_a_main_is_refused() -> None:

@@ -9,13 +9,14 @@ import pandas as pd
 
 import fedsim
 from fedsim.analysis.log.example_log import EXAMPLE
-from tests.runs import small
+from tests.runs import SMALL, small
 
 _LOSS = {"kind": "independent", "rate": "15 %"}
 _CHARGING = {"kind": "constant", "power": "1 W"}
 _BATTERY = {"capacity": "0.001 Wh", "charge": "60 %", "charging": _CHARGING}
 
 SCENARIO: dict[str, Any] = {
+    "problem": {**SMALL["problem"], "split": {"kind": "iid", "remainder": "drop"}},
     "fleet": [
         {"count": 2, "device": "phone-mid", "radio": {"kind": "lte", "loss": _LOSS, "tries": 2}},
         {"count": 1, "device": "pi-4", "radio": "wifi", "battery": _BATTERY},

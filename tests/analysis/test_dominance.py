@@ -240,3 +240,55 @@ def test_a_tie_in_one_cost_is_none_beside_a_much_higher_other_cost() -> None:
     assert decisions.states("t") == {"a": State.CHEAPER, "b": State.UNDECIDED}
     assert decisions.states("joules") == {"a": State.CHEAPER, "b": State.COSTLIER}
     assert [*decisions.front(COSTS).loc["b"]] == [False, False]
+
+
+def on_seeds(**figures: dict[int, float]) -> pd.DataFrame:
+    """Return a table of costs in which variants have seeds of their own."""
+    parts = [
+        costs(**{name: np.array([*own.values()])}).assign(seed=[*own])
+        for name, own in figures.items()
+    ]
+    return with_bits(pd.concat(parts, ignore_index=True))
+
+
+def test_the_first_is_one_that_no_other_beats_though_its_own_seeds_were_dearer() -> None:
+    dear = {seed: 2.0**seed for seed in range(8)}
+    better = {seed: 0.6 * cost for seed, cost in dear.items() if seed > 1}
+    assert np.log([*dear.values()]).mean() < np.log([*better.values()]).mean()
+    decisions = Decisions.of(on_seeds(dear=dear, better=better), COSTS)
+    assert decisions.rank("t") == ["better", "dear"]
+    assert decisions.states("t") == {"better": State.CHEAPER, "dear": State.COSTLIER}
+
+
+def test_where_each_is_beaten_by_another_one_the_cheapest_stays_in_front() -> None:
+    decisions = Decisions.of(on_seeds(a={1: 1, 3: 2}, b={1: 2, 2: 1}, c={2: 2, 3: 1}), COSTS)
+    for one, other in ("ab", "bc", "ca"):
+        assert decisions.pair(one, other, "t").order < 0
+    assert decisions.rank("t") == ["a", "b", "c"]
+    assert decisions.states("t") == {"a": State.CHEAPER, "b": State.COSTLIER, "c": State.CHEAPER}
+
+
+def test_a_cost_that_is_unknown_is_last() -> None:
+    table = with_bits(costs(unknown=np.array([1.0, 2.0]), known=np.array([5.0, 6.0])))
+    table.loc[table["variant"] == "unknown", "joules"] = np.nan
+    decisions = Decisions.of(table, COSTS)
+    assert decisions.rank("joules") == ["known", "unknown"]
+    assert decisions.rank("t") == ["unknown", "known"]
+
+
+def test_signs_in_a_chain_are_between_neighbours() -> None:
+    step = 0.6 * 0.01  # two of which are no longer the same
+    figures = {name: np.array([100 * (1 + step) ** n]) for n, name in enumerate("abc")}
+    decisions = Decisions.of(with_bits(costs(**figures)), COSTS)
+    assert decisions.pair("a", "c", "t").order < 0
+    assert decisions.chain("t", {name: name.upper() for name in "abc"}) == "A = B = C"
+    assert decisions.chain("t", {"a": "A", "c": "C"}) == "A < C"
+
+
+def test_what_never_got_there_is_never_among_those_that_are_not_costlier() -> None:
+    table = costs(there=np.array([1.0]), lost=np.array([2.0]), gone=np.array([3.0]))
+    missed = table["variant"] != "there"
+    table.loc[missed, "reached"] = False
+    decisions = Decisions.of(with_bits(table), COSTS)
+    assert decisions.not_costlier("lost", "t") == ["there"]
+    assert decisions.not_costlier("there", "t") == []

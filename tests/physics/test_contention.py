@@ -171,3 +171,24 @@ def test_stations_of_two_rates_wait_as_dice_say(
     assert expected == pytest.approx(found[-1, 0] / len(found), rel=error)
     turns = np.bincount(found[:, 1].astype(int), minlength=stations)
     assert turns[:slow].mean() == pytest.approx(turns[slow:].mean(), rel=0.2)
+
+
+@pytest.mark.parametrize("stations", [1.0, 2.0, 7.5, 40.0])
+@pytest.mark.parametrize("asks", [False, True])
+def test_every_slot_is_empty_a_success_a_request_or_a_collision(
+    stations: float, *, asks: bool
+) -> None:
+    """Where each of these takes one second, a success comes every 1 / P of a second."""
+    backoff = Backoff(16, 6)
+    request = BlockRequest(1.0, 1.0) if asks else None
+    tau, collides = fixed_point(stations, backoff)
+    sent = tau * (1.0 - collides) if asks else tau
+    chance = stations * sent * (1.0 - tau) ** (stations - 1.0)
+    cost = waiting([Contender(stations, 1.0)], 1.0, backoff, request)
+    assert cost.seconds == pytest.approx(1.0 / chance - 1.0)
+    assert cost.attempts == pytest.approx(1.0 / (1.0 - collides))
+
+
+def test_fewer_than_one_station_on_average_is_one_alone_that_never_collides() -> None:
+    cost = waiting([Contender(0.2, 1e-3), Contender(0.3, 2e-3)], 9e-6, Backoff(16, 6))
+    assert cost.attempts == 1.0

@@ -246,6 +246,36 @@ def test_two_nodes_that_pass_are_neighbours_for_the_chord() -> None:
     assert times == pytest.approx([middle - half, middle + half])
 
 
+def test_nodes_at_the_range_are_neighbours_and_nodes_that_only_touch_it_never_become_any() -> None:
+    still = PositionTraces.in_si(range=5.0, points=((0, 0.0, 0.0, 0.0), (1, 0.0, 3.0, 4.0)))
+    assert edges_at(still, 2, [0.0, 1e6]) == [{(0, 1)}] * 2
+    points = ((0, 0.0, -50.0, 0.0), (0, 50.0, 50.0, 0.0), (1, 0.0, 0.0, 5.0))
+    passing = PositionTraces.in_si(range=5.0, points=points)
+    assert [each for each in passing.changes(2, RNG(0)) if each.one != each.other] == []
+
+
+@pytest.mark.parametrize("pause", [0.0, 40.0])
+def test_a_walk_begins_amid_a_leg_as_one_is_met_at_any_moment(pause: float) -> None:
+    """Legs in proportion to their length, slow ones for longer, pauses for as long as they take."""
+    low, high, nodes = 0.01, 0.03, 8000
+    law = RandomWaypoint.in_si(
+        range=0.2, width=1.0, height=1.0, min_speed=low, max_speed=high, pause=pause
+    )
+    first = np.array([next(legs) for legs in law.legs(nodes, RNG(5))])
+    spans, speeds = first[:, 1] - first[:, 0], np.hypot(first[:, 4], first[:, 5])
+    rests = speeds == 0
+    slowness = log(high / low) / (high - low)
+    travel = mean_distance(1.0, 1.0) * slowness
+    assert rests.mean() == pytest.approx(pause / (pause + travel), abs=0.02)
+    if pause:
+        assert spans[rests].mean() == pytest.approx(pause / 2, rel=0.05)
+    moves = ~rests
+    assert speeds[moves].mean() == pytest.approx(1 / slowness, rel=0.02)
+    # Of a leg of length l that is met, l / 2 is left on average, and l^2 is 1/3 on average.
+    left = (1 / 3) / (2 * mean_distance(1.0, 1.0))
+    assert (spans * speeds)[moves].mean() == pytest.approx(left, rel=0.04)
+
+
 def test_positions_follow_their_file_and_rest_at_both_ends(tmp_path: Path) -> None:
     path = tmp_path / "places.csv"
     text = "client,time,x,y\n1,0,0,0\n0,10,0,10\n0,20,0,0\n"

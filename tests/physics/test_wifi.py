@@ -1,6 +1,7 @@
 """Frames of Wi-Fi, and what messages take of a cell's air."""
 
-from math import ceil, e
+from fractions import Fraction
+from math import ceil, e, inf
 from typing import Literal
 
 import numpy as np
@@ -11,13 +12,20 @@ from pydantic import ValidationError
 
 from fedsim.physics.airtime import TURNS, active, air, plan
 from fedsim.physics.contention import Contender, waiting
+from fedsim.physics.radios.channel import framing
 from fedsim.physics.wifi import (
     AIFS,
     BACKOFF,
     BLOCK,
+    HEADERS,
+    HIGHEST,
     LONGEST,
+    MODULATIONS,
+    PREAMBLES,
     SIFS,
     SLOT,
+    SUBCARRIERS,
+    FrameTiming,
     Standard,
     Wifi,
     modulation_rate,
@@ -206,3 +214,64 @@ def test_a_message_is_on_the_air_for_longer_than_its_bits_take(
     assert made.exchanges >= ceil(size / 1500 / 28)
     assert air({made: 1}).terms[made].airtime * 8 * size > 0.999 * made.sent
     assert air({made: 9}).terms[made].airtime * 8 * size > made.seconds > made.sent
+
+
+@pytest.mark.parametrize("standard", ["n", "ac", "ax"])
+def test_training_fields_are_one_or_the_even_number_above_the_streams(standard: Standard) -> None:
+    whole, each, _ = PREAMBLES[standard]
+    for streams in range(1, 9):
+        preamble = Wifi(standard=standard, streams=streams).timing(1e6).preamble
+        fields = 1 if streams == 1 else 2 * -(-streams // 2)
+        assert preamble == pytest.approx(whole + fields * each)
+
+
+@pytest.mark.parametrize(
+    ("standard", "width", "fastest"), [("n", 20, 72.2), ("ac", 80, 433.3), ("ax", 20, 143.4)]
+)
+def test_only_n_and_ac_have_the_short_guard_interval(
+    standard: Standard, width: int, fastest: float
+) -> None:
+    law = Wifi(standard=standard, width=f"{width} MHz")
+    assert law.fastest / MEGA == pytest.approx(fastest, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("rate", "streams", "basic"), [(12, 1, 12), (11.9, 1, 6), (24, 1, 24), (26, 2, 12), (48, 2, 24)]
+)
+def test_a_response_goes_at_most_at_the_rate_of_one_stream_of_20_mhz(
+    rate: float, streams: int, basic: float
+) -> None:
+    assert Wifi(standard="n", streams=streams).timing(rate * MEGA).basic == basic * MEGA
+
+
+def test_a_missing_acknowledgement_is_asked_for_in_the_times_of_the_standard() -> None:
+    request = Wifi(standard="n").timing(65 * MEGA).request  # at 24 Mbit/s, 96 bits a symbol
+    asked = answer = 20 + 4 * 3
+    assert request.success * MEGA == pytest.approx(asked + 16 + answer + 43)
+    assert request.collision * MEGA == pytest.approx(asked + 43)
+
+
+@pytest.mark.parametrize("standard", ["n", "ac", "ax"])
+def test_symbols_are_counted_as_in_exact_arithmetic(standard: Standard) -> None:
+    law, width = Wifi(standard=standard), 20e6
+    for mcs in range(HIGHEST[standard] + 1):
+        bits, code = MODULATIONS[mcs]
+        exact = SUBCARRIERS[standard][width] * bits * Fraction(code).limit_denominator(6)
+        timing = law.timing(modulation_rate(standard, mcs))
+        for packet in range(1, 1500):
+            symbols = -(-(22 + 8 * (packet + HEADERS)) // exact)
+            expected = timing.preamble + timing.symbol * int(symbols)
+            assert timing.duration(1, packet) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_transmission_may_be_as_long_as_the_longest() -> None:
+    timing = FrameTiming(preamble=LONGEST, symbol=4e-6, rate=inf, basic=6e6)
+    assert timing.duration(BLOCK, 100) == LONGEST
+    assert Wifi().most_frames(timing, 100) == BLOCK
+
+
+def test_headers_are_those_of_the_transport_where_a_radio_states_none() -> None:
+    for transport, headers in (("tcp", 52), ("udp", 28)):
+        law = Wifi.model_validate({"transport": transport})
+        assert law.packaging(framing(0, 1000)) == framing(headers, 1000)
+        assert law.packaging(framing(7, 1000)) == framing(7, 1000)

@@ -1,0 +1,129 @@
+"""The functions of `study.js`, called one by one, against their definitions."""
+
+import json
+import shutil
+import subprocess
+from importlib import resources
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.explorer.page import SCRIPTS
+
+_DRIVER = """
+const { readFileSync } = require("fs");
+const { scripts, calls } = JSON.parse(readFileSync(0, "utf8"));
+const known = { Infinity, "-Infinity": -Infinity, NaN };
+const read = (each) => Array.isArray(each) ? each.map(read)
+  : each !== null && typeof each === "object"
+  ? Object.fromEntries(Object.entries(each).map(([key, value]) => [key, read(value)]))
+  : each in known && typeof each === "string" ? known[each] : each;
+const body = `"use strict"; ${scripts}
+  return calls.map(([name, ...given]) => {
+    const found = eval(name)(...given);
+    return found === undefined ? given : found;
+  });`;
+const found = new Function("calls", body)(read(calls));
+process.stdout.write(JSON.stringify(found, (_, each) =>
+  typeof each === "number" && !Number.isFinite(each) ? String(each) : each));
+"""
+
+
+def written(value: Any) -> Any:
+    """Return a value as the driver reads it: numbers that JSON lacks are texts."""
+    if isinstance(value, dict):
+        return {key: written(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [written(each) for each in value]
+    return {inf: "Infinity", -inf: "-Infinity"}.get(value, value) if value == value else "NaN"  # noqa: PLR0124
+
+
+def called(*calls: tuple[Any, ...]) -> list[Any]:
+    """Return what functions of the page return; what they change of their first argument."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no node here; the slow tests run the page in a browser")
+    folder = resources.files("fedsim.explorer") / "templates"
+    scripts = "\n".join((folder / name).read_text("utf-8") for name in SCRIPTS[:-1])
+    given = json.dumps({"scripts": scripts, "calls": written(calls)})
+    made = subprocess.run(
+        [node, "-e", _DRIVER], input=given, capture_output=True, text=True, check=True
+    )
+    found: list[Any] = json.loads(made.stdout)
+    return found
+
+
+def pairs(*costs: float) -> list[list[float]]:
+    """Return the costs of seeds from 1."""
+    return [[seed, cost] for seed, cost in enumerate(costs, 1)]
+
+
+def test_a_middle_is_the_mean_or_the_median_where_some_are_infinite() -> None:
+    rows = [[1.0, 2.0, 9.0], [4.0], [inf, 1.0, 3.0], [inf, 1.0, 2.0, 5.0], [1.0, inf, inf]]
+    found = called(*[("middle", row) for row in rows])
+    assert found == [4.0, 4.0, 3.0, 3.5, "Infinity"]
+
+
+def test_the_typical_cost_is_a_geometric_mean() -> None:
+    rng = np.random.default_rng(0)
+    costs = rng.lognormal(0.0, 1.0, 5)
+    found = called(("typical", pairs(*costs)), ("typical", pairs(2.0, nan)))
+    assert found[0] == pytest.approx(np.exp(np.log(costs).mean()))
+    assert found[1] == "NaN"
+
+
+def test_a_ratio_is_of_the_seeds_that_both_have_and_one_where_neither_arrives() -> None:
+    found = called(
+        ("ratio", pairs(2.0, 8.0, 100.0), pairs(1.0, 2.0)),
+        ("ratio", pairs(inf, inf), pairs(inf, inf)),
+        ("ratio", pairs(inf, 3.0, 2.0), pairs(inf, 1.0, 1.0)),
+        ("ratio", pairs(0.0), pairs(0.0)),
+    )
+    assert found == pytest.approx([np.sqrt(8.0), 1.0, 6 ** (1 / 3), 1.0])
+
+
+def test_agreement_counts_the_seeds_in_which_one_costs_less() -> None:
+    found = called(("agreement", pairs(1.0, 2.0, 3.0, 9.0), pairs(2.0, 2.0, 1.0)))
+    assert found == [[1, 3]]
+
+
+def test_the_least_is_the_first_of_equals_and_the_next_is_another_one() -> None:
+    rows = [
+        ([5.0, 3.0, 3.0], 1),
+        ([nan, 3.0], 1),
+        ([inf, 4.0], 1),
+        ([nan, inf], -1),
+    ]
+    assert called(*[("leastOf", row) for row, _ in rows]) == [least for _, least in rows]
+    found = called(
+        ("nextToLeast", [pairs(3.0), pairs(3.0), pairs(4.0)]),
+        ("nextToLeast", [pairs(inf), pairs(2.0)]),
+    )
+    assert found == [{"least": 0, "next": 1}, {"least": 1, "next": -1}]
+
+
+def test_infinite_constants_are_those_that_are_written_so() -> None:
+    given = {"a": "Infinity", "b": "1", "c": 2.0, "d": None}
+    text = {**given, "a": "Infinity "}  # which the driver leaves as it is
+    found = called(("restoreInfinite", text), ("restoreInfinite", given))
+    assert found == [[text], [{**given, "a": "Infinity"}]]
+
+
+def test_constants_move_in_the_groups_that_have_them_and_stay_where_a_slider_rests() -> None:
+    radio, device = {"kind": "lte", "up": 5.0}, {"speed": 7.0}
+    group = {"radio": radio, "device": device}
+    study = {
+        "sliders": [
+            {"block": "radio", "field": "up", "value": 5.0, "places": [[0, 1]]},
+            {"block": "network", "field": "uplink", "value": 3.0, "places": [[]]},
+        ],
+        "fleets": [{"groups": [group, group], "server": {"uplink": 4.0}}],
+    }
+    # Groups may have other values than a slider's, which it replaces only once it is moved.
+    rest, moved = called(("movedFleet", study, 0, [5.0, 3.0]), ("movedFleet", study, 0, [6.0, 9.0]))
+    assert rest["server"] == {"uplink": 4.0}
+    assert moved["server"] == {"uplink": 9.0}
+    assert [each["radio"]["up"] for each in rest["groups"]] == [5.0, 5.0]
+    assert [each["radio"]["up"] for each in moved["groups"]] == [6.0, 6.0]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fedsim
 from fedsim.building import Builder, load
 from fedsim.building.load import BRIEF, LOOKS, SHARE, ComputingLoad, evaluator_for, every_for
-from fedsim.problems import MultilayerPerceptron, Problem, Softmax, Squared
+from fedsim.problems import Logistic, MultilayerPerceptron, Problem, Softmax, Squared
 from fedsim.record.folder import read_json
 from fedsim.scenario import Scenario
 from tests.problems.examples import samples
@@ -50,6 +50,32 @@ def test_long_runs_of_losses_with_kernels_take_them() -> None:
 )
 def test_less_is_computed_one_by_one(less: dict[str, Any]) -> None:
     assert evaluator_for(problem(Squared()), LONG_RUN._replace(**less)) == "one-by-one"
+
+
+@pytest.mark.parametrize(
+    ("loss", "change", "found"),
+    [
+        (Squared(), {}, "one-by-one"),
+        (Logistic(), {}, "one-by-one"),
+        (Softmax(), {}, "compiled"),  # whose kernels are faster on one thread
+        (MultilayerPerceptron(hidden=2), {}, "compiled"),
+        (Squared(), {"steps": 3.0}, "compiled"),  # minibatches, which NumPy gathers
+        (Squared(), {"update": 1e5}, "compiled"),  # likewise
+        (Squared(), {"asked": 16.0}, "compiled"),  # played together
+        (Squared(), {"rounds": 2e4}, "compiled"),  # which several threads make up for
+    ],
+)
+def test_full_gradients_that_numpy_computes_as_fast_take_kernels_in_longer_runs(
+    loss: Any, change: dict[str, Any], found: str
+) -> None:
+    some = ComputingLoad(asked=9.0, update=1e6, traffic=1e6, look=1e6, rounds=1000)
+    assert evaluator_for(problem(loss), some._replace(**change)) == found
+
+
+def test_rows_that_do_not_stay_in_the_cache_take_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = ComputingLoad(asked=9.0, update=1e6, traffic=1e6, look=1e6, rounds=1000)
+    monkeypatch.setattr(load, "CACHED", 17)  # of 6 rows of 3 features
+    assert evaluator_for(problem(Squared()), some) == "compiled"
 
 
 def test_what_has_no_kernels_or_an_unknown_load_is_computed_one_by_one() -> None:

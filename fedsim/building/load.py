@@ -21,9 +21,6 @@ from fedsim.scenario import Scenario
 LONG = 4e9
 """The operations of a run, some seconds of NumPy, from which loading kernels pays."""
 
-LONGER = 2e10
-"""The same where NumPy computes as fast as kernels do on one thread: see `_as_fast`."""
-
 CACHED = 2**17
 """The numbers of a client's rows, a megabyte, that stay in a processor's cache between two passes:
 NumPy takes two for a gradient, kernels one."""
@@ -36,6 +33,9 @@ FEW = 16
 
 TRAFFIC = 8.0
 """Operations that take as long as a step's passes over each value of the model and its gradient."""
+
+CALLS = 2e4
+"""Operations that take as long as NumPy's calls for a step on a minibatch, some microseconds."""
 
 TOGETHER = 4
 """How many clients are asked from which one batched operation is faster than one of each."""
@@ -66,7 +66,8 @@ class ComputingLoad(NamedTuple):
     Attributes:
         asked: the mean number of clients that work in a round.
         update: of a client's work in a round.
-        traffic: of the same, with what it moves between memory and processor in each step.
+        traffic: of the same, with what each step moves between memory and processor, and with what
+            calls cost.
         look: of the objective at one model, on all rows of all clients.
         rounds: the largest number of rounds.
         compiled: whether there are compiled kernels for the method's work.
@@ -107,7 +108,7 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
     return ComputingLoad(
         asked=clients if wanted is None else min(wanted, clients),
         update=update,
-        traffic=update + TRAFFIC * steps * problem.dimension,
+        traffic=update + steps * (TRAFFIC * problem.dimension + CALLS * on_minibatches),
         look=row * float(np.dot(counts, sizes)) / 2,
         rounds=scenario.stop.rounds,
         compiled=not algorithm.uncompiled,
@@ -136,9 +137,10 @@ def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind
     pays = (
         load.asked > 1
         and load.traffic >= LARGE
-        and load.traffic * load.asked * load.rounds >= (LONGER if _as_fast(problem, load) else LONG)
+        and load.traffic * load.asked * load.rounds >= LONG
         and has_kernels(problem.losses[0])
         and load.compiled
+        and not _as_fast(problem, load)
     )
     if pays:
         return "compiled"
@@ -149,9 +151,10 @@ def _as_fast(problem: Problem, load: ComputingLoad) -> bool:
     """Return whether NumPy computes the clients' work about as fast as kernels do on one thread.
 
     So it does where its time goes to products of dense rows with a vector, and to `exp`: full
-    gradients of these losses, on rows that stay in the cache. Of all else that has kernels they
-    take half of NumPy's time or less (`analysis/benchmarks/evaluators.py`). Where many clients are
-    asked, kernels let one handler run for all of them.
+    gradients of these losses, on rows that stay in the cache. It keeps what an objective at the
+    same model has in common with them, which kernels compute again. Of all else that has kernels
+    they take half of NumPy's time or less. `analysis/benchmarks/evaluators.py` measures both. Where
+    many clients are asked, kernels let one handler run for all of them.
     """
     first = problem.losses[0]
     return (

@@ -321,3 +321,44 @@ def test_a_ratio_that_doubled_is_slower(monkeypatch: pytest.MonkeyPatch, tmp_pat
     bench.store({"a": 1.234}, tmp_path / "ratios.csv")
     assert bench.stored(tmp_path / "ratios.csv") == {"a": 1.23}
     assert bench.stored().keys() == bench.RATIOS.keys()
+
+
+def test_what_is_chosen_is_held_against_what_may_be_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twelve kinds of work, of which one takes twice as long as it might."""
+    bench = module("evaluators")
+    small = {name: work._replace(rows=20) for name, work in bench.WORKS.items()}
+    monkeypatch.setattr(bench, "WORKS", small)
+    monkeypatch.setattr(bench, "chosen", lambda _: "compiled")
+    monkeypatch.setattr(bench, "LOADING", 0.0)
+    monkeypatch.setattr(sys, "argv", ["evaluators.py", "--turns", "1"])
+
+    def seconds(scenario: dict[str, Any], rounds: int, evaluator: str) -> float:
+        wide = (
+            scenario["algorithm"]["kind"] == "gd" and "wide" in scenario["problem"]["data"]["path"]
+        )
+        slow = evaluator == "compiled" and wide and scenario["problem"]["loss"]["kind"] == "mlp"
+        return 0.5 + rounds * (0.02 if slow else 0.01)
+
+    monkeypatch.setattr(bench, "seconds", seconds)
+    assert bench.main() == 1
+    out, err = capsys.readouterr()
+    rows = out.splitlines()[2:]
+    assert len(rows) == 12
+    assert "| squared, narrow rows | 15.50 s | 15.50 s | compiled |" in rows
+    assert err == "slower than what may be named: perceptron, wide rows\n"
+
+
+@pytest.mark.slow
+def test_a_kind_of_work_runs_with_either_evaluator(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bench = module("evaluators")
+    small = {name: work._replace(rows=40, features=3) for name, work in bench.WORKS.items()}
+    monkeypatch.setattr(bench, "WORKS", small)
+    for name, _, scenario in bench.scenarios(tmp_path):
+        assert bench.chosen(scenario) in bench.EVALUATORS, name
+        if name.startswith("softmax"):
+            found = bench.costs(scenario, 2, 1)
+            assert found.keys() == set(bench.EVALUATORS)

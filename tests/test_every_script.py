@@ -30,6 +30,7 @@ TESTED = {
     "adapters/low_rank": "test_adapters",
     "benchmarks/client_round": "test_benchmarks",
     "benchmarks/compiling": "test_benchmarks",
+    "benchmarks/evaluators": "test_benchmarks",
     "benchmarks/growth": "test_benchmarks",
     "benchmarks/live": "test_benchmarks",
     "benchmarks/memory": "test_benchmarks",
@@ -541,6 +542,22 @@ def test_kernels_are_compared_with_numpy_and_stacks(
     found = kernels.measure("w1", peers, 1)
     assert len(found) == 3
     assert min(found) > 0
+
+
+@pytest.mark.slow
+def test_the_table_of_gradients_has_a_row_for_each_number_of_features(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernels = script("benchmarks/kernels")
+    monkeypatch.setattr(kernels, "FEATURES", (3, 5))
+    monkeypatch.setattr(kernels, "SIZES", (20, 30))
+    kernels.gradients(1)
+    _, _, *rows = capsys.readouterr().out.splitlines()
+    ratios = [
+        float(each) for row in rows for cell in row.split("|")[2:-1] for each in cell.split(",")
+    ]
+    assert len(ratios) == 2 * len(kernels.LOSSES) * 2
+    assert min(ratios) > 0
 
 
 @reduced("benchmarks/peers/compare")

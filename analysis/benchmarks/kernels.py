@@ -1,11 +1,15 @@
 """What does a client-update cost in compiled kernels, in NumPy, and in BLAS over several clients?
 
     python analysis/benchmarks/kernels.py [--folder DIR] [--turns 5]
+    python analysis/benchmarks/kernels.py --gradients [--turns 100]
 
 No simulator takes part. Each way computes the same clients' work, in turn, in one process; what is
 printed is the median over turns of the processor time of a client-update, in microseconds: of the
 compiled kernels; of NumPy with BLAS, one client after the other; and of BLAS over stacks of five
 clients, or of SciPy's sparse rows over all steps of a client. All on one thread.
+
+With `--gradients`: the time of a full gradient in NumPy over that in the kernels, which compute
+nine or more of them a call, by loss, features and rows. The shortest of some turns counts.
 """
 
 import argparse
@@ -14,6 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +28,9 @@ from threadpoolctl import threadpool_limits
 
 import fedsim
 from fedsim.building import Builder
-from fedsim.computing.compiled import CompiledProgram
+from fedsim.computing.compiled import CompiledProgram, Page
 from fedsim.ports import Work
+from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
 from fedsim.problems.kernels import gradient, sgd_steps
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
@@ -138,12 +145,64 @@ def measure(name: str, folder: Path, turns: int) -> list[float]:
     return [statistics.median(own) for own in found]
 
 
+FEATURES, SIZES = (5, 22, 54, 123, 784), (50, 500, 5500)
+
+LOSSES: dict[str, tuple[Loss, int]] = {
+    "squared": (Squared(), 2),
+    "logistic": (Logistic(), 2),
+    "softmax, 10 classes": (Softmax(), 10),
+    "perceptron, 16 hidden units": (MultilayerPerceptron(hidden=16), 2),
+}
+"""Losses, with the number of different labels."""
+
+
+def speedup(loss: Loss, labels: int, features: int, rows: int, turns: int) -> float:
+    """Return the time of a gradient in NumPy over that in the kernels."""
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((rows, features)), np.asarray(np.arange(rows) % labels, float)
+    losses = Problem.of(loss, [Samples(X, y if labels > 2 else 2.0 * y - 1.0)]).losses
+    program, (local,) = CompiledProgram(losses), losses
+    many = max(9, min(50, 44_000 // (rows * features)))
+    models = rng.standard_normal((many, local.dimension)) / features
+    room, best = program.room(), [inf, inf]
+    for _ in range(turns + 1):
+        page = Page(many)
+        for w in models:
+            program.add(Work(gradient, 0, (w,), 1.0), page)
+        page.publish()
+        ways: tuple[Way, Way] = (
+            lambda: [local.gradient(w) for w in models],
+            partial(program.evaluate, page, room),
+        )
+        for number, way in enumerate(ways):
+            begin = time.perf_counter()
+            way()
+            best[number] = min(best[number], time.perf_counter() - begin)
+    return best[0] / best[1]
+
+
+def gradients(turns: int) -> None:
+    """Print the table of ratios."""
+    print(f"| features | {' | '.join(LOSSES)} |\n|---|{'---|' * len(LOSSES)}")
+    for features in FEATURES:
+        cells = [
+            ", ".join(f"{speedup(*loss, features, rows, turns):.2g}" for rows in SIZES)
+            for loss in LOSSES.values()
+        ]
+        print(f"| {features} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Print the table of the documentation."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, help="keeps the data")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--gradients", action="store_true", help="the table by loss and size")
     given = parser.parse_args()
+    if given.gradients:
+        with threadpool_limits(limits=1):
+            gradients(given.turns)
+        return
     with tempfile.TemporaryDirectory() as temporary, threadpool_limits(limits=1):
         folder = (given.folder or Path(temporary)).resolve()
         found = [measure(name, folder, given.turns) for name in UPDATES]

@@ -15,17 +15,27 @@ from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.building.evaluation import EvaluatorKind
 from fedsim.columns import sizes_and_counts
 from fedsim.computing.supported import has_kernels
-from fedsim.problems import Problem, ProgramProblem
+from fedsim.problems import Logistic, Problem, ProgramProblem, Squared, TraceRegression
 from fedsim.scenario import Scenario
 
 LONG = 4e9
 """The operations of a run, some seconds of NumPy, from which loading kernels pays."""
 
+CACHED = 2**17
+"""The numbers of a client's rows, a megabyte, that stay in a processor's cache between two passes:
+NumPy takes two for a gradient, kernels one."""
+
 LARGE = 1e5
 """The operations of a client's work, tens of microseconds, from which a kernel is worth a call."""
 
+FEW = 16
+"""The clients asked at once from which rounds are played in arrays: see `fedsim.sim.arrays`."""
+
 TRAFFIC = 8.0
 """Operations that take as long as a step's passes over each value of the model and its gradient."""
+
+CALLS = 2e4
+"""Operations that take as long as NumPy's calls for a step on a minibatch, some microseconds."""
 
 TOGETHER = 4
 """How many clients are asked from which one batched operation is faster than one of each."""
@@ -46,13 +56,18 @@ LOOKS = 10
 """How often a run of many rounds is looked at, whatever that costs; and every so many in a few."""
 
 
+_VECTORS = Squared, TraceRegression, Logistic
+"""Losses whose model is multiplied as a vector."""
+
+
 class ComputingLoad(NamedTuple):
     """How much is computed, in floating-point operations.
 
     Attributes:
         asked: the mean number of clients that work in a round.
         update: of a client's work in a round.
-        traffic: of the same, with what it moves between memory and processor in each step.
+        traffic: of the same, with what each step moves between memory and processor, and with what
+            calls cost.
         look: of the objective at one model, on all rows of all clients.
         rounds: the largest number of rounds.
         compiled: whether there are compiled kernels for the method's work.
@@ -93,7 +108,7 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
     return ComputingLoad(
         asked=clients if wanted is None else min(wanted, clients),
         update=update,
-        traffic=update + TRAFFIC * steps * problem.dimension,
+        traffic=update + steps * (TRAFFIC * problem.dimension + CALLS * on_minibatches),
         look=row * float(np.dot(counts, sizes)) / 2,
         rounds=scenario.stop.rounds,
         compiled=not algorithm.uncompiled,
@@ -125,10 +140,31 @@ def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind
         and load.traffic * load.asked * load.rounds >= LONG
         and has_kernels(problem.losses[0])
         and load.compiled
+        and not _as_fast(problem, load)
     )
     if pays:
         return "compiled"
     return "vmap" if why_apart(problem, load) == "" else "one-by-one"
+
+
+def _as_fast(problem: Problem, load: ComputingLoad) -> bool:
+    """Return whether NumPy computes the clients' work about as fast as kernels do on one thread.
+
+    So it does where its time goes to products of dense rows with a vector, and to `exp`: full
+    gradients of these losses, on rows that stay in the cache. It keeps what an objective at the
+    same model has in common with them, which kernels compute again. Of all else that has kernels
+    they take half of NumPy's time or less. `analysis/benchmarks/evaluators.py` measures both. Where
+    many clients are asked, kernels let one handler run for all of them.
+    """
+    first = problem.losses[0]
+    return (
+        type(first.loss) in _VECTORS
+        and isinstance(first.arranged.X, np.ndarray)
+        and first.arranged.X.size <= CACHED
+        and load.asked < FEW
+        and not load.steps
+        and load.update * len(problem.losses) >= 1.9 * load.look  # of all rows, not of a minibatch
+    )
 
 
 def why_apart(problem: Problem, load: ComputingLoad) -> str | None:

@@ -32,7 +32,7 @@ Features: TypeAlias = Array | Sparse
 _FOUR = 4
 """Number types of up to this many bytes are kept as in the file."""
 
-_NARROW = 64
+NARROW = 64
 """Up to this many columns a tall matrix is stored column by column."""
 
 
@@ -119,12 +119,12 @@ def laid_out(X: Features) -> Features:
     """Return X in the memory layout that suits products with vectors and minibatches of rows.
 
     Products of a tall matrix of few columns run about a quarter faster column by column. Beyond
-    `_NARROW` columns little is gained, and rows are gathered many times faster where each is
+    `NARROW` columns little is gained, and rows are gathered many times faster where each is
     contiguous. A sparse matrix stays as it is. Stacked matrices are each laid out like this.
     """
     if not isinstance(X, np.ndarray):
         return X
-    if X.shape[-1] > min(_NARROW, X.shape[-2] - 1):
+    if X.shape[-1] > min(NARROW, X.shape[-2] - 1):
         return np.ascontiguousarray(X)
     return np.ascontiguousarray(X.swapaxes(-1, -2)).swapaxes(-1, -2)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fedsim
 from fedsim.building import Builder, load
 from fedsim.building.load import BRIEF, LOOKS, SHARE, ComputingLoad, evaluator_for, every_for
-from fedsim.problems import MultilayerPerceptron, Problem, Softmax, Squared
+from fedsim.problems import Logistic, MultilayerPerceptron, Problem, Softmax, Squared
 from fedsim.record.folder import read_json
 from fedsim.scenario import Scenario
 from tests.problems.examples import samples
@@ -50,6 +50,31 @@ def test_long_runs_of_losses_with_kernels_take_them() -> None:
 )
 def test_less_is_computed_one_by_one(less: dict[str, Any]) -> None:
     assert evaluator_for(problem(Squared()), LONG_RUN._replace(**less)) == "one-by-one"
+
+
+@pytest.mark.parametrize(
+    ("loss", "change", "found"),
+    [
+        (Squared(), {}, "one-by-one"),
+        (Logistic(), {}, "one-by-one"),
+        (Softmax(), {}, "compiled"),  # whose kernels are faster on one thread
+        (MultilayerPerceptron(hidden=2), {}, "compiled"),
+        (Squared(), {"steps": 3.0}, "compiled"),  # minibatches, which NumPy gathers
+        (Squared(), {"update": 1e5}, "compiled"),  # likewise
+        (Squared(), {"asked": 16.0}, "compiled"),  # played together
+    ],
+)
+def test_full_gradients_that_numpy_computes_as_fast_take_no_kernels(
+    loss: Any, change: dict[str, Any], found: str
+) -> None:
+    some = ComputingLoad(asked=9.0, update=1e6, traffic=1e6, look=1e6, rounds=1000)
+    assert evaluator_for(problem(loss), some._replace(**change)) == found
+
+
+def test_rows_that_do_not_stay_in_the_cache_take_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = ComputingLoad(asked=9.0, update=1e6, traffic=1e6, look=1e6, rounds=1000)
+    monkeypatch.setattr(load, "CACHED", 17)  # of 6 rows of 3 features
+    assert evaluator_for(problem(Squared()), some) == "compiled"
 
 
 def test_what_has_no_kernels_or_an_unknown_load_is_computed_one_by_one() -> None:
@@ -103,7 +128,7 @@ def test_the_load_is_that_of_the_clients() -> None:
 
 
 def test_passes_count_the_steps_that_clients_take_and_kernels_take_them() -> None:
-    """Rows of 10 features, and 8 operations more for each value of the model in each step."""
+    """Rows of 10 features; a step costs 8 operations for each value of the model, and its calls."""
     steps = {"kind": "fedavg", "step_size": 0.1, "batch": 7, "local_epochs": 2}
     plan = fedsim.load(small(algorithm=steps))
     job = Builder(plan).build(plan.variants[0], 1)
@@ -113,13 +138,13 @@ def test_passes_count_the_steps_that_clients_take_and_kernels_take_them() -> Non
     assert found.compiled
     assert found.update == pytest.approx(80 * job.problem.rows.mean())
     taken = 2 * np.ceil(job.problem.rows / 7).mean()
-    assert found.traffic == pytest.approx(found.update + 8 * 10 * taken)
+    assert found.traffic == pytest.approx(found.update + (8 * 10 + load.CALLS) * taken)
 
 
 def test_what_was_chosen_stands_in_the_manifest_and_what_was_seen_in_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("LONG", "LARGE", "BRIEF"):
+    for name in ("LONG", "LARGE", "BRIEF", "CACHED"):
         monkeypatch.setattr(load, name, 0.0)
     steps = {"kind": "fedavg", "step_size": 1e-4, "local_steps": 2}
     result = fedsim.run(small(stop={"rounds": 12}, algorithm=steps), out=tmp_path)

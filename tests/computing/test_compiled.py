@@ -45,23 +45,27 @@ from fedsim.problems.optimizers import (
     Yogi,
     pack_state,
 )
-from fedsim.problems.samples import LaterDraws, draw_minibatches, shuffled_passes
+from fedsim.problems.samples import NARROW, LaterDraws, draw_minibatches, shuffled_passes
 from fedsim.streams import EntityStreams, StreamGroup, Streams
 from tests.problems.examples import LOSSES, named
 from tests.tiers import examples
 
 SIZES = 1, 4, 7, 18
+WIDE = NARROW + 5
+"""Features of rows that are stored by rows."""
 
 
-def losses_of(loss: Loss, *, sparse: bool = False, features: int = 6) -> Sequence[LocalLoss]:
-    """Return the losses of four clients with as many rows as `SIZES` says."""
+def losses_of(
+    loss: Loss, *, sparse: bool = False, features: int = 6, sizes: tuple[int, ...] = SIZES
+) -> Sequence[LocalLoss]:
+    """Return the losses of clients with as many rows as `sizes` says."""
     rng = np.random.default_rng(3)
-    X = rng.standard_normal((sum(SIZES), features))
+    X = rng.standard_normal((sum(sizes), features))
     if sparse:
         X *= rng.random(X.shape) < 0.5
     classes = 3 if isinstance(loss, Softmax) or getattr(loss, "output", "") == "softmax" else 2
     y = 2.0 * rng.permutation(np.arange(len(X)) % classes) - 1.0
-    ends = np.cumsum((0, *SIZES))
+    ends = np.cumsum((0, *sizes))
     parts = [Samples(csr_array(X[a:b]) if sparse else X[a:b], y[a:b]) for a, b in pairwise(ends)]
     return Problem.of(loss, parts).losses
 
@@ -111,11 +115,21 @@ def results(evaluator: SerialEvaluator | CompiledEvaluator, works: Sequence[Work
     return [evaluator.result(ticket) for ticket in tickets]  # type: ignore[arg-type]  # its own
 
 
+STORED = pytest.mark.parametrize(
+    ("sparse", "features"),
+    [(False, 6), (False, WIDE), (True, 6)],
+    ids=["by columns", "by rows", "sparse"],
+)
+"""The ways in which rows are stored."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@STORED
 @pytest.mark.parametrize("loss", LOSSES, ids=named)
-def test_results_and_values_are_those_of_the_reference(loss: Loss, sparse: bool) -> None:
-    losses = losses_of(loss, sparse=sparse)
+def test_results_and_values_are_those_of_the_reference(
+    loss: Loss, sparse: bool, features: int
+) -> None:
+    losses = losses_of(loss, sparse=sparse, features=features)
     if sparse and isinstance(loss, MultilayerPerceptron):
         assert not compilable(losses)
         return
@@ -124,6 +138,28 @@ def test_results_and_values_are_those_of_the_reference(loss: Loss, sparse: bool)
     for one, other in zip(results(evaluator, works), results(reference, works), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
     w = works[0].arguments[0]
+    np.testing.assert_allclose(evaluator.values(w), reference.values(w), rtol=1e-10)
+
+
+@pytest.mark.slow
+@STORED
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(), MultilayerPerceptron()])
+def test_rows_of_several_blocks_are_all_counted_once(
+    loss: Loss, sparse: bool, features: int
+) -> None:
+    losses = losses_of(loss, sparse=sparse, features=features, sizes=(1201, 512, 511, 1025))
+    if not compilable(losses):
+        return
+    rng, reference = np.random.default_rng(1), SerialEvaluator(losses)
+    works = []
+    for client, local in enumerate(losses):
+        w = rng.standard_normal(local.dimension)
+        drawn = rng.choice(local.rows, 511, replace=False)
+        works.append(Work(gradient, client, (w,), 1.0))
+        works.append(Work(minibatch_gradient, client, (w, drawn), 1.0))
+    evaluator = CompiledEvaluator(losses, 2)
+    for one, other in zip(results(evaluator, works), results(reference, works), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(evaluator.values(w), reference.values(w), rtol=1e-10)
 
 
@@ -360,8 +396,8 @@ def digest() -> str:
     """Return a hash of results of all kernels."""
     found = sha256()
     for loss in (Softmax(), MultilayerPerceptron(), Logistic()):
-        for sparse in (False, True):
-            losses = losses_of(loss, sparse=sparse, features=9)
+        for sparse, features in ((False, 9), (False, WIDE), (True, 9)):
+            losses = losses_of(loss, sparse=sparse, features=features)
             if compilable(losses):
                 program = CompiledProgram(losses)
                 works = [work for work in works_of(losses, 20) if program.takes(work)]

@@ -1,4 +1,4 @@
-"""The loss of one row as the kernels compute it, without a compiler: closed forms, differences."""
+"""Losses of a block of rows as the kernels compute them, without a compiler: closed forms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +14,12 @@ from fedsim.computing.compiled.loss_functions import (
     MLP_SQUARED,
     SOFTMAX,
     SQUARED,
+    Block,
 )
 from fedsim.ports import Array
 
 HIDDEN, OUTPUTS = 4, 3
+ROWS, ROOM = 5, 8
 KINDS = {
     "squared": (SQUARED, 1, 0, 1),
     "logistic": (LOGISTIC, 1, 0, 1),
@@ -61,44 +63,74 @@ EXPECTED: dict[int, Callable[[Array, Array, Array], float]] = {
 }
 
 
-def row(name: str, seed: int) -> tuple[int, Array, Array, Array, Array]:
-    """Return a kind, products, targets, a head, and a buffer for the outputs."""
+def rows(name: str, seed: int) -> tuple[int, Array, Array, Array]:
+    """Return a kind, products (rows, m), targets (rows, c), and a head."""
     kind, products, weights, c = KINDS[name]
     rng = np.random.default_rng(seed)
-    t = np.eye(c)[rng.integers(c)] if c > 1 else rng.integers(2, size=1).astype(float)
-    return kind, rng.normal(size=products), t, rng.normal(size=weights), np.empty(c)
+    t = np.eye(2)[:, :1] if c == 1 else np.eye(c)
+    t = t[rng.integers(len(t), size=ROWS)]
+    return kind, rng.normal(size=(ROWS, products)), t, rng.normal(size=weights)
+
+
+def block_of(a: Array, t: Array) -> Block:
+    """Return a block with room for more rows than these, whose places hold no number."""
+    m, c = a.shape[1], t.shape[1]
+    A, T, O, Z = (np.full((k, ROOM), np.nan) for k in (m, c, c, 2))  # noqa: E741
+    block = Block(A, T, O, Z, np.empty(0))
+    block.A[:, : len(a)], block.T[:, : len(a)] = a.T, t.T
+    return block
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", KINDS)
-def test_the_value_of_a_row_is_its_closed_form(name: str, seed: int) -> None:
-    kind, a, t, head, o = row(name, seed)
-    expected = EXPECTED[kind](a, t, head)
-    assert loss_functions.value(kind, a.copy(), t, head, o) == pytest.approx(expected, rel=1e-12)
+def test_the_value_of_rows_is_the_sum_of_closed_forms(name: str, seed: int) -> None:
+    kind, a, t, head = rows(name, seed)
+    expected = sum(EXPECTED[kind](*row, head) for row in zip(a, t, strict=True))
+    found = loss_functions.value(kind, ROWS, block_of(a, t), head)
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", KINDS)
 def test_slopes_are_differences_of_the_value(name: str, seed: int) -> None:
-    kind, a, t, head, o = row(name, seed)
-    both, split, step = np.concatenate((a, head)), len(a), 1e-6
-    expected = []
-    for change in step * np.eye(len(both)):
-        ends = [EXPECTED[kind](w[:split], t, w[split:]) for w in (both + change, both - change)]
-        expected.append((ends[0] - ends[1]) / (2 * step))
-    to_head = np.ones(len(head))  # what other rows have added
-    loss_functions.slopes(kind, a, t, head, to_head, o)
-    found = np.concatenate((a, to_head - 1))
+    kind, a, t, head = rows(name, seed)
+    both, split, step = np.concatenate((a.ravel(), head)), a.size, 1e-6
+
+    def sum_of(w: Array) -> float:
+        each = zip(w[:split].reshape(a.shape), t, strict=True)
+        return sum(EXPECTED[kind](*row, w[split:]) for row in each)
+
+    expected = [
+        (sum_of(both + change) - sum_of(both - change)) / (2 * step)
+        for change in step * np.eye(len(both))
+    ]
+    block, to_head = block_of(a, t), np.ones(len(head))  # what other blocks have added
+    loss_functions.slopes(kind, ROWS, block, head, to_head)
+    assert np.isnan(block.A[:, ROWS:]).all()
+    found = np.concatenate((block.A[:, :ROWS].T.ravel(), to_head - 1))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("u", [-800.0, 800.0])
 def test_products_however_large_overflow_nowhere(u: float) -> None:
-    none = np.empty(0)
-    assert loss_functions.value(LOGISTIC, np.array([u]), none, none, none) == max(u, 0.0)
-    a = np.array([u])
-    loss_functions.slopes(LOGISTIC, a, none, none, none, none)
-    assert a[0] == pytest.approx(float(u > 0))
-    scores = np.array([u, 0.0])
-    best = np.array([1.0, 0.0]) if u > 0 else np.array([0.0, 1.0])
-    assert loss_functions.value(SOFTMAX, scores, best, none, none) == pytest.approx(0, abs=1e-12)
+    none, above = np.empty(0), float(u > 0)
+    one = np.ones((1, 1))
+    assert loss_functions.value(LOGISTIC, 1, block_of(u * one, one), none) == max(u, 0.0)
+    block = block_of(u * one, one)
+    loss_functions.slopes(LOGISTIC, 1, block, none, none)
+    assert block.A[0, 0] == pytest.approx(above)
+    best = np.array([[above, 1 - above]])
+    block = block_of(np.array([[u, 0.0]]), best)
+    assert loss_functions.value(SOFTMAX, 1, block, none) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_no_number_stays_none(name: str) -> None:
+    """A method that diverges is reported by it."""
+    kind, a, t, head = rows(name, 0)
+    a[1, -1] = np.nan
+    assert np.isnan(loss_functions.value(kind, ROWS, block_of(a, t), head))
+    block = block_of(a, t)
+    loss_functions.slopes(kind, ROWS, block, head, np.zeros(len(head)))
+    assert np.isnan(block.A[:, 1]).any()
+    assert np.isfinite(block.A[:, [0, 2]]).all()

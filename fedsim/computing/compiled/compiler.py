@@ -65,17 +65,32 @@ def in_order(function: Function) -> Function:
     return cast("Function", numba.njit(forceinline=True, **options)(function))
 
 
-def either(dense: Function, sparse: Function) -> Function:
-    """Return a function compiled as `dense` if its first argument is a matrix, else as `sparse`.
+def rounded(function: Function) -> Function:
+    """Return a `part` whose products and sums are rounded one by one: see `exact`."""
+    return cast(
+        "Function", numba.njit(forceinline=True, **{**_OPTIONS, "fastmath": False})(function)
+    )
 
-    Dense rows are a matrix, sparse ones a tuple of vectors. The choice is made at compile time.
+
+def either(rows: Function, columns: Function, sparse: Function | None = None) -> Function:
+    """Return a function that is compiled as the one for the type of its first argument.
+
+    Dense rows are a matrix; those that are stored by columns a tuple of one; sparse ones, or the
+    addresses of their parts, are neither. The choice is made at compile time.
+
+    Args:
+        rows: for dense rows.
+        columns: for those that are stored by columns.
+        sparse: for sparse rows, unless they are no case.
     """
 
     def named(*_: Any) -> Any:  # noqa: ANN401 - as the parts
         raise NotImplementedError("only compiled code can call this function")
 
     def choose(first: Any, *_: Any) -> Any:  # noqa: ANN401 - types of Numba
-        chosen: Any = dense if getattr(first, "ndim", 1) == 2 else sparse
+        matrix = getattr(first, "ndim", 1) == 2
+        single = isinstance(first, types.BaseTuple) and len(first) == 1
+        chosen: Any = rows if matrix else columns if single else sparse
         return chosen.py_func
 
     overload(named, strict=False, jit_options={"forceinline": True, **_OPTIONS})(choose)
@@ -138,6 +153,16 @@ def matrix_at(address: int, rows: int, columns: int, like: Any) -> Any:  # noqa:
 def vector_at(address: int, length: int, like: Any) -> Any:  # noqa: ANN401
     """Return the array (length,) at an address, of the type of `like`."""
     return numba.carray(_pointer(address), (length,), like.dtype)
+
+
+@part
+def lent(array: Any) -> Any:  # noqa: ANN401
+    """Return an array on the memory of another one, which its owner keeps until the kernel ends.
+
+    Numba counts references to memory that it owns, by an atomic instruction whenever a row of it is
+    taken: that takes ten times as long as the arithmetic of a short row.
+    """
+    return numba.carray(_pointer(array.ctypes.data), array.shape, array.dtype)
 
 
 @part

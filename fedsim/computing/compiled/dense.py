@@ -3,32 +3,46 @@
 The arguments are those of `loops`.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsim.computing.compiled.compiler import as_single, matrix_at, part
-from fedsim.computing.compiled.loss_functions import slopes, value
+from fedsim.computing.compiled.compiler import as_single, either, matrix_at, part
+from fedsim.computing.compiled.loss_functions import Block, slopes, value
 from fedsim.computing.compiled.optimizers import advance
 from fedsim.computing.compiled.rows import (
     Data,
     LossSpecification,
     StepRule,
     Whole,
-    backward,
+    add_multiple,
+    add_multiples,
+    add_product,
+    add_products,
     copy,
-    forward,
+    load_targets,
     move,
+    row_at,
     unload_flat,
 )
 from fedsim.ports import Array
+
+Columns: TypeAlias = tuple[Array]
+"""The features of all rows, (d, n)."""
+
+Dense: TypeAlias = Array | Columns
 
 
 @part
 def rows_of(_: Whole, data: Data, i: int, d: int) -> Array:
     """Return the features of a client, shape (n, d)."""
     return matrix_at(data.x[i], data.rows[i], d, data.like)  # type: ignore[no-any-return]
+
+
+@part
+def columns_of(_: tuple[Whole], data: Data, i: int, d: int) -> Columns:
+    """Return the features of a client that are stored by columns."""
+    return (matrix_at(data.x[i], d, data.rows[i], data.like),)
 
 
 @part
@@ -65,42 +79,122 @@ def unload(_: Array, V: Array, less: Array, out: Array, d: int, m: int) -> bool:
     return wrong == 0 and head
 
 
+# A block of rows, by how they are stored: by rows, (n, d), or by columns, which is how narrow ones
+# are. Of the latter, drawn rows are gathered first, as columns again.
+
+
+@part
+def _multiply_rows(
+    rows: Array, drawn: Whole, first: int, count: int, W: Array, block: Block
+) -> None:
+    """Set A to the products of a block of rows with W, shape (m, d)."""
+    A, n, even = block.A, len(rows), count // 4 * 4
+    _clear(A, count)
+    for i in range(0, even, 4):
+        x0, x1 = rows[row_at(drawn, first + i, n)], rows[row_at(drawn, first + i + 1, n)]
+        x2, x3 = rows[row_at(drawn, first + i + 2, n)], rows[row_at(drawn, first + i + 3, n)]
+        add_products(x0, x1, x2, x3, W, A, i)
+    for i in range(even, count):
+        add_product(rows[row_at(drawn, first + i, n)], W, A, i)
+
+
+@part
+def _collect_rows(
+    rows: Array, drawn: Whole, first: int, count: int, block: Block, G: Array
+) -> None:
+    """Add the rows of a block, each with its slopes in A, to G, shape (m, d)."""
+    A, n, even = block.A, len(rows), count // 4 * 4
+    for i in range(0, even, 4):
+        x0, x1 = rows[row_at(drawn, first + i, n)], rows[row_at(drawn, first + i + 1, n)]
+        x2, x3 = rows[row_at(drawn, first + i + 2, n)], rows[row_at(drawn, first + i + 3, n)]
+        add_multiples(x0, x1, x2, x3, A, i, G)
+    for i in range(even, count):
+        add_multiple(rows[row_at(drawn, first + i, n)], A, i, G)
+
+
+@part
+def _multiply_columns(
+    rows: Columns, drawn: Whole, first: int, count: int, W: Array, block: Block
+) -> None:
+    """Do so for rows that are stored by columns."""
+    A, X, d = block.A, rows[0], W.shape[1]
+    if len(drawn):
+        gathered = block.rest[: d * A.shape[1]].reshape(d, A.shape[1])
+        for k in range(d):
+            x, own = X[k], gathered[k]
+            for r in range(count):
+                own[r] = x[row_at(drawn, first + r, len(x))]
+        X, first = gathered, 0
+    _clear(A, count)
+    end, even = first + count, d // 4 * 4
+    for k in range(0, even, 4):
+        x0, x1, x2, x3 = (
+            X[k, first:end],
+            X[k + 1, first:end],
+            X[k + 2, first:end],
+            X[k + 3, first:end],
+        )
+        add_multiples(x0, x1, x2, x3, W, k, A)
+    for k in range(even, d):
+        add_multiple(X[k, first:end], W, k, A)
+
+
+@part
+def _collect_columns(
+    rows: Columns, drawn: Whole, first: int, count: int, block: Block, G: Array
+) -> None:
+    """Do so for rows that are stored by columns; drawn ones have been gathered."""
+    A, X, d = block.A, rows[0], G.shape[1]
+    if len(drawn):
+        X, first = block.rest[: d * A.shape[1]].reshape(d, A.shape[1]), 0
+    end, even = first + count, d // 4 * 4
+    for k in range(0, even, 4):
+        x0, x1, x2, x3 = (
+            X[k, first:end],
+            X[k + 1, first:end],
+            X[k + 2, first:end],
+            X[k + 3, first:end],
+        )
+        add_products(x0, x1, x2, x3, A, G, k)
+    for k in range(even, d):
+        add_product(X[k, first:end], A, G, k)
+
+
+_multiply = either(_multiply_rows, _multiply_columns)
+_collect = either(_collect_rows, _collect_columns)
+
+
+@part
+def _clear(A: Array, count: int) -> None:
+    """Set the first numbers of each row of A to 0."""
+    for c in range(len(A)):
+        a = A[c]
+        for r in range(count):
+            a[r] = 0
+
+
 @part
 def sum_up(
-    rows: Array,
+    rows: Dense,
     t: Array,
-    drawn: NDArray[np.int64],
-    kind: int,
-    d: int,
-    m: int,
+    drawn: Whole,
+    form: LossSpecification,
     w: Array,
     gradient: Array,
-    A: Array,
-    o: Array,
+    block: Block,
 ) -> None:
-    """Set `gradient` to that of the sum over the drawn rows, or over all rows if none is drawn.
-
-    Rows are processed in groups of four; the last one fills up an incomplete group, with slopes of
-    0.
-    """
+    """Set `gradient` to that of the sum over the drawn rows, or over all rows if none is drawn."""
+    m, d = form.m, form.d
     W, head = w[: m * d].reshape(m, d), w[m * d :]
     G, to_head = gradient[: m * d].reshape(m, d), gradient[m * d :]
     gradient[:] = 0
-    count = len(drawn) or len(rows)
-    row = np.empty(4, np.int64)
-    for i in range(0, count, 4):
-        left = min(4, count - i)
-        for r in range(4):
-            place = i + min(r, left - 1)
-            row[r] = drawn[place] if len(drawn) else place
-            if row[r] < 0:
-                row[r] += len(rows)
-        x0, x1, x2, x3 = rows[row[0]], rows[row[1]], rows[row[2]], rows[row[3]]
-        forward(x0, x1, x2, x3, W, A)
-        A[left:] = 0
-        for r in range(left):
-            slopes(kind, A[r], t[row[r]], head, to_head, o)
-        backward(x0, x1, x2, x3, A, G)
+    rows_in_all = len(drawn) or len(t)
+    for first in range(0, rows_in_all, form.block):
+        count = min(form.block, rows_in_all - first)
+        _multiply(rows, drawn, first, count, W, block)
+        load_targets(t, drawn, first, count, block.T)
+        slopes(form.kind, count, block, head, to_head)
+        _collect(rows, drawn, first, count, block, G)
 
 
 @part
@@ -116,7 +210,7 @@ def begin(_: Array, form: LossSpecification, parts: Any, rule: StepRule) -> int:
 def step(
     rows: Array,
     t: Array,
-    drawn: NDArray[np.int64],
+    drawn: Whole,
     form: LossSpecification,
     parts: Any,  # noqa: ANN401 - buffers
     rule: StepRule,
@@ -124,8 +218,8 @@ def step(
     s: int,
 ) -> None:
     """Take step `s` with the drawn rows, or all of them if none is drawn."""
-    start, V, single, G, A, o, moments = parts
-    sum_up(rows, t, drawn, form.kind, form.d, form.m, as_single(V, single), G, A, o)
+    start, V, single, G, block, moments = parts
+    sum_up(rows, t, drawn, form, as_single(V, single), G, block)
     if rule.own.given:
         advance(V, start, G, moments, rule, s)
     else:
@@ -138,14 +232,14 @@ def end(_: Array, form: LossSpecification, parts: Any, rule: StepRule, __: int) 
 
 
 @part
-def total(rows: Array, t: Array, kind: int, d: int, m: int, w: Array, A: Array, o: Array) -> float:
+def total(rows: Dense, t: Array, form: LossSpecification, w: Array, block: Block) -> float:
     """Return the sum of the rows' losses."""
-    W, head = w[: m * d].reshape(m, d), w[m * d :]
-    losses, last = 0.0, len(rows) - 1
-    for i in range(0, len(rows), 4):
-        forward(
-            rows[i], rows[min(i + 1, last)], rows[min(i + 2, last)], rows[min(i + 3, last)], W, A
-        )
-        for r in range(min(4, len(rows) - i)):
-            losses += value(kind, A[r], t[i + r], head, o)
+    m, d = form.m, form.d
+    W, head, losses = w[: m * d].reshape(m, d), w[m * d :], 0.0
+    none = np.empty(0, np.int64)
+    for first in range(0, len(t), form.block):
+        count = min(form.block, len(t) - first)
+        _multiply(rows, none, first, count, W, block)
+        load_targets(t, none, first, count, block.T)
+        losses += value(form.kind, count, block, head)
     return losses

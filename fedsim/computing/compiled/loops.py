@@ -14,12 +14,14 @@ from fedsim.computing.compiled.compiler import (
     as_single,
     either,
     kernel,
+    lent,
     matrix_at,
     part,
     single_at,
     vector_at,
 )
 from fedsim.computing.compiled.drawing import sample
+from fedsim.computing.compiled.loss_functions import Block
 from fedsim.computing.compiled.pages import (
     ANCHOR,
     BATCH,
@@ -58,14 +60,14 @@ from fedsim.computing.compiled.rows import (
 from fedsim.computing.compiled.settings import LENGTH, Settings, settings_at
 from fedsim.ports import Array
 
-_rows = either(dense.rows_of, sparse.rows_of)
-_load = either(dense.load, sparse.load)
-_unload = either(dense.unload, sparse.unload)
-_sum_up = either(dense.sum_up, sparse.sum_up)
-_step = either(dense.step, sparse.step)
-_begin = either(dense.begin, sparse.begin)
-_end = either(dense.end, sparse.end)
-_total = either(dense.total, sparse.total)
+_rows = either(dense.rows_of, dense.columns_of, sparse.rows_of)
+_load = either(dense.load, dense.load, sparse.load)
+_unload = either(dense.unload, dense.unload, sparse.unload)
+_sum_up = either(dense.sum_up, dense.sum_up, sparse.sum_up)
+_step = either(dense.step, dense.step, sparse.step)
+_begin = either(dense.begin, dense.begin, sparse.begin)
+_end = either(dense.end, dense.end, sparse.end)
+_total = either(dense.total, dense.total, sparse.total)
 
 
 @part
@@ -77,8 +79,8 @@ def _piece(
     parts: Any,  # noqa: ANN401 - buffers
 ) -> int:
     """Evaluate a piece of work; return its mark."""
-    kind, d, m, c, size, l1, l2 = form
-    start, V, single, G, A, o, _ = parts
+    _, d, m, c, size, l1, l2, _ = form
+    start, V, single, G, block, _ = parts
     i, b, steps = fields[CLIENT], fields[BATCH], fields[STEPS]
     n = data.rows[i]
     rows, t = _rows(data.places, data, i, d), matrix_at(data.t[i], n, c, data.like)
@@ -101,7 +103,7 @@ def _piece(
                 if of == MODEL and fields[OLD]:
                     copy(V, start)  # the gradient at the old model
                 _load(rows, vector_at(fields[of], size, V), V, d, m)
-                _sum_up(rows, t, drawn, kind, d, m, as_single(V, single), G, A, o)
+                _sum_up(rows, t, drawn, form, as_single(V, single), G, block)
                 differentiate(V, G, scale, l1, l2)
         if fields[OLD]:
             for k in range(size):
@@ -208,6 +210,16 @@ def _keep_moments(
     return DONE if finite else INFINITE
 
 
+@part
+def _block(form: LossSpecification, room: Array) -> Block:
+    """Return the buffers of a block of rows, cut from one."""
+    m, c, B = form.m, form.c, form.block
+    A, T = room[: m * B].reshape(m, B), room[m * B : (m + c) * B].reshape(c, B)
+    at = (m + 2 * c) * B
+    O, Z = room[(m + c) * B : at].reshape(c, B), room[at : at + 2 * B].reshape(2, B)  # noqa: E741
+    return Block(A, T, O, Z, room[at + 2 * B :])
+
+
 @kernel
 def evaluate(
     form: LossSpecification,
@@ -229,15 +241,15 @@ def evaluate(
         numbers: see `Page`.
         marks: see `Page`.
         room: a buffer of the length of five models.
-        narrow: a buffer of the samples' type, of the length of two models, A and `o`.
+        narrow: a buffer of the samples' type, of the length of two models and a block.
         only: the place of a single piece to evaluate if it is pending; below 0 for all, in order.
         most: the largest number of pieces.
     """
-    m, size = form.m, form.size
-    A, o = narrow[2 * size : 2 * size + 4 * m].reshape(4, m), narrow[2 * size + 4 * m :]
+    size, room, narrow = form.size, lent(room), lent(narrow)
     H, M, S = room[2 * size : 3 * size], room[3 * size : 4 * size], room[4 * size :]
     V, own = room[size : 2 * size], MomentBuffers(H, M, S)
-    parts = room[:size], V, narrow[:size], narrow[size : 2 * size], A, o, own
+    block = _block(form, narrow[2 * size :])
+    parts = room[:size], V, narrow[:size], narrow[size : 2 * size], block, own
     for done in range(most):
         if only < 0:
             j = take_next(marks)
@@ -252,15 +264,19 @@ def evaluate(
 
 
 @kernel
-def values(form: LossSpecification, data: Data, first: int, w: Array, out: Array) -> None:
-    """Set `out` to f_m(w) of the clients from `first` on, without penalties."""
-    kind, d, m, c, size, _, _ = form
-    single = np.empty(size, data.like.dtype)
-    A, o = np.empty((4, m), data.like.dtype), np.empty(c, data.like.dtype)
+def values(
+    form: LossSpecification, data: Data, first: int, w: Array, out: Array, narrow: Array
+) -> None:
+    """Set `out` to f_m(w) of the clients from `first` on, without penalties.
+
+    `narrow` is as for `evaluate`.
+    """
+    size, narrow = form.size, lent(narrow)
+    single, block = narrow[:size], _block(form, narrow[2 * size :])
     for j in range(len(out)):
         i = first + j
-        rows = _rows(data.places, data, i, d)
-        t = matrix_at(data.t[i], data.rows[i], c, data.like)
+        rows = _rows(data.places, data, i, form.d)
+        t = matrix_at(data.t[i], data.rows[i], form.c, data.like)
         if j == 0:
-            _load(rows, w, single, d, m)
-        out[j] = data.factor[i] * _total(rows, t, kind, d, m, single, A, o)
+            _load(rows, w, single, form.d, form.m)
+        out[j] = data.factor[i] * _total(rows, t, form, single, block)

@@ -1,17 +1,20 @@
-"""Values and derivatives of each loss as functions of the products of a row with the model.
+"""Values and derivatives of each loss, of a block of rows at once.
 
-The products of a row with the columns of the model are replaced, in place, by the derivatives
-("slopes") of its loss with respect to them. For a perceptron the products are the inputs of the
-hidden units; the rest of the model, its head, has their biases (h,), the weights of the outputs
-(h, c), row by row, and the biases of the outputs (c,).
+They are functions of the products of rows with the columns of the model, a matrix (m, B) of which
+each column belongs to a row: loops run over the rows, and are vectorised. The products are
+replaced, in place, by the derivatives ("slopes") of the rows' losses with respect to them. For a
+perceptron the products are the inputs of the hidden units; the rest of the model, its head, has
+their biases (h,), the weights of the outputs (h, c), row by row, and the biases of the outputs
+(c,).
 """
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fedsim.computing.compiled.compiler import part
+from fedsim.computing.compiled.exponentials import exponential, sigmoid, softplus
 from fedsim.ports import Array
 
 SQUARED: Final = 0
@@ -22,104 +25,184 @@ MLP_SIGMOID: Final = 4
 MLP_SOFTMAX: Final = 5
 
 
+class Block(NamedTuple):
+    """Buffers for a block of rows.
+
+    Attributes:
+        A: the products, and then the slopes, (m, B).
+        T: the targets, (c, B).
+        O: the outputs of a perceptron, (c, B).
+        Z: two numbers a row, (2, B).
+        rest: for how the rows are stored.
+    """
+
+    A: Array
+    T: Array
+    O: Array  # noqa: E741 - beside A and T
+    Z: Array
+    rest: Array
+
+
+def numbers_of_a_row(m: int, c: int) -> int:
+    """Return how many numbers a row has in a block, without the rest."""
+    return m + 2 * c + 2
+
+
 @part
-def slopes(kind: int, a: Array, t: Array, head: Array, to_head: Array, o: Array) -> None:
-    """Replace the products of a row by slopes.
+def slopes(kind: int, count: int, block: Block, head: Array, to_head: Array) -> None:
+    """Replace the products of rows by slopes.
 
     Args:
         kind: of the loss.
-        a: the products, shape (m,), replaced by the slopes.
-        t: the row's targets, shape (c,).
+        count: the number of rows; the block may have room for more.
+        block: with products and targets.
         head: of the model; empty without hidden units.
-        to_head: the gradient of the row's loss with respect to the head is added to it.
-        o: a buffer for the outputs of a perceptron, shape (c,).
+        to_head: the gradient of the rows' losses with respect to the head is added to it.
     """
-    if kind == SQUARED:
-        a[0] -= t[0]
-    elif kind == LOGISTIC:
-        a[0] = _sigmoid(a[0])
-    elif kind == SOFTMAX:
-        _cross_entropy(a, t)
+    scores = block.A
+    if kind >= MLP_SQUARED:
+        _outputs(block, count, head)
+        scores = block.O
+    if kind in (SOFTMAX, MLP_SOFTMAX):
+        _from_targets(scores, block, count)
     else:
-        _back(kind, a, t, head, to_head, o)
+        a, t = scores[0], block.T[0]
+        if kind in (LOGISTIC, MLP_SIGMOID):
+            for r in range(count):
+                a[r] = sigmoid(a[r])
+        if kind == MLP_SIGMOID:
+            for r in range(count):
+                a[r] = (a[r] - t[r]) * a[r] * (1 - a[r])
+        elif kind != LOGISTIC:  # whose targets are folded into the rows
+            for r in range(count):
+                a[r] -= t[r]
+    if kind >= MLP_SQUARED:
+        _back(block, count, head, to_head)
 
 
 @part
-def value(kind: int, a: Array, t: Array, head: Array, o: Array) -> float:
-    """Return the loss of a row; overwrites its products. Arguments as for `slopes`."""
-    if kind == SQUARED:
-        return float(0.5 * (a[0] - t[0]) ** 2)
+def value(kind: int, count: int, block: Block, head: Array) -> float:
+    """Return the sum of the rows' losses; overwrites the products. Arguments as for `slopes`."""
+    total, scores = 0.0, block.A
+    if kind >= MLP_SQUARED:
+        _outputs(block, count, head)
+        scores = block.O
+    if kind in (SOFTMAX, MLP_SOFTMAX):
+        return _cross_entropy(scores, block, count)
+    a, t = scores[0], block.T[0]
     if kind == LOGISTIC:
-        # log(1 + exp(u)) without overflow, and without cancellation for u far below 0.
-        return float(max(a[0], a.dtype.type(0)) + math.log1p(math.exp(-abs(a[0]))))
-    if kind == SOFTMAX:
-        return _cross_entropy(a, t)
-    _outputs(a, head, o)
-    if kind == MLP_SOFTMAX:
-        return _cross_entropy(o, t)
-    unit = _sigmoid(o[0]) if kind == MLP_SIGMOID else o[0]
-    return float(0.5 * (unit - t[0]) ** 2)
+        for r in range(count):
+            total += softplus(a[r])
+        return total
+    if kind == MLP_SIGMOID:
+        for r in range(count):
+            a[r] = sigmoid(a[r])
+    for r in range(count):
+        total += 0.5 * (a[r] - t[r]) ** 2
+    return total
 
 
 @part
-def _sigmoid(u: float) -> float:
-    """Return 1/(1 + exp(-u)) without overflow."""
-    e = math.exp(-abs(u))
-    return 1 / (1 + e) if u >= 0 else e / (1 + e)
+def _find_largest(scores: Array, block: Block, count: int) -> None:
+    """Set Z[0] to the largest score of each row."""
+    largest = block.Z[0]
+    for r in range(count):
+        largest[r] = scores[0, r]
+    for c in range(1, len(scores)):
+        a = scores[c]
+        for r in range(count):
+            largest[r] = max(largest[r], a[r])
 
 
 @part
-def _cross_entropy(a: Array, t: Array) -> float:
-    """Return the cross entropy of scores (c,); replace them by probabilities minus targets."""
-    largest, score, total = a[0], a.dtype.type(0), a.dtype.type(0)
-    for c in range(1, len(a)):
-        largest = max(largest, a[c])
-    for c in range(len(a)):
-        shifted = a[c] - largest
-        score += shifted * t[c]
-        a[c] = math.exp(shifted)
-        total += a[c]
-    for c in range(len(a)):
-        a[c] = a[c] / total - t[c]
-    return float(math.log(total) - score)
+def _exponentials(scores: Array, block: Block, count: int) -> None:
+    """Replace scores (c, B) by their exponentials over those of the largest; sum them in Z[1]."""
+    largest, total = block.Z[0], block.Z[1]
+    for r in range(count):
+        total[r] = 0
+    for c in range(len(scores)):
+        a = scores[c]
+        for r in range(count):
+            a[r] = exponential(np.float64(a[r] - largest[r]))
+            total[r] += a[r]
 
 
 @part
-def _outputs(a: Array, head: Array, o: Array) -> None:
-    """Replace the products (h,) by the hidden units, and set `o`, shape (c,), to the outputs."""
-    h, c = len(a), len(o)
+def _from_targets(scores: Array, block: Block, count: int) -> None:
+    """Replace scores (c, B) by probabilities minus targets."""
+    _find_largest(scores, block, count)
+    _exponentials(scores, block, count)
+    total = block.Z[1]
+    for r in range(count):
+        total[r] = 1 / total[r]
+    for c in range(len(scores)):
+        a, t = scores[c], block.T[c]
+        for r in range(count):
+            a[r] = a[r] * total[r] - t[r]
+
+
+@part
+def _cross_entropy(scores: Array, block: Block, count: int) -> float:
+    """Return the sum of the cross entropies of scores (c, B), which are overwritten."""
+    entropy, largest, total = 0.0, block.Z[0], block.Z[1]
+    _find_largest(scores, block, count)
+    for c in range(len(scores)):
+        a, t = scores[c], block.T[c]
+        for r in range(count):
+            entropy += (largest[r] - a[r]) * t[r]
+    _exponentials(scores, block, count)
+    for r in range(count):
+        entropy += math.log(total[r])
+    return entropy
+
+
+@part
+def _outputs(block: Block, count: int, head: Array) -> None:
+    """Replace the products (h, B) by the hidden units, and compute the outputs (c, B)."""
+    A, O = block.A, block.O  # noqa: E741
+    h, c = len(A), len(O)
     weights, biases = head[h : h + h * c].reshape(h, c), head[h + h * c :]
     for k in range(c):
-        o[k] = biases[k]
+        o = O[k]
+        for r in range(count):
+            o[r] = biases[k]
     for j in range(h):
-        a[j] = _sigmoid(a[j] + head[j])
+        a, bias = A[j], head[j]
+        for r in range(count):
+            a[r] = sigmoid(a[r] + bias)
         for k in range(c):
-            o[k] += a[j] * weights[j, k]
+            o, weight = O[k], weights[j, k]
+            for r in range(count):
+                o[r] += a[r] * weight
 
 
 @part
-def _back(kind: int, a: Array, t: Array, head: Array, to_head: Array, o: Array) -> None:
-    """Replace the products of the hidden units by slopes, by back-propagation."""
-    h, c = len(a), len(o)
-    _outputs(a, head, o)
-    if kind == MLP_SOFTMAX:
-        _cross_entropy(o, t)
-    elif kind == MLP_SIGMOID:
-        unit = _sigmoid(o[0])
-        o[0] = (unit - t[0]) * unit * (1 - unit)
-    else:
-        o[0] -= t[0]
-    weights = head[h : h + h * c].reshape(h, c)
+def _back(block: Block, count: int, head: Array, to_head: Array) -> None:
+    """Replace the hidden units by slopes, given those of the outputs, by back-propagation."""
+    A, O = block.A, block.O  # noqa: E741
+    h, c, zero = len(A), len(O), A.dtype.type(0)
+    weights, back = head[h : h + h * c].reshape(h, c), block.Z[0]
     to_weights, to_biases = to_head[h : h + h * c].reshape(h, c), to_head[h + h * c :]
     for k in range(c):
-        to_biases[k] += o[k]
+        o, total = O[k], zero
+        for r in range(count):
+            total += o[r]
+        to_biases[k] += total
     for j in range(h):
-        back = a.dtype.type(0)
+        a = A[j]
+        for r in range(count):
+            back[r] = 0
         for k in range(c):
-            back += o[k] * weights[j, k]
-            to_weights[j, k] += a[j] * o[k]
-        a[j] = back * a[j] * (1 - a[j])
-        to_head[j] += a[j]
+            o, weight, total = O[k], weights[j, k], zero
+            for r in range(count):
+                back[r] += o[r] * weight
+                total += a[r] * o[r]
+            to_weights[j, k] += total
+        total = zero
+        for r in range(count):
+            a[r] = back[r] * a[r] * (1 - a[r])
+            total += a[r]
+        to_head[j] += total
 
 
 def code(kind: str, output: str) -> int:
@@ -127,6 +210,3 @@ def code(kind: str, output: str) -> int:
     names = {"logistic": LOGISTIC, "softmax": SOFTMAX, "mlp": MLP_SQUARED}
     heads = {"squared": MLP_SQUARED, "sigmoid": MLP_SIGMOID, "softmax": MLP_SOFTMAX}
     return heads[output] if kind == "mlp" else names.get(kind, SQUARED)
-
-
-EMPTY = np.zeros(0)

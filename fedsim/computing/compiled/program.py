@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedsim.computing.compiled.drawing import MOST, agrees, interface_of
 from fedsim.computing.compiled.loops import evaluate, values
-from fedsim.computing.compiled.loss_functions import code
+from fedsim.computing.compiled.loss_functions import code, numbers_of_a_row
 from fedsim.computing.compiled.pages import WRONG, Page, Piece, Whole
 from fedsim.computing.compiled.rows import Data, LossSpecification
 from fedsim.computing.compiled.settings import settings_of
@@ -19,10 +19,16 @@ from fedsim.ports import Array, Work
 from fedsim.problems import MultilayerPerceptron, kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.optimizers import Training
-from fedsim.problems.samples import LaterDraws, Minibatches, all_or_some, entries
+from fedsim.problems.samples import NARROW, LaterDraws, Minibatches, all_or_some, entries
 from fedsim.streams import StreamGroup
 
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
+
+_NUMBERS = 2**14
+"""The numbers of a block of rows and of its products, which stay in a cache of the processor."""
+
+_LEAST, _MOST = 8, 512
+"""The rows of a block: with fewer, loops over them are not vectorised, and more gain nothing."""
 
 BLOCK = 2**18
 """The bytes of a block of results: only one that is longer is allocated by itself."""
@@ -131,14 +137,17 @@ class CompiledProgram:
 
     def _gather(self) -> Data:
         rows = [loss.arranged for loss in self._losses]
+        places: Any = _NO_PLACES
         X: list[Any] = [each.X for each in rows]
         t = [each.t.reshape(len(each.t), -1) for each in rows]
-        kind, index, places, ends = X[0].dtype, np.dtype(np.int64), _NO_PLACES, _NO_PLACES
+        kind, index, ends = X[0].dtype, np.dtype(np.int64), _NO_PLACES
         if not isinstance(X[0], np.ndarray):
             parts = [each.indices for each in X], [each.indptr for each in X]
             index = np.result_type(*{array.dtype for part in parts for array in part})
             places, ends = (self._addresses(part, index) for part in parts)
             X = [each.data for each in X]
+        elif self._form.d <= NARROW:
+            X, places = [each.T for each in X], (_NO_PLACES,)
         return Data(
             x=self._addresses(X, kind),
             places=places,
@@ -154,7 +163,7 @@ class CompiledProgram:
     def _sizes(self) -> Whole:
         """The size of each client's samples, equal where a step costs the same, shape (M,)."""
         rows = self._data.rows
-        if not len(self._data.places):
+        if not self._sparse:
             return rows
         stored = [entries(loss.arranged.X) for loss in self._losses]
         kinds = np.unique(np.stack([rows, stored], axis=1), axis=0, return_inverse=True)[1]
@@ -165,6 +174,10 @@ class CompiledProgram:
         own = [np.ascontiguousarray(array, kind) for array in arrays]
         self._kept.append(own)  # compiled code has addresses only: the arrays must stay alive
         return np.array([each.ctypes.data for each in own], np.int64)
+
+    @property
+    def _sparse(self) -> bool:
+        return len(self._data.ends) > 0
 
     @property
     def size(self) -> int:
@@ -245,7 +258,7 @@ class CompiledProgram:
         """
         sizes = self._sizes[clients]
         groups = [np.flatnonzero(sizes == each) for each in np.unique(sizes).tolist()]
-        few = len(self._data.places) and len(clients) < ALIKE * len(groups)
+        few = self._sparse and len(clients) < ALIKE * len(groups)
         return [] if few else groups
 
     def write(
@@ -335,7 +348,8 @@ class CompiledProgram:
     def room(self) -> Room:
         """Return the buffers of one thread."""
         form = self._form
-        size = 2 * form.size + 4 * form.m + form.c
+        rest = form.m if self._sparse else form.d * form.block if form.d <= NARROW else 0
+        size = 2 * form.size + form.block * numbers_of_a_row(form.m, form.c) + rest
         return np.empty(5 * form.size), np.empty(size, self._data.like.dtype)
 
     def load(self, page: Page, room: Room) -> None:
@@ -377,7 +391,7 @@ class CompiledProgram:
     def values(self, w: Array, first: int, end: int) -> Array:
         """Return f_m(w) without penalties of the clients from `first` to `end` - 1."""
         out = np.empty(end - first)
-        values(self._form, self._data, first, np.ascontiguousarray(w), out)
+        values(self._form, self._data, first, np.ascontiguousarray(w), out, self.room()[1])
         return out
 
     def shares(self, parts: int) -> list[tuple[int, int]]:
@@ -398,8 +412,10 @@ def form(local: LocalLoss) -> LossSpecification:
     columns = loss.hidden if isinstance(loss, MultilayerPerceptron) else outputs
     kind = code(loss.kind, getattr(loss, "output", ""))
     l1 = float(getattr(loss, "l1", 0.0))
+    block = _NUMBERS // (int(entries(local.arranged.X)) + columns) // 4 * 4
+    block = min(max(block, _LEAST), _MOST)
     return LossSpecification(
-        kind, local.features, columns, outputs, local.dimension, l1, float(loss.l2)
+        kind, local.features, columns, outputs, local.dimension, l1, float(loss.l2), block
     )
 
 

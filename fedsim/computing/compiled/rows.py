@@ -26,6 +26,7 @@ class LossSpecification(NamedTuple):
         d, m, c: features, columns of the model, targets a row.
         size: the length of the model, with its head.
         l1, l2: weights of the penalties.
+        block: how many rows are processed together, a multiple of 4.
     """
 
     kind: int
@@ -35,6 +36,7 @@ class LossSpecification(NamedTuple):
     size: int
     l1: float
     l2: float
+    block: int
 
 
 class Data(NamedTuple):
@@ -197,23 +199,46 @@ def differentiate(V: Array, G: Array, scale: float, l1: float, l2: float) -> Non
         V[k] = G[k] * scale + l2 * V[k] + l1 * np.sign(V[k])
 
 
-# Products of four dense rows with the columns of a model, and back.
-#
-# A model of m columns is stored transposed, (m, d), so that all loops run over contiguous numbers.
-# Four rows are processed at once, so that each number of the model is loaded once for all of them,
-# and two columns at once, so that each number of the rows is loaded once for both. The eight sums
-# are separate variables, since the compiler does not keep an array of them in registers.
+@part
+def row_at(drawn: Whole, i: int, n: int) -> int:
+    """Return the number of the i-th of the drawn rows, or of all n if none is drawn."""
+    row = drawn[i] if len(drawn) else i
+    return row + n if row < 0 else row
 
 
 @part
-def forward(x0: Array, x1: Array, x2: Array, x3: Array, W: Array, A: Array) -> None:
-    """Set A, shape (4, m), to the products of four rows (d,) with W, shape (m, d)."""
-    m, d = W.shape
+def load_targets(t: Array, drawn: Whole, first: int, count: int, T: Array) -> None:
+    """Set T, shape (c, B), to the targets (n, c) of a block of rows."""
+    if len(T) == 1 and len(drawn) == 0:  # a common case, whose numbers are contiguous
+        own, flat = T[0], t.reshape(len(t))
+        for r in range(count):
+            own[r] = flat[first + r]
+        return
+    for k in range(len(T)):
+        own = T[k]
+        for r in range(count):
+            own[r] = t[row_at(drawn, first + r, len(t)), k]
+
+
+# Products of four vectors with others, and back.
+#
+# The vectors are dense rows, or columns of many rows. All loops run over contiguous numbers. Four
+# vectors are processed at once, so that each number of the others is loaded once for all of them,
+# and two of the others at once, so that each number of the vectors is loaded once for both. The
+# eight sums are separate variables, since the compiler does not keep an array of them in registers.
+
+
+@part
+def add_products(x0: Array, x1: Array, x2: Array, x3: Array, W: Array, out: Array, at: int) -> None:
+    """Add the products of four vectors with each row of W to four columns of `out` from `at` on.
+
+    The rows of W may be longer than the vectors.
+    """
+    m, zero = len(W), W.dtype.type(0)
     for c in range(0, m - 1, 2):
         v, w = W[c], W[c + 1]
-        zero = W.dtype.type(0)
         a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zero
-        for k in range(d):
+        for k in range(len(x0)):
             a0 += x0[k] * v[k]
             a1 += x1[k] * v[k]
             a2 += x2[k] * v[k]
@@ -222,37 +247,54 @@ def forward(x0: Array, x1: Array, x2: Array, x3: Array, W: Array, A: Array) -> N
             b1 += x1[k] * w[k]
             b2 += x2[k] * w[k]
             b3 += x3[k] * w[k]
-        A[0, c], A[1, c], A[2, c], A[3, c] = a0, a1, a2, a3
-        A[0, c + 1], A[1, c + 1], A[2, c + 1], A[3, c + 1] = b0, b1, b2, b3
+        own, other = out[c, at : at + 4], out[c + 1, at : at + 4]
+        own[0], own[1], own[2], own[3] = own[0] + a0, own[1] + a1, own[2] + a2, own[3] + a3
+        other[0], other[1] = other[0] + b0, other[1] + b1
+        other[2], other[3] = other[2] + b2, other[3] + b3
     if m % 2:
-        _forward_last(x0, x1, x2, x3, W[m - 1], A)
+        w = W[m - 1]
+        a0 = a1 = a2 = a3 = zero
+        for k in range(len(x0)):
+            a0 += x0[k] * w[k]
+            a1 += x1[k] * w[k]
+            a2 += x2[k] * w[k]
+            a3 += x3[k] * w[k]
+        own = out[m - 1, at : at + 4]
+        own[0], own[1], own[2], own[3] = own[0] + a0, own[1] + a1, own[2] + a2, own[3] + a3
 
 
 @part
-def _forward_last(x0: Array, x1: Array, x2: Array, x3: Array, w: Array, A: Array) -> None:
-    c = A.shape[1] - 1
-    a0 = a1 = a2 = a3 = w.dtype.type(0)
-    for k in range(len(w)):
-        a0 += x0[k] * w[k]
-        a1 += x1[k] * w[k]
-        a2 += x2[k] * w[k]
-        a3 += x3[k] * w[k]
-    A[0, c], A[1, c], A[2, c], A[3, c] = a0, a1, a2, a3
+def add_product(x: Array, W: Array, out: Array, at: int) -> None:
+    """Add the products of one vector likewise."""
+    for c in range(len(W)):
+        w, a = W[c], W.dtype.type(0)
+        for k in range(len(x)):
+            a += x[k] * w[k]
+        out[c, at] += a
 
 
 @part
-def backward(x0: Array, x1: Array, x2: Array, x3: Array, S: Array, G: Array) -> None:
-    """Add to G, shape (m, d), the sum of S[r, c] x_r over four rows (d,), S of shape (4, m)."""
-    m, d = G.shape
+def add_multiples(x0: Array, x1: Array, x2: Array, x3: Array, S: Array, at: int, G: Array) -> None:
+    """Add the multiples of four vectors by four columns of S, from `at` on, to the rows of G."""
+    m = len(G)
     for c in range(0, m - 1, 2):
         g, h = G[c], G[c + 1]
-        s0, s1, s2, s3 = S[0, c], S[1, c], S[2, c], S[3, c]
-        t0, t1, t2, t3 = S[0, c + 1], S[1, c + 1], S[2, c + 1], S[3, c + 1]
-        for k in range(d):
+        s0, s1, s2, s3 = S[c, at], S[c, at + 1], S[c, at + 2], S[c, at + 3]
+        t0, t1, t2, t3 = S[c + 1, at], S[c + 1, at + 1], S[c + 1, at + 2], S[c + 1, at + 3]
+        for k in range(len(x0)):
             g[k] += s0 * x0[k] + s1 * x1[k] + s2 * x2[k] + s3 * x3[k]
             h[k] += t0 * x0[k] + t1 * x1[k] + t2 * x2[k] + t3 * x3[k]
     if m % 2:
         g, c = G[m - 1], m - 1
-        s0, s1, s2, s3 = S[0, c], S[1, c], S[2, c], S[3, c]
-        for k in range(d):
+        s0, s1, s2, s3 = S[c, at], S[c, at + 1], S[c, at + 2], S[c, at + 3]
+        for k in range(len(x0)):
             g[k] += s0 * x0[k] + s1 * x1[k] + s2 * x2[k] + s3 * x3[k]
+
+
+@part
+def add_multiple(x: Array, S: Array, at: int, G: Array) -> None:
+    """Add the multiples of one vector likewise."""
+    for c in range(len(G)):
+        g, s = G[c], S[c, at]
+        for k in range(len(x)):
+            g[k] += s * x[k]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import in_order, part, vector_at
-from fedsim.computing.compiled.loss_functions import slopes, value
+from fedsim.computing.compiled.loss_functions import Block, slopes, value
 from fedsim.computing.compiled.optimizers import advance
 from fedsim.computing.compiled.rows import (
     Data,
@@ -17,6 +17,8 @@ from fedsim.computing.compiled.rows import (
     StepRule,
     Whole,
     copy,
+    load_targets,
+    row_at,
     step_of,
     unload_flat,
 )
@@ -74,56 +76,67 @@ def _add(x: Array, places: NDArray[np.integer], slope: float, G: Array) -> None:
 
 
 @part
-def _add_up(
-    rows: Rows,
-    t: Array,
-    drawn: NDArray[np.int64],
-    kind: int,
-    W: Array,
-    G: Array,
-    a: Array,
-    o: Array,
-) -> None:
-    """Add the gradient of the sum over some rows, or all if none is drawn, to G, shape (d, m)."""
+def _multiply(rows: Rows, drawn: Whole, first: int, count: int, W: Array, block: Block) -> None:
+    """Set A to the products of a block of rows with W, shape (d, m)."""
     x, places, ends = rows
-    for i in range(len(drawn) or len(ends) - 1):
-        row = _row(drawn, i, len(ends) - 1)
+    A, a = block.A, block.rest
+    for i in range(count):
+        row = row_at(drawn, first + i, len(ends) - 1)
         begin, end = ends[row], ends[row + 1]
-        if len(a) == 1:
-            a[0] = _product(x[begin:end], places[begin:end], W)
-            slopes(kind, a, t[row], o[:0], o[:0], o)
-            _add(x[begin:end], places[begin:end], a[0], G)
+        if len(A) == 1:
+            A[0, i] = _product(x[begin:end], places[begin:end], W)
         else:
             _forward(x[begin:end], places[begin:end], W, a)
-            slopes(kind, a, t[row], o[:0], o[:0], o)
-            for p in range(begin, end):
-                for c in range(len(a)):
-                    G[places[p], c] += x[p] * a[c]
+            for c in range(len(a)):
+                A[c, i] = a[c]
 
 
 @part
-def _row(drawn: NDArray[np.int64], i: int, n: int) -> int:
-    """Return the number of the i-th of the drawn rows, or of all n."""
-    row = drawn[i] if len(drawn) else i
-    return row + n if row < 0 else row
+def _add_up(
+    rows: Rows,
+    t: Array,
+    drawn: Whole,
+    form: LossSpecification,
+    W: Array,
+    G: Array,
+    block: Block,
+) -> None:
+    """Add the gradient of the sum over some rows, or all if none is drawn, to G, shape (d, m)."""
+    x, places, ends = rows
+    A, a, head = block.A, block.rest, block.rest[:0]
+    rows_in_all = len(drawn) or len(t)
+    for first in range(0, rows_in_all, form.block):
+        count = min(form.block, rows_in_all - first)
+        _multiply(rows, drawn, first, count, W, block)
+        load_targets(t, drawn, first, count, block.T)
+        slopes(form.kind, count, block, head, head)
+        for i in range(count):
+            row = row_at(drawn, first + i, len(t))
+            begin, end = ends[row], ends[row + 1]
+            if len(A) == 1:
+                _add(x[begin:end], places[begin:end], A[0, i], G)
+            else:
+                for c in range(len(a)):
+                    a[c] = A[c, i]
+                for p in range(begin, end):
+                    for c in range(len(a)):
+                        G[places[p], c] += x[p] * a[c]
 
 
 @part
 def sum_up(
     rows: Rows,
     t: Array,
-    drawn: NDArray[np.int64],
-    kind: int,
-    d: int,
-    m: int,
+    drawn: Whole,
+    form: LossSpecification,
     w: Array,
     gradient: Array,
-    A: Array,
-    o: Array,
+    block: Block,
 ) -> None:
     """Set `gradient` to that of the sum over the drawn rows, or over all rows if none is drawn."""
     gradient[:] = 0
-    _add_up(rows, t, drawn, kind, w.reshape(d, m), gradient.reshape(d, m), A[0], o)
+    d, m = form.d, form.m
+    _add_up(rows, t, drawn, form, w.reshape(d, m), gradient.reshape(d, m), block)
 
 
 # Steps on sparse rows.
@@ -159,7 +172,7 @@ def begin(
 def step(
     rows: Rows,
     t: Array,
-    drawn: NDArray[np.int64],
+    drawn: Whole,
     form: LossSpecification,
     parts: Any,  # noqa: ANN401
     rule: StepRule,
@@ -167,21 +180,21 @@ def step(
     s: int,
 ) -> None:
     """Take step `s` with the drawn rows, or all of them if none is drawn."""
-    start, V, _, G, A, o, moments = parts
+    start, V, _, G, block, moments = parts
     _, places, ends = rows
     d, m, n = form.d, form.m, len(ends) - 1
     if len(taken) and s:
         for i in range(len(drawn) or n):
-            row = _row(drawn, i, n)
+            row = row_at(drawn, i, n)
             for p in range(ends[row], ends[row + 1]):
                 _go_on(places[p], s, m, parts, rule, taken)
-    _add_up(rows, t, drawn, form.kind, V.reshape(d, m), G.reshape(d, m), A[0], o)
+    _add_up(rows, t, drawn, form, V.reshape(d, m), G.reshape(d, m), block)
     if rule.own.given:  # all coordinates move, by what they had from earlier rows
         advance(V, start, G, moments, rule, s)
         G[:] = 0
         return
     for i in range(len(drawn) or n):
-        row = _row(drawn, i, n)
+        row = row_at(drawn, i, n)
         own = places[ends[row] : ends[row + 1]]
         if len(taken) == 0:
             _move_own(own, V, G, m, rule)
@@ -244,15 +257,12 @@ def end(
 
 
 @part
-def total(rows: Rows, t: Array, kind: int, d: int, m: int, w: Array, A: Array, o: Array) -> float:
+def total(rows: Rows, t: Array, form: LossSpecification, w: Array, block: Block) -> float:
     """Return the sum of the rows' losses."""
-    x, places, ends = rows
-    W, a, losses = w.reshape(d, m), A[0], 0.0
-    for i in range(len(ends) - 1):
-        begin, end = ends[i], ends[i + 1]
-        if m == 1:
-            a[0] = _product(x[begin:end], places[begin:end], W)
-        else:
-            _forward(x[begin:end], places[begin:end], W, a)
-        losses += value(kind, a, t[i], o[:0], o)
+    W, losses, none = w.reshape(form.d, form.m), 0.0, np.empty(0, np.int64)
+    for first in range(0, len(t), form.block):
+        count = min(form.block, len(t) - first)
+        _multiply(rows, none, first, count, W, block)
+        load_targets(t, none, first, count, block.T)
+        losses += value(form.kind, count, block, block.rest[:0])
     return losses

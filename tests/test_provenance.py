@@ -146,7 +146,7 @@ SCENARIO = """{
 
 KEPT = (
     "report/page.py",
-    "analysis/ranking.py",
+    "analysis/ranks.py",
     "cli/describe.py",
     "running/api.py",
     "results/result.py",

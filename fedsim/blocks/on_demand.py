@@ -42,7 +42,7 @@ def exports(package: str) -> tuple[Callable[[str], object], Callable[[], list[st
         return found
 
     def names() -> list[str]:
-        return sorted({*vars(module), *homes()})
+        return sorted({*module.__all__, *(name for name in vars(module) if name.startswith("__"))})
 
     return find, names
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fedsim.analysis.compare.pairwise import fewest_seeds
-from fedsim.analysis.paper_tables import latex_prose
+from fedsim.analysis.latex import latex_prose
 from fedsim.paper.bibliography import (
     SIMULATOR,
     Publication,

@@ -104,9 +104,9 @@ if TYPE_CHECKING:
         TrafficLimit,
     )
     from fedsim.protocol.stopping import Observe, Stop
+    from fedsim.scenario.json_schema import schema
     from fedsim.scenario.plan import Plan, Variant, dump, load
     from fedsim.scenario.scenario import Scenario
-    from fedsim.scenario.schema import schema
     from fedsim.scenario.specs import Compression, Group, Models, ProblemSpec, Wire
 else:
     __getattr__, __dir__ = exports(__name__)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from inspect import get_annotations, isabstract
-from pkgutil import walk_packages
+from pkgutil import iter_modules, walk_packages
 
 import pytest
 
@@ -82,10 +82,19 @@ print(*{*sys.modules} - before)
 
 
 def test_only_the_chosen_class_is_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", CHOOSE], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CHOOSE], capture_output=True, text=True, check=True
+    )
     others = {each.__module__ for each in ALGORITHMS} - {"fedsim.algorithms.averaging"}
     assert "fedsim.algorithms.averaging" in done.stdout.split()
     assert not others & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_name_is_that_of_a_module_of_the_package(package: str) -> None:
+    """The module would take its place as soon as it is imported."""
+    module = import_module(package)
+    assert not {each.name for each in iter_modules(module.__path__)} & set(module.__all__)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

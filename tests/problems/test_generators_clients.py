@@ -32,7 +32,11 @@ each = pytest.mark.parametrize("fields", SMALL, ids=lambda fields: fields["kind"
 
 
 def generate(fields: dict[str, Any], seed: int = 0, **more: Any) -> Samples:
-    return SOURCES.own[fields["kind"]].model_validate({**fields, **more}).load(Path(), np.random.default_rng(seed))
+    return (
+        SOURCES.own[fields["kind"]]
+        .model_validate({**fields, **more})
+        .load(Path(), np.random.default_rng(seed))
+    )
 
 
 def load(source: Source, seed: int = 0) -> Samples:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         OpenML,
         Table,
         TableSource,
-        table,
     )
     from fedsim.problems.data.text import Text
 else:
@@ -108,5 +107,4 @@ __all__ = [
     "fetch",
     "find",
     "fit",
-    "table",
 ]

@@ -74,7 +74,8 @@ if TYPE_CHECKING:
     from fedsim.analysis.timeline import STATES, link_load, spans, time_in_states
     from fedsim.analysis.trace import Log, write_trace
     from fedsim.analysis.trace_files import write_traces
-    from fedsim.text import listing, quantity
+    from fedsim.tables import listing
+    from fedsim.text import quantity
 else:
     __getattr__, __dir__ = exports(__name__)
 

@@ -36,7 +36,8 @@ from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import Radio
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
-from fedsim.text import format_number, listing
+from fedsim.tables import listing
+from fedsim.text import format_number
 
 NOISE = "an observation is its prediction times exp(sigma Z), Z standard normal"
 

@@ -64,7 +64,7 @@ def test_what_is_no_class_of_a_table_is_not_in_it() -> None:
     for other in (Radio, Spec, "Radio", None):
         assert other not in RADIO_KINDS
         assert not RADIO_KINDS.takes(other)
-    assert RADIO_KINDS.takes(RADIO_KINDS.own["lte"](kind="lte"))
+    assert RADIO_KINDS.takes(RADIO_KINDS.own["lte"].model_validate({"kind": "lte"}))
 
 
 CHOOSE = """

@@ -14,7 +14,7 @@ from fedsim.analysis import Comparison, cost_to_target, gather, labels_of
 from fedsim.cli import app
 from fedsim.errors import TheoryWarning
 from fedsim.record.read import read_all, run_folders
-from fedsim.text import as_text
+from fedsim.tables import as_text
 from tests.runs import small
 
 GAP = 5000

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from fedsim.text import as_html, as_text, listing, plain
+from fedsim.tables import as_html, as_text, listing, plain
 
 HEADS = ("variant", "reached", "rounds", "transmissions", "bits up", "bits down", "time", "energy")
 ROW = ("chb", "10 of 10", "4,340", "218", "3.26 Mbit", "11.4 Mbit", "30.8 s", "1.12 kJ")

@@ -2,8 +2,14 @@
 
 import subprocess
 import sys
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
+from typer.main import get_command
+
+import fedsim.cli
+from fedsim.cli import app
 
 HEAVY = ("pandas", "pyarrow", "matplotlib", "networkx", "simpy", "sklearn", "jinja2")
 NUMERIC = ("numpy", "scipy")
@@ -41,6 +47,32 @@ def test_help_loads_nothing_that_takes_long(command: list[str]) -> None:
     assert not loaded(*command) & {*HEAVY, *NUMERIC}
 
 
+COMMANDS_LOADED = """\
+import sys
+from fedsim.cli import app
+
+try:
+    app(sys.argv[1:])
+finally:
+    sys.stderr.write(" ".join(name for name in sys.modules if name.startswith("fedsim.cli.")))
+"""
+
+
+def test_a_command_loads_no_other_one() -> None:
+    command = [sys.executable, "-c", COMMANDS_LOADED, "robust", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert set(done.stderr.split()) == {"fedsim.cli.app", "fedsim.cli.robustness"}
+
+
+def test_every_command_that_a_module_adds_can_be_given() -> None:
+    for module in iter_modules(fedsim.cli.__path__, "fedsim.cli."):
+        import_module(module.name)
+    added = [
+        each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands
+    ]
+    assert sorted(added) == sorted(getattr(get_command(app), "commands"))  # noqa: B009 - untyped
+
+
 @pytest.mark.slow
 def test_what_can_be_named_is_listed_without_what_runs_it() -> None:
     found = loaded("list", "compressors")
@@ -71,4 +103,28 @@ def test_what_runs_a_scenario_loads_nothing_that_draws() -> None:
     """Every worker process would load it, too."""
     code = "import sys, fedsim; fedsim.run; sys.stdout.write(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(done.stdout.split()) & {"matplotlib", "networkx", "sklearn", "jinja2"}
+    assert not set(done.stdout.split()) & {"matplotlib", "networkx", "sklearn", "jinja2", "rich"}
+
+
+CHOSEN = """\
+import sys, fedsim
+from fedsim.algorithms import ALGORITHMS
+from fedsim.problems import SPLITS
+from fedsim.wire import COMPRESSORS
+
+fedsim.run("quickstart", overrides=["stop={rounds: 2}"])
+loaded = {*sys.modules}
+for registry in (ALGORITHMS, SPLITS, COMPRESSORS):
+    print(*{model.__module__ for model in registry} & loaded)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_loads_the_blocks_that_it_names() -> None:
+    command = [sys.executable, "-c", CHOSEN]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [
+        "fedsim.algorithms.censored",
+        "fedsim.problems.splits.by_size",
+        "fedsim.wire.compressors.dense",
+    ]

@@ -19,7 +19,7 @@ from fedsim.cli import app, describe
 from fedsim.cli.describe import as_written, example
 from fedsim.scenario import Scenario
 from fedsim.scenario.registries import REGISTRIES
-from fedsim.text import as_text
+from fedsim.tables import as_text
 from tests.conftest import ROOT
 
 BLOCKS = [

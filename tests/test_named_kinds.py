@@ -10,8 +10,8 @@ import pytest
 
 import fedsim
 from fedsim.problems import LOSSES, PENALTIES, Loss
+from fedsim.scenario.json_schema import schema
 from fedsim.scenario.registries import REGISTRIES
-from fedsim.scenario.schema import schema
 from fedsim.wire import COMPRESSORS, Compressor
 
 SOURCE = Path(fedsim.__file__).parent

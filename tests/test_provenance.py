@@ -16,6 +16,15 @@ from fedsim.running import imports
 PACKAGE = Path(fedsim.__file__).parent
 
 
+ON_DEMAND = """
+if TYPE_CHECKING:
+    from a import b
+    from c import d
+else:
+    __getattr__, __dir__ = exports(__name__)
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -31,6 +40,8 @@ PACKAGE = Path(fedsim.__file__).parent
         ("def f():\n    from a import *", [("a", ("*",))]),
         ("important = 1\nx.importer()\n# import a", []),
         ("if TYPE_CHECKING:\n    from a import b\n\nimport c", [("c", ())]),
+        ("if TYPE_CHECKING:\n    from a import b\nelse:\n    import c", [("c", ())]),
+        (ON_DEMAND, [("a", ("b",)), ("c", ("d",))]),
     ],
 )
 def test_imports_are_found(text: str, expected: list[tuple[str, tuple[str, ...]]]) -> None:
@@ -42,7 +53,9 @@ def parsed(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...]]]:
     tree.body = [
         node
         for node in tree.body
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        if not isinstance(node, ast.If)
+        or ast.unparse(node.test) != "TYPE_CHECKING"
+        or "= exports(__name__)" in ast.unparse(node)
     ]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -133,7 +146,7 @@ SCENARIO = """{
 
 KEPT = (
     "report/page.py",
-    "analysis/ranking.py",
+    "analysis/ranks.py",
     "cli/describe.py",
     "running/api.py",
     "results/result.py",

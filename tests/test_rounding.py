@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.analysis.paper_tables import result_text
+from fedsim.analysis.latex import result_text
 from fedsim.report.components import digits, number
 from fedsim.text import format_number, quantity
 

@@ -21,7 +21,8 @@ from fedsim.record.columns import (
 )
 from fedsim.record.rounds import OWN
 from fedsim.record.schema import GRAMS
-from fedsim.text import format_number, plain, quantity
+from fedsim.tables import plain
+from fedsim.text import format_number, quantity
 
 # Carbon beside the other costs: a column present where the electricity's emissions are known.
 

@@ -193,7 +193,7 @@ class BlockCatalogue:
 
     def origin(self, registry: AnyRegistry, model: type[Spec]) -> str:
         """Return the file or the package that defines a class; empty for fedsim's own."""
-        if model in registry.built_in:
+        if model in registry:
             return ""
         points = () if model in self.of_kind(registry) else _points(registry, model)
         return next((point.dist.name for point in points if point.dist), _file(model))
@@ -206,7 +206,7 @@ class BlockCatalogue:
         if registry is None:
             bases = ", ".join(each.base.__name__ for each in registries if each.base)
             return f"{model.__name__} is no block: it is no subclass of any of {bases}"
-        if model in registry.built_in:
+        if model in registry:
             return ""
         if reason := lacks(model, registry):
             return reason
@@ -220,9 +220,7 @@ class BlockCatalogue:
 
 def _both(model: type[Spec], other: type[Spec], name: str, registry: AnyRegistry) -> str:
     """Return a message that two classes have the same name."""
-    whose = (
-        f"fedsim's own {other.__name__}" if other in registry.built_in else _describe_class(other)
-    )
+    whose = f"fedsim's own {other.__name__}" if other in registry else _describe_class(other)
     return (
         f"{_describe_class(model)} cannot be used as {registry.one}: its {registry.key} "
         f"'{name}' is that of"

@@ -1,7 +1,8 @@
 """Registries: one a kind of block, with fedsim's own classes, and the requirements on any class.
 
-A registry is defined beside its classes. A `fedsim.blocks.catalogue.BlockCatalogue` adds the
-classes of packages and callers.
+A registry is defined beside its classes, or names them in a table, from which each is imported
+when it is chosen. A `fedsim.blocks.catalogue.BlockCatalogue` adds the classes of packages and
+callers.
 
 The base class of a kind states the requirements: its abstract methods, and the class attributes
 that it declares without a value. Their docstrings state the purpose of each.
@@ -9,7 +10,7 @@ that it declares without a value. Their docstrings state the purpose of each.
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import dedent
@@ -18,6 +19,7 @@ from typing import Any, Generic, TypeVar, get_args
 from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 
+from fedsim.blocks.on_demand import Named
 from fedsim.blocks.spec import Spec
 
 Block = TypeVar("Block", bound=Spec)
@@ -40,7 +42,7 @@ class Registry(Generic[Block_co]):
 
     Attributes:
         name: of one block, such as "packet loss".
-        built_in: fedsim's own classes.
+        classes: fedsim's own; a table names them by kind, and imports each when it is looked up.
         base: the base class of user-defined classes; None if there can be none.
         plural: of the name, used for the group of entry points; `name` and an s by default.
         title: of the table in `fedsim list`; the plural by default.
@@ -49,7 +51,7 @@ class Registry(Generic[Block_co]):
     """
 
     name: str
-    built_in: tuple[type[Block_co], ...]
+    classes: "tuple[type[Block_co], ...] | Named[type[Block_co]]"
     base: type[Spec] | None = None
     plural: str = ""
     title: str = ""
@@ -67,7 +69,9 @@ class Registry(Generic[Block_co]):
         return len(self.built_in)
 
     def __contains__(self, model: object) -> bool:
-        return model in self.built_in
+        if isinstance(self.classes, tuple):
+            return model in self.classes
+        return self.classes.has(model)
 
     @property
     def several(self) -> str:
@@ -89,9 +93,16 @@ class Registry(Generic[Block_co]):
         return self.names(model) if self.names else kinds_of(model, self.key)
 
     @cached_property
-    def own(self) -> dict[str, type[Block_co]]:
+    def own(self) -> Mapping[str, type[Block_co]]:
         """Fedsim's own classes by name."""
-        return {name: model for model in self.built_in for name in self.names_of(model)}
+        if isinstance(self.classes, tuple):
+            return {name: model for model in self.classes for name in self.names_of(model)}
+        return self.classes
+
+    @cached_property
+    def built_in(self) -> tuple[type[Block_co], ...]:
+        """Fedsim's own classes, all of which are imported for this."""
+        return tuple(dict.fromkeys(self.own.values()))
 
     def where(self, question: Callable[[type[Block_co]], bool | str]) -> tuple[str, ...]:
         """Return the kinds of fedsim's own classes that satisfy a condition.
@@ -106,9 +117,8 @@ class Registry(Generic[Block_co]):
 
     def takes(self, value: object) -> bool:
         """Return whether a value is an instance of a block of this kind."""
-        return isinstance(value, self.built_in) or (
-            self.base is not None and isinstance(value, self.base)
-        )
+        derived = self.base is not None and isinstance(value, self.base)
+        return derived or any(each in self for each in type(value).__mro__)
 
     def admits(self, model: type) -> bool:
         """Return whether a class is derived from the base of this kind."""

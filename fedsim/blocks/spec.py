@@ -169,13 +169,12 @@ class KindFirst(Spec):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **rest: Any) -> None:
-        """Put the fields of a subclass in that order, and let shares take per cent."""
+        """Put the fields of a subclass in that order."""
+        super().__pydantic_init_subclass__(**rest)
         declared = [name for each in cls.__mro__ for name in get_annotations(each)]
         fields = cls.__pydantic_fields__
         named = dict.fromkeys(("kind", "topology", *declared))
         cls.__pydantic_fields__ = {name: fields[name] for name in named if name in fields}
-        _take_per_cent(cls.__pydantic_fields__)
-        cls.model_rebuild(force=True)
 
 
 # Fields that are given in one form and read in another: "5 Mbit/s" is given, and 5e6 is read.

@@ -42,9 +42,7 @@ from fedsim.problems import (
     ProgramProblem,
     Reference,
 )
-from fedsim.problems.data import Catalogue
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
-from fedsim.problems.measures.models import ConstraintValue
 from fedsim.problems.optimizers import GivenOptimizer, Optimizer
 from fedsim.problems.partition import stacked_features
 from fedsim.problems.parts import LocalParts
@@ -88,11 +86,13 @@ def observers(
         with findings.at(f"measures.{number}"):
             bind = measure.bind_own if own else measure.bind
             bound.append(bind(problem))
-    given = any(isinstance(measure, ConstraintValue) for measure in scenario.measures)
-    if scenario.algorithm.constrained and not given:
-        measure = ConstraintValue()
-        bind = measure.bind_own if own else measure.bind
-        bound.append(_constraint_alone(bind(problem)))
+    if scenario.algorithm.constrained:
+        from fedsim.problems import ConstraintValue
+
+        if not any(isinstance(measure, ConstraintValue) for measure in scenario.measures):
+            measure = ConstraintValue()
+            bind = measure.bind_own if own else measure.bind
+            bound.append(_constraint_alone(bind(problem)))
     return tuple(bound)
 
 
@@ -402,6 +402,8 @@ def _refusal(problem: Problem, optimizer: Optimizer) -> str:
 
 def missing_data(plan: Plan) -> list[str]:
     """Return the names of catalogued data sets that a plan needs and this machine lacks."""
+    from fedsim.problems import Catalogue
+
     missing: list[str] = []
     for variant in plan.variants:
         problem = variant.scenario.problem

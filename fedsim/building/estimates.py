@@ -105,7 +105,7 @@ def _notes_on_sample(drawn: _Drawn, policy: Sample) -> Iterator[tuple[str, str]]
 
 def _chosen(policy: Sample) -> str:
     """Return the note on a policy that does not tell with which chance it asks each client."""
-    if type(policy) not in PARTICIPATION.built_in:
+    if type(policy) not in PARTICIPATION:
         return (
             f"the probabilities with which {policy.kind} asks clients are not known, so that a step"
             " may be biased; if they are equal, set `chances` of its class"

@@ -51,7 +51,7 @@ def policy_of(
     for key, seen in scenario.participation.counts.items():
         if seen > clients:
             findings.add(f"participation.{key}", too_many(seen, clients))
-    if type(policy) not in PARTICIPATION.built_in:
+    if type(policy) not in PARTICIPATION:
         _try_order(policy, rows, findings)
     if local is not None and isinstance(policy, Informed) and policy.of_losses:
         text = "a client's loss depends on parts of the model that stay with it"

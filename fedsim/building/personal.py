@@ -23,7 +23,6 @@ from fedsim.problems import (
     OwnObserver,
     Problem,
     ProgramProblem,
-    TorchLoss,
     kernels,
 )
 from fedsim.problems.optimizers import SGD, Ranges, Training
@@ -64,7 +63,7 @@ def division(problem: Problem, algorithm: Algorithm, policy: Participation) -> L
 
 
 def _averages_statistics(loss: Loss) -> bool:
-    return isinstance(loss, TorchLoss) and loss.statistics == "averaged"
+    return getattr(loss, "statistics", "") == "averaged"  # of `TorchLoss`, which may stay unloaded
 
 
 def _extrapolates(problem: Problem, policy: Participation) -> bool:

@@ -38,7 +38,8 @@ from fedsim.physics.radios import Radio
 from fedsim.protocol.participation.rounds import Rounds
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
-from fedsim.text import format_number, listing
+from fedsim.tables import listing
+from fedsim.text import format_number
 
 NOISE = "an observation is its prediction times exp(sigma Z), Z standard normal"
 

@@ -6,30 +6,6 @@ or an option is wrong, or another process writes into the same folder; 128 and t
 signal that interrupted it: 130 after Ctrl-C, 143 after `kill`. `fedsim.__main__` runs them.
 """
 
-from fedsim.cli import (
-    blocks,
-    calibrating,
-    explore,
-    folders,
-    live,
-    paper,
-    results,
-    robustness,
-    runs,
-    starting,
-)
 from fedsim.cli.app import app
 
-__all__ = [
-    "app",
-    "blocks",
-    "calibrating",
-    "explore",
-    "folders",
-    "live",
-    "paper",
-    "results",
-    "robustness",
-    "runs",
-    "starting",
-]
+__all__ = ["app"]

@@ -1,7 +1,8 @@
 """The command `fedsim`, to which the other modules here add subcommands.
 
-A subcommand imports what it needs when it is called, since loading all of fedsim takes a second:
-most commands need a part of it, and `fedsim --help` none.
+The module of a subcommand is imported when the command is given, or listed. The command imports
+what it needs when it is called, since loading all of fedsim takes a second: most commands need a
+part of it, and `fedsim --help` none.
 """
 
 import errno
@@ -10,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from inspect import get_annotations, unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,6 +21,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 from typer.core import TyperGroup
+from typer.main import get_command_from_info, get_command_name
+from typer.models import CommandInfo
 
 from fedsim.errors import (
     BlockError,
@@ -37,7 +41,65 @@ if TYPE_CHECKING:
     from fedsim.analysis import Comparison
     from fedsim.record.outputs import Output
 
-_ORDER = ("run", "check", "status", "watch", "compare", "report", "examples", "init", "list")
+_MODULES = {
+    "run": "runs",
+    "check": "runs",
+    "status": "results",
+    "watch": "results",
+    "compare": "results",
+    "report": "results",
+    "examples": "results",
+    "init": "starting",
+    "list": "blocks",
+    "schema": "blocks",
+    "fetch": "blocks",
+    "conformance": "blocks",
+    "calibrate": "calibrating",
+    "explore": "explore",
+    "clean": "folders",
+    "history": "folders",
+    "diff": "folders",
+    "live": "live",
+    "serve": "live",
+    "join": "live",
+    "paper": "paper",
+    "trace": "results",
+    "robust": "robustness",
+    "reprice": "runs",
+}
+"""The module of each command, those of a first session first."""
+
+
+class _CommandTable(Mapping[str, Any]):
+    """The commands by name, each built when it is looked up."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MODULES
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the library's own click
+        if name not in self._built:
+            import_module(f"{__package__}.{_MODULES[name]}")
+            (declared,) = (each for each in app.registered_commands if _name(each) == name)
+            self._built[name] = get_command_from_info(
+                declared,
+                pretty_exceptions_short=app.pretty_exceptions_short,
+                rich_markup_mode=app.rich_markup_mode,
+            )
+            _restore_help(self._built[name])
+        return self._built[name]
+
+
+def _name(command: CommandInfo) -> str:
+    return command.name or get_command_name(getattr(command.callback, "__name__", ""))
 
 
 class _Commands(TyperGroup):
@@ -45,13 +107,11 @@ class _Commands(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        for command in self.commands.values():
-            _restore_help(command)
+        self.commands: Any = _CommandTable()
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - the library's own click
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - as click has it
         """Return the names of all commands, as `--help` lists them."""
-        every = super().list_commands(ctx)
-        return [*_ORDER, *(name for name in every if name not in _ORDER)]
+        return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:  # noqa: ANN401 - the library's own click
         """Return a command; an unknown one is an error with the nearest name.

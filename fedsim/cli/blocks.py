@@ -124,7 +124,7 @@ def conformance_command(
     from fedsim.conformance.user_blocks import check_blocks
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
-    from fedsim.text import listing
+    from fedsim.tables import listing
 
     broken = False
     with _errors(), _theory():

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fedsim.analysis import Comparison, PaperStyle, measures_in, plot_curves
 from fedsim.analysis.compare.comparison import MOST_DRAWN
-from fedsim.analysis.paper_tables import latex_tables
+from fedsim.analysis.latex import latex_tables
 from fedsim.analysis.saving import FORMATS, check_format
 from fedsim.cli.app import comparison_options, within, write_output
 from fedsim.errors import DataError

@@ -11,7 +11,8 @@ from fedsim.building import Job
 from fedsim.cli.job_table import describe_partition, split_table
 from fedsim.problems import Problem, ProgramProblem
 from fedsim.problems.heterogeneity import CLASSES, label_counts, label_test, size_sentence
-from fedsim.text import format_number, listing
+from fedsim.tables import listing
+from fedsim.text import format_number
 
 _MANY = 40
 """Of more clients than this, the largest and the smallest are shown."""

@@ -27,7 +27,7 @@ from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.protocol.stop_rules import StopRule
 from fedsim.scenario.registries import REGISTRIES
-from fedsim.text import listing
+from fedsim.tables import listing
 
 _BESIDE = 28  # columns of an overview that the names of its tables take
 _PRESETS: Mapping[str, Mapping[str, Preset]] = {

@@ -15,7 +15,7 @@ from fedsim.problems import ENTRIES, Catalogue, fetch
 from fedsim.problems.partition import cache_folder
 from fedsim.scenario import Plan, load
 from fedsim.scenario.examples import examples
-from fedsim.text import listing
+from fedsim.tables import listing
 
 # The example scenarios as a table.
 

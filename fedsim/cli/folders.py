@@ -97,7 +97,7 @@ def _confirm(size: str) -> None:
 def _table(place: Path, items: Sequence["Removable"]) -> Table:
     """Return what can be removed, a row each, with sums where there are several."""
     from fedsim.running.cleaning import KINDS
-    from fedsim.text import listing
+    from fedsim.tables import listing
 
     rows = list[tuple[str, ...]]()
     for kind in KINDS:
@@ -151,7 +151,7 @@ def history(
 
 def _calls_table(place: Path, calls: Sequence["PastCall"]) -> Table:
     """Return the calls of a history, a row each, the oldest first."""
-    from fedsim.text import listing
+    from fedsim.tables import listing
 
     heads = ("begun (UTC)", "scenario", "runs", "made", "ended", "best variant")
     title = f"calls of run in {place}: variants x seeds, runs that were made, the best variant"
@@ -221,7 +221,7 @@ def _plain(difference: "DifferingValue") -> dict[str, Any]:
 def _print_differences(sides: Sequence["Side"], found: Sequence["DifferingValue"]) -> None:
     """Print a table for each part that differs, and say what could not be compared."""
     from fedsim.analysis.differences import describe_values
-    from fedsim.text import listing
+    from fedsim.tables import listing
 
     _out.print(f"A is {sides[0].name}\nB is {sides[1].name}", markup=False, highlight=False)
     for part in dict.fromkeys(each.part for each in found):

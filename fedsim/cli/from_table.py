@@ -11,7 +11,7 @@ from rich.table import Table
 from fedsim.problems.description import Naming
 from fedsim.problems.tables.columns import quote
 from fedsim.problems.tables.guess import Guess
-from fedsim.text import listing
+from fedsim.tables import listing
 
 _ROUNDS = 500
 _GAP = 0.001  # to the optimum at which a run has its answer; of amounts, of their variance

@@ -22,7 +22,8 @@ from fedsim.record.manifest import EVALUATOR
 from fedsim.record.scenarios import NOTHING, differing, format_value
 from fedsim.running.probe import COSTS, Opening, RoundCost, group_costs, members_of
 from fedsim.scenario import Plan, Scenario
-from fedsim.text import format_number, listing, quantity
+from fedsim.tables import listing
+from fedsim.text import format_number, quantity
 from fedsim.wire import HEADER_BITS, Dense
 
 _HEADS = ("clients", "device", "radio", "samples")

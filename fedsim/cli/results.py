@@ -207,7 +207,7 @@ def status_command(
     from fedsim.running.watching import Snapshot
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
-    from fedsim.text import listing
+    from fedsim.tables import listing
 
     with _errors():
         if study.is_dir():

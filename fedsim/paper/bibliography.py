@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.analysis.paper_tables import latex_text
+from fedsim.analysis.latex import latex_text
 from fedsim.blocks.presets import Citation, Presettable
 from fedsim.extras import VERSION
 from fedsim.physics.devices import DEVICE_KINDS

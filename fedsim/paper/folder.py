@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.analysis import Comparison, PaperStyle, paper_tables
-from fedsim.analysis.paper_tables import PaperTable, latex_prose, markdown_text
+from fedsim.analysis.latex import PaperTable, latex_prose, markdown_text
 from fedsim.analysis.saving import check_format
 from fedsim.analysis.seeds import Band
 from fedsim.errors import DataError

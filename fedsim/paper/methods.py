@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fedsim.analysis.compare.pairwise import fewest_seeds
-from fedsim.analysis.paper_tables import latex_prose, markdown_text
+from fedsim.analysis.latex import latex_prose, markdown_text
 from fedsim.paper.bibliography import (
     SIMULATOR,
     Publication,

@@ -8,143 +8,150 @@ A problem is a loss x data x a split over clients, and the three vary independen
     reference = optimum(problem)
 """
 
-from fedsim.problems.architectures import (
-    ARCHITECTURES,
-    Architecture,
-    CharacterLSTM,
-    Convolutional,
-    DenseLayers,
-    FemnistNetwork,
-    GivenModule,
-    LogisticModel,
-    ResidualNetwork,
-    Transformer,
-)
-from fedsim.problems.client_loss import LocalLoss
-from fedsim.problems.data import (
-    ENTRIES,
-    SOURCES,
-    Bundled,
-    Catalogue,
-    Csv,
-    Database,
-    FedScale,
-    FrameTable,
-    GivenRows,
-    Hub,
-    HuggingFace,
-    Idx,
-    ImageFolder,
-    Leaf,
-    LibSVM,
-    LowRankData,
-    NpzArchive,
-    OpenML,
-    PlantedDirections,
-    PlantedSmoothness,
-    ShiftedMean,
-    Source,
-    SparseLinear,
-    Table,
-    TableSource,
-    Text,
-    Tong,
-    fetch,
-)
-from fedsim.problems.held_out import HeldOut, HeldOutClients, load_both
-from fedsim.problems.losses import (
-    LOSSES,
-    JaxLoss,
-    LinearLoss,
-    Logistic,
-    Loss,
-    MultilayerPerceptron,
-    NeymanPearson,
-    Softmax,
-    Squared,
-    TorchLoss,
-    TraceRegression,
-)
-from fedsim.problems.measures import (
-    MEASURES,
-    ClientAccuracy,
-    ConstraintValue,
-    Distance,
-    Generation,
-    GivenMeasure,
-    GradientNorm,
-    HeldOutAbsoluteError,
-    HeldOutAccuracy,
-    HeldOutAUC,
-    HeldOutF1,
-    HeldOutLoss,
-    HeldOutPerplexity,
-    HeldOutTopAccuracy,
-    L1Distance,
-    MaxDistance,
-    Measure,
-    Observer,
-    OperatorDistance,
-    OwnObserver,
-    Rank,
-    RelativeDistance,
-    Sparsity,
-    Support,
-    TrainingAccuracy,
-    TrainingLoss,
-)
-from fedsim.problems.optimizers import (
-    OPTIMIZERS,
-    SGD,
-    Adagrad,
-    Adam,
-    AdamW,
-    GivenOptimizer,
-    GivenTransformation,
-    Muon,
-    Yogi,
-)
-from fedsim.problems.oracle import LossOracle
-from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
-from fedsim.problems.penalties.norms import L1, L2, ElasticNet, GroupL2, Nuclear
-from fedsim.problems.problem import (
-    STARTS,
-    NormalStart,
-    OwnStart,
-    Problem,
-    Start,
-    Weighting,
-    usual_weighting,
-)
-from fedsim.problems.programs import ProgramLoss, ProgramProblem
-from fedsim.problems.references import (
-    Reference,
-    constrained_optimum,
-    optimum,
-    sparse_optimum,
-)
-from fedsim.problems.samples import Samples
-from fedsim.problems.schedules import (
-    SCHEDULES,
-    ConstantSchedule,
-    CosineSchedule,
-    InverseSquareRootSchedule,
-    StepSchedule,
-)
-from fedsim.problems.splits import (
-    IID,
-    SPLITS,
-    ByLabel,
-    Clusters,
-    Contiguous,
-    Dirichlet,
-    Groups,
-    LabelMix,
-    LogNormal,
-    Shards,
-    Split,
-    Writers,
-)
+from typing import TYPE_CHECKING
+
+from fedsim.blocks.on_demand import exports
+
+if TYPE_CHECKING:
+    from fedsim.problems.architectures import (
+        ARCHITECTURES,
+        Architecture,
+        CharacterLSTM,
+        Convolutional,
+        DenseLayers,
+        FemnistNetwork,
+        GivenModule,
+        LogisticModel,
+        ResidualNetwork,
+        Transformer,
+    )
+    from fedsim.problems.client_loss import LocalLoss
+    from fedsim.problems.data import (
+        ENTRIES,
+        SOURCES,
+        Bundled,
+        Catalogue,
+        Csv,
+        Database,
+        FedScale,
+        FrameTable,
+        GivenRows,
+        Hub,
+        HuggingFace,
+        Idx,
+        ImageFolder,
+        Leaf,
+        LibSVM,
+        LowRankData,
+        NpzArchive,
+        OpenML,
+        PlantedDirections,
+        PlantedSmoothness,
+        ShiftedMean,
+        Source,
+        SparseLinear,
+        Table,
+        TableSource,
+        Text,
+        Tong,
+        fetch,
+    )
+    from fedsim.problems.held_out import HeldOut, HeldOutClients, load_both
+    from fedsim.problems.losses import (
+        LOSSES,
+        JaxLoss,
+        LinearLoss,
+        Logistic,
+        Loss,
+        MultilayerPerceptron,
+        NeymanPearson,
+        Softmax,
+        Squared,
+        TorchLoss,
+        TraceRegression,
+    )
+    from fedsim.problems.measures import (
+        MEASURES,
+        ClientAccuracy,
+        ConstraintValue,
+        Distance,
+        Generation,
+        GivenMeasure,
+        GradientNorm,
+        HeldOutAbsoluteError,
+        HeldOutAccuracy,
+        HeldOutAUC,
+        HeldOutF1,
+        HeldOutLoss,
+        HeldOutPerplexity,
+        HeldOutTopAccuracy,
+        L1Distance,
+        MaxDistance,
+        Measure,
+        Observer,
+        OperatorDistance,
+        OwnObserver,
+        Rank,
+        RelativeDistance,
+        Sparsity,
+        Support,
+        TrainingAccuracy,
+        TrainingLoss,
+    )
+    from fedsim.problems.optimizers import (
+        OPTIMIZERS,
+        SGD,
+        Adagrad,
+        Adam,
+        AdamW,
+        GivenOptimizer,
+        GivenTransformation,
+        Muon,
+        Yogi,
+    )
+    from fedsim.problems.oracle import LossOracle
+    from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
+    from fedsim.problems.penalties.norms import L1, L2, ElasticNet, GroupL2, Nuclear
+    from fedsim.problems.problem import (
+        STARTS,
+        NormalStart,
+        OwnStart,
+        Problem,
+        Start,
+        Weighting,
+        usual_weighting,
+    )
+    from fedsim.problems.programs import ProgramLoss, ProgramProblem
+    from fedsim.problems.references import (
+        Reference,
+        constrained_optimum,
+        optimum,
+        sparse_optimum,
+    )
+    from fedsim.problems.samples import Samples
+    from fedsim.problems.schedules import (
+        SCHEDULES,
+        ConstantSchedule,
+        CosineSchedule,
+        InverseSquareRootSchedule,
+        StepSchedule,
+    )
+    from fedsim.problems.splits import (
+        IID,
+        SPLITS,
+        ByLabel,
+        Clusters,
+        Contiguous,
+        Dirichlet,
+        Groups,
+        LabelMix,
+        LogNormal,
+        Shards,
+        Split,
+        Writers,
+    )
+else:
+    __getattr__, __dir__ = exports(__name__)
 
 __all__ = [
     "ARCHITECTURES",

@@ -36,7 +36,7 @@ from fedsim.running.run import Watch, ending, execute, ignore_progress
 from fedsim.scenario import Variant
 from fedsim.scenario.merging import OPTION
 from fedsim.signals import defer_signals
-from fedsim.text import listing
+from fedsim.tables import listing
 
 
 @reject_renamed

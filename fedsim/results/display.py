@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from fedsim import analysis
-from fedsim import text as tables
+from fedsim import analysis, tables
 from fedsim.analysis.compare.answer import leading
 from fedsim.analysis.compare.caveats import read_doubts
 from fedsim.analysis.compare.runs import EndedRuns, mixed_counting

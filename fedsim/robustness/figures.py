@@ -16,7 +16,8 @@ from fedsim.analysis.style import entitle, label_axis, panels
 from fedsim.record.columns import TITLES
 from fedsim.robustness.design import Design
 from fedsim.robustness.verdicts import by_weight, reach_of
-from fedsim.text import format_number, plain, visible
+from fedsim.tables import plain
+from fedsim.text import format_number, visible
 
 _BARS = 6  # of a tornado
 _COLOURS = {"t": "tab:blue", "joules": "tab:orange", "grams": "tab:green"}

@@ -25,7 +25,8 @@ from fedsim.record.lock import hold
 from fedsim.robustness.design import Design
 from fedsim.robustness.figures import deciding_table, robustness_figure, verdict_table
 from fedsim.robustness.verdicts import CostTable, deciding, fronts, verdicts
-from fedsim.text import as_csv, as_html, as_text, format_number, quantity, visible
+from fedsim.tables import as_html, as_text
+from fedsim.text import as_csv, format_number, quantity, visible
 
 _FLIPS = 6  # listed in sentences; all are in the files
 

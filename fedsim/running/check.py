@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel
-from rich.markup import escape as escaped
-from rich.table import Table
 
 from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.blocks.spec import Spec
@@ -27,9 +25,11 @@ from fedsim.running.run import why_unresumable
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
 from fedsim.sim.arrays.fits import why_events, why_objects, why_slower
-from fedsim.text import as_html, as_text, plain, quantity, visible
+from fedsim.text import quantity, visible
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    from rich.table import Table
+
     from fedsim.scenario.from_graph import AnyGraph
 
 # Preflight notes on a scenario; see `Note` in `fedsim.record.scenarios`.
@@ -307,16 +307,24 @@ class Check:
         return tuple(map(str, (*self.notes, *self.concerns, *self.graphs, *self.accuracy)))
 
     def __repr__(self) -> str:
+        from fedsim.tables import as_text  # every run loads this module, and draws no table
+
         return "\n".join([self.title, as_text(self.table()), *self.lines])
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks."""
+        from fedsim.tables import as_html
+
         notes = "".join(f"<li>{escape(visible(text))}</li>" for text in self.lines)
         title = f"<p>{escape(visible(self.title))}</p>\n"
         return title + as_html(self.table()) + (f"<ul>{notes}</ul>" if notes else "")
 
-    def table(self) -> Table:
+    def table(self) -> "Table":
         """Return the costs of a round as a table for the terminal, a row a variant."""
+        from rich.markup import escape as escaped
+
+        from fedsim.tables import plain
+
         table = plain("costs of a round, all clients")
         table.add_column("variant")
         table.add_column("method")

@@ -22,7 +22,9 @@ from pathlib import Path
 from fedsim.blocks.identity.packages import is_of_a_package
 
 _CHECKED = re.compile(r"^if TYPE_CHECKING:.*\n(?:(?:[ \t]+.*)?\n)*", re.MULTILINE)
-"""Blocks that only type checkers read."""
+"""Blocks that only type checkers read, except in packages whose names are imported on first use."""
+
+_ON_DEMAND = "= exports(__name__)"
 
 _STATEMENT = re.compile(
     r"import\b(?:[ \t]*\(([^)]*)\)|([^\n;#]*))",  # begins with a literal, so it is fast
@@ -37,7 +39,9 @@ def imports(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     Regular expressions take a tenth of the time of a parser. Text that looks like an import, such
     as an example in a docstring, counts as one: an extra module is harmless, a missing one is not.
     """
-    text = _CHECKED.sub("", text.replace("\\\n", " "))
+    text = text.replace("\\\n", " ")
+    if _ON_DEMAND not in text:
+        text = _CHECKED.sub("", text)
     for found in _STATEMENT.finditer(text):
         before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
         names = re.sub(r"#[^\n]*", "", found[1] or found[2] or "").split(",")

@@ -4,105 +4,112 @@ What a scenario is made of in Python is here by name, but for methods (`fedsim.a
 problems are made of (`fedsim.problems`) and compressors (`fedsim.wire`).
 """
 
-from fedsim.physics.availability import (
-    AlwaysAvailable,
-    BernoulliAvailability,
-    FedScaleAvailability,
-    FlashAvailability,
-    IntervalAvailability,
-    MarkovAvailability,
-)
-from fedsim.physics.batteries import (
-    Battery,
-    ConstantCharging,
-    DailyCharging,
-    FlashCharging,
-    HarvestCharging,
-)
-from fedsim.physics.carbon import GridCarbon, HourlyCarbon
-from fedsim.physics.devices import Device, Phone
-from fedsim.physics.graphs import (
-    Complete,
-    Exponential,
-    Geometric,
-    Grid,
-    Hypercube,
-    Listed,
-    Random,
-    Regular,
-    Ring,
-    ScaleFree,
-    SmallWorld,
-    StarGraph,
-    Torus,
-    TreeGraph,
-)
-from fedsim.physics.graphs_in_time import Contacts, OnePeer, RandomMatching
-from fedsim.physics.mixing import (
-    BestConstant,
-    FastestMixing,
-    GivenMatrix,
-    LaplacianMixing,
-    MaximumDegree,
-    Metropolis,
-    OutDegree,
-)
-from fedsim.physics.mobility import LevyWalk, PositionTraces, RandomWaypoint
-from fedsim.physics.networks import (
-    Edge,
-    Gateway,
-    GraphNetwork,
-    ServerLink,
-    StarNetwork,
-    TreeNetwork,
-)
-from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss
-from fedsim.physics.radios import (
-    FirstOrderRadio,
-    LoRaRadio,
-    NarrowbandRadio,
-    Radio,
-    ShannonRadio,
-    StagedRadio,
-)
-from fedsim.physics.radios.traces import (
-    CsvTrace,
-    LumosTrace,
-    MahimahiTrace,
-    MonroeTrace,
-    PensieveTrace,
-    UccTrace,
-)
-from fedsim.physics.slowdowns import LognormalSlowdown, ShiftedExponentialSlowdown
-from fedsim.problems.held_out import HeldOut, HeldOutClients
-from fedsim.protocol.participation import (
-    AgeParticipation,
-    AsynchronousParticipation,
-    CarbonAwareParticipation,
-    EnergyAwareParticipation,
-    FullParticipation,
-    ImportanceParticipation,
-    OortParticipation,
-    PowerOfChoiceParticipation,
-    UniformParticipation,
-    WeightedParticipation,
-)
-from fedsim.protocol.silence import BeaconSilence, DeadlineSilence
-from fedsim.protocol.stop_rules import (
-    EmptyBatteries,
-    EnergyLimit,
-    GapTarget,
-    ObjectiveTarget,
-    Patience,
-    RoundLimit,
-    TimeLimit,
-    TrafficLimit,
-)
-from fedsim.protocol.stopping import Observe, Stop
-from fedsim.scenario.plan import Plan, Variant, dump, load
-from fedsim.scenario.scenario import Scenario
-from fedsim.scenario.schema import schema
-from fedsim.scenario.specs import Compression, Group, Models, ProblemSpec, Wire
+from typing import TYPE_CHECKING
+
+from fedsim.blocks.on_demand import exports
+
+if TYPE_CHECKING:
+    from fedsim.physics.availability import (
+        AlwaysAvailable,
+        BernoulliAvailability,
+        FedScaleAvailability,
+        FlashAvailability,
+        IntervalAvailability,
+        MarkovAvailability,
+    )
+    from fedsim.physics.batteries import (
+        Battery,
+        ConstantCharging,
+        DailyCharging,
+        FlashCharging,
+        HarvestCharging,
+    )
+    from fedsim.physics.carbon import GridCarbon, HourlyCarbon
+    from fedsim.physics.devices import Device, Phone
+    from fedsim.physics.graphs import (
+        Complete,
+        Exponential,
+        Geometric,
+        Grid,
+        Hypercube,
+        Listed,
+        Random,
+        Regular,
+        Ring,
+        ScaleFree,
+        SmallWorld,
+        StarGraph,
+        Torus,
+        TreeGraph,
+    )
+    from fedsim.physics.graphs_in_time import Contacts, OnePeer, RandomMatching
+    from fedsim.physics.mixing import (
+        BestConstant,
+        FastestMixing,
+        GivenMatrix,
+        LaplacianMixing,
+        MaximumDegree,
+        Metropolis,
+        OutDegree,
+    )
+    from fedsim.physics.mobility import LevyWalk, PositionTraces, RandomWaypoint
+    from fedsim.physics.networks import (
+        Edge,
+        Gateway,
+        GraphNetwork,
+        ServerLink,
+        StarNetwork,
+        TreeNetwork,
+    )
+    from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss
+    from fedsim.physics.radios import (
+        FirstOrderRadio,
+        LoRaRadio,
+        NarrowbandRadio,
+        Radio,
+        ShannonRadio,
+        StagedRadio,
+    )
+    from fedsim.physics.radios.traces import (
+        CsvTrace,
+        LumosTrace,
+        MahimahiTrace,
+        MonroeTrace,
+        PensieveTrace,
+        UccTrace,
+    )
+    from fedsim.physics.slowdowns import LognormalSlowdown, ShiftedExponentialSlowdown
+    from fedsim.problems.held_out import HeldOut, HeldOutClients
+    from fedsim.protocol.participation import (
+        AgeParticipation,
+        AsynchronousParticipation,
+        CarbonAwareParticipation,
+        EnergyAwareParticipation,
+        FullParticipation,
+        ImportanceParticipation,
+        OortParticipation,
+        PowerOfChoiceParticipation,
+        UniformParticipation,
+        WeightedParticipation,
+    )
+    from fedsim.protocol.silence import BeaconSilence, DeadlineSilence
+    from fedsim.protocol.stop_rules import (
+        EmptyBatteries,
+        EnergyLimit,
+        GapTarget,
+        ObjectiveTarget,
+        Patience,
+        RoundLimit,
+        TimeLimit,
+        TrafficLimit,
+    )
+    from fedsim.protocol.stopping import Observe, Stop
+    from fedsim.scenario.json_schema import schema
+    from fedsim.scenario.plan import Plan, Variant, dump, load
+    from fedsim.scenario.scenario import Scenario
+    from fedsim.scenario.specs import Compression, Group, Models, ProblemSpec, Wire
+else:
+    __getattr__, __dir__ = exports(__name__)
 
 __all__ = [
     "AgeParticipation",

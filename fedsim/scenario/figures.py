@@ -31,7 +31,9 @@ def targets(
             not known: then a name may be theirs, unless it is nearly that of a rule.
     """
     measured = {name for measure in measures for name in measure.columns} | set(reported or ())
-    known = columns()
+    read = {name for rule in stop.rules for name in rule.columns}
+    unmeasured = read - measured - {"objective", "gap"}
+    known = columns() if stop.own or unmeasured else {}  # all measures are imported for this
     rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
     for name in stop.own:
         if name in measured or name in known:

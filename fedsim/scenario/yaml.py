@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.cells import cell_len
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -118,6 +117,8 @@ def _describe_error(error: Exception, written: str) -> tuple[str, _Place, _Place
 
 def _mark(lines: list[str], place: _Place) -> str:
     """Return a line of a text, and below it a mark at a column; of a long line a part."""
+    from rich.cells import cell_len
+
     line, column = lines[min(place.line, len(lines) - 1)], place.column
     first = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
     part = [printable(each.replace("\t", " ")) for each in line[first : first + _WIDEST]]

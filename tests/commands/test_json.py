@@ -14,7 +14,7 @@ import fedsim
 from fedsim.cli import app
 from fedsim.cli.json_output import of_table, print_json, rows_of
 from fedsim.scenario.examples import examples
-from fedsim.text import listing
+from fedsim.tables import listing
 from tests.runs import small
 
 VARIANTS: Mapping[str, Any] = {"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}}

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.algorithms import ALGORITHMS
 from fedsim.analysis import Comparison, paper_tables
-from fedsim.analysis.paper_tables import (
+from fedsim.analysis.latex import (
     PaperCell,
     PaperColumn,
     PaperTable,

@@ -9,8 +9,15 @@ from pydantic import ValidationError
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems import Groups, LowRankData, Samples, ShiftedMean, Source, SparseLinear
-from fedsim.problems.data import GENERATORS
+from fedsim.problems import (
+    SOURCES,
+    Groups,
+    LowRankData,
+    Samples,
+    ShiftedMean,
+    Source,
+    SparseLinear,
+)
 
 SMALL: list[dict[str, Any]] = [
     {"kind": "tong", "rows": 7, "features": 12, "informative": 5},
@@ -25,8 +32,11 @@ each = pytest.mark.parametrize("fields", SMALL, ids=lambda fields: fields["kind"
 
 
 def generate(fields: dict[str, Any], seed: int = 0, **more: Any) -> Samples:
-    (model,) = (one for one in GENERATORS if one.model_fields["kind"].default == fields["kind"])
-    return model.model_validate({**fields, **more}).load(Path(), np.random.default_rng(seed))
+    return (
+        SOURCES.own[fields["kind"]]
+        .model_validate({**fields, **more})
+        .load(Path(), np.random.default_rng(seed))
+    )
 
 
 def load(source: Source, seed: int = 0) -> Samples:

@@ -42,7 +42,8 @@ from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import EVENTS, read_manifest
 from fedsim.record.parts import as_frame, read_table
 from fedsim.record.scenarios import parse, read_text, tiers_of
-from fedsim.text import format_number, plain, quantity
+from fedsim.tables import plain
+from fedsim.text import format_number, quantity
 
 MOST_ROWS = 2_000_000
 """Rows of all logs of two variants together up to which they are read for their causes.

@@ -32,7 +32,8 @@ from fedsim.record.atomic import write_whole
 from fedsim.record.columns import TITLES, UNITS
 from fedsim.record.lock import hold
 from fedsim.record.schema import GRAMS
-from fedsim.text import as_csv, as_html, as_text, format_number, plain, quantity, visible
+from fedsim.tables import as_html, as_text, plain
+from fedsim.text import as_csv, format_number, quantity, visible
 
 # Tables of a comparison, as rich draws them in a terminal.
 

@@ -31,7 +31,8 @@ from fedsim.record.scenarios import describe_differences, differing, parse, read
 from fedsim.record.studies import Study, read_study
 from fedsim.record.summary import is_empty
 from fedsim.record.variants import labels
-from fedsim.text import plain, quantity
+from fedsim.tables import plain
+from fedsim.text import quantity
 
 # The missing runs of an interrupted campaign. Its folder does not show whether a process is still
 # making them: they may end while this is read.

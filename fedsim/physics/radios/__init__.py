@@ -1,9 +1,10 @@
 """Radios: their blocks, which are the laws that they follow."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fedsim.blocks.choice import OneOf
-from fedsim.blocks.presets import Preset, names_of
+from fedsim.blocks.on_demand import Named, exports
+from fedsim.blocks.presets import CUSTOM, Preset, names_of
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given
 from fedsim.physics.radios.base import (
@@ -16,18 +17,32 @@ from fedsim.physics.radios.base import (
     awake_power,
     powers_of,
 )
-from fedsim.physics.radios.cellular import StagedRadio
-from fedsim.physics.radios.linear import FirstOrderRadio, Radio
-from fedsim.physics.radios.lora import LoRa, LoRaRadio
-from fedsim.physics.radios.narrowband import NarrowbandRadio
 from fedsim.physics.radios.presets import CELLULAR, LORA, NB_IOT, RADIOS
-from fedsim.physics.radios.rates import Carrier, ConstantRate, RateLaw, Rates, Terms, Traced
-from fedsim.physics.radios.shannon import Shannon, ShannonRadio
-from fedsim.physics.radios.stages import RadioStage, States
+
+if TYPE_CHECKING:
+    from fedsim.physics.radios.cellular import StagedRadio
+    from fedsim.physics.radios.linear import FirstOrderRadio, Radio
+    from fedsim.physics.radios.lora import LoRa, LoRaRadio
+    from fedsim.physics.radios.narrowband import NarrowbandRadio
+    from fedsim.physics.radios.rates import Carrier, ConstantRate, RateLaw, Rates, Terms, Traced
+    from fedsim.physics.radios.shannon import Shannon, ShannonRadio
+    from fedsim.physics.radios.stages import RadioStage, States
+else:
+    __getattr__, __dir__ = exports(__name__)
 
 RADIO_KINDS: Registry[RadioLaw] = Registry(
     "radio",
-    (Radio, LoRaRadio, NarrowbandRadio, StagedRadio, ShannonRadio, FirstOrderRadio),
+    Named(
+        __name__,
+        {
+            **dict.fromkeys((*RADIOS, CUSTOM), "Radio"),
+            **dict.fromkeys(LORA, "LoRaRadio"),
+            **dict.fromkeys(NB_IOT, "NarrowbandRadio"),
+            **dict.fromkeys(CELLULAR, "StagedRadio"),
+            "shannon": "ShannonRadio",
+            "first-order": "FirstOrderRadio",
+        },
+    ),
     RadioLaw,
     title="radio kinds",
     names=names_of,

@@ -1,30 +1,40 @@
 """Architectures: networks that the loss `torch` trains, as blocks."""
 
+from typing import TYPE_CHECKING
+
+from fedsim.blocks.on_demand import Named, exports
 from fedsim.blocks.registry import Registry
 from fedsim.problems.architectures.base import Architecture
-from fedsim.problems.architectures.networks import (
-    CharacterLSTM,
-    Convolutional,
-    DenseLayers,
-    FemnistNetwork,
-    GivenModule,
-    LogisticModel,
-    PassedModule,
-    ResidualNetwork,
-    Transformer,
-)
+
+if TYPE_CHECKING:
+    from fedsim.problems.architectures.networks import (
+        CharacterLSTM,
+        Convolutional,
+        DenseLayers,
+        FemnistNetwork,
+        GivenModule,
+        LogisticModel,
+        PassedModule,
+        ResidualNetwork,
+        Transformer,
+    )
+else:
+    __getattr__, __dir__ = exports(__name__)
 
 ARCHITECTURES: Registry[Architecture] = Registry(
     "architecture",
-    (
-        LogisticModel,
-        DenseLayers,
-        Convolutional,
-        FemnistNetwork,
-        ResidualNetwork,
-        CharacterLSTM,
-        Transformer,
-        GivenModule,
+    Named(
+        __name__,
+        {
+            "logistic": "LogisticModel",
+            "mlp": "DenseLayers",
+            "cnn": "Convolutional",
+            "cnn-femnist": "FemnistNetwork",
+            "resnet": "ResidualNetwork",
+            "char-lstm": "CharacterLSTM",
+            "transformer": "Transformer",
+            "given": "GivenModule",
+        },
     ),
     Architecture,
 )

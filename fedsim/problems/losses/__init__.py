@@ -1,26 +1,36 @@
 """Losses: value, gradient, smoothness constant and work of a client's own objective."""
 
+from typing import TYPE_CHECKING
+
+from fedsim.blocks.on_demand import Named, exports
 from fedsim.blocks.registry import Registry
 from fedsim.problems.losses.base import Loss, Rows, State
-from fedsim.problems.losses.jax_loss import GivenFunctions, JaxLoss
-from fedsim.problems.losses.linear import LinearLoss
-from fedsim.problems.losses.logistic import Logistic, NeymanPearson
-from fedsim.problems.losses.mlp import MultilayerPerceptron
-from fedsim.problems.losses.network import TorchLoss
-from fedsim.problems.losses.softmax import Softmax
-from fedsim.problems.losses.squared import LeastSquares, Squared, TraceRegression
+
+if TYPE_CHECKING:
+    from fedsim.problems.losses.jax_loss import GivenFunctions, JaxLoss
+    from fedsim.problems.losses.linear import LinearLoss
+    from fedsim.problems.losses.logistic import Logistic, NeymanPearson
+    from fedsim.problems.losses.mlp import MultilayerPerceptron
+    from fedsim.problems.losses.network import TorchLoss
+    from fedsim.problems.losses.softmax import Softmax
+    from fedsim.problems.losses.squared import LeastSquares, Squared, TraceRegression
+else:
+    __getattr__, __dir__ = exports(__name__)
 
 LOSSES: Registry[Loss] = Registry(
     "loss",
-    (
-        Squared,
-        Logistic,
-        Softmax,
-        NeymanPearson,
-        TraceRegression,
-        MultilayerPerceptron,
-        TorchLoss,
-        JaxLoss,
+    Named(
+        __name__,
+        {
+            "squared": "Squared",
+            "logistic": "Logistic",
+            "softmax": "Softmax",
+            "neyman-pearson": "NeymanPearson",
+            "trace-regression": "TraceRegression",
+            "mlp": "MultilayerPerceptron",
+            "torch": "TorchLoss",
+            "jax": "JaxLoss",
+        },
     ),
     Loss,
     plural="losses",

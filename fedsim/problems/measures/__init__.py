@@ -1,33 +1,40 @@
 """Measures: an observer's figures of a model, at no simulated time."""
 
+from typing import TYPE_CHECKING
+
+from fedsim.blocks.on_demand import Named, exports
 from fedsim.blocks.registry import Registry
 from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
-from fedsim.problems.measures.generation import Generation
-from fedsim.problems.measures.given import GivenMeasure
-from fedsim.problems.measures.models import (
-    ConstraintValue,
-    Distance,
-    GradientNorm,
-    L1Distance,
-    MaxDistance,
-    OperatorDistance,
-    Rank,
-    RelativeDistance,
-    Sparsity,
-    Support,
-)
-from fedsim.problems.measures.predictions import (
-    ClientAccuracy,
-    HeldOutAbsoluteError,
-    HeldOutAccuracy,
-    HeldOutAUC,
-    HeldOutF1,
-    HeldOutLoss,
-    HeldOutPerplexity,
-    HeldOutTopAccuracy,
-    TrainingAccuracy,
-    TrainingLoss,
-)
+
+if TYPE_CHECKING:
+    from fedsim.problems.measures.generation import Generation
+    from fedsim.problems.measures.given import GivenMeasure
+    from fedsim.problems.measures.models import (
+        ConstraintValue,
+        Distance,
+        GradientNorm,
+        L1Distance,
+        MaxDistance,
+        OperatorDistance,
+        Rank,
+        RelativeDistance,
+        Sparsity,
+        Support,
+    )
+    from fedsim.problems.measures.predictions import (
+        ClientAccuracy,
+        HeldOutAbsoluteError,
+        HeldOutAccuracy,
+        HeldOutAUC,
+        HeldOutF1,
+        HeldOutLoss,
+        HeldOutPerplexity,
+        HeldOutTopAccuracy,
+        TrainingAccuracy,
+        TrainingLoss,
+    )
+else:
+    __getattr__, __dir__ = exports(__name__)
 
 __all__ = [
     "MEASURES",
@@ -61,29 +68,32 @@ __all__ = [
 
 MEASURES: Registry[Measure] = Registry(
     "measure",
-    (
-        GradientNorm,
-        Distance,
-        RelativeDistance,
-        L1Distance,
-        MaxDistance,
-        OperatorDistance,
-        Support,
-        Sparsity,
-        Rank,
-        ConstraintValue,
-        TrainingLoss,
-        TrainingAccuracy,
-        HeldOutAccuracy,
-        HeldOutLoss,
-        HeldOutF1,
-        HeldOutAUC,
-        HeldOutTopAccuracy,
-        HeldOutPerplexity,
-        Generation,
-        HeldOutAbsoluteError,
-        ClientAccuracy,
-        GivenMeasure,
+    Named(
+        __name__,
+        {
+            "gradient_norm": "GradientNorm",
+            "distance": "Distance",
+            "relative_distance": "RelativeDistance",
+            "l1_distance": "L1Distance",
+            "max_distance": "MaxDistance",
+            "operator_distance": "OperatorDistance",
+            "support": "Support",
+            "sparsity": "Sparsity",
+            "rank": "Rank",
+            "constraint": "ConstraintValue",
+            "train_loss": "TrainingLoss",
+            "train_accuracy": "TrainingAccuracy",
+            "test_accuracy": "HeldOutAccuracy",
+            "test_loss": "HeldOutLoss",
+            "test_f1": "HeldOutF1",
+            "test_auc": "HeldOutAUC",
+            "test_top_accuracy": "HeldOutTopAccuracy",
+            "test_perplexity": "HeldOutPerplexity",
+            "generation": "Generation",
+            "test_mae": "HeldOutAbsoluteError",
+            "client_accuracy": "ClientAccuracy",
+            "given": "GivenMeasure",
+        },
     ),
     Measure,
 )

@@ -1,24 +1,34 @@
 """Splits: the assignment of rows to clients."""
 
+from typing import TYPE_CHECKING
+
+from fedsim.blocks.on_demand import Named, exports
 from fedsim.blocks.registry import Registry
 from fedsim.problems.splits.base import Indices, Split
-from fedsim.problems.splits.by_label import ByLabel, Clusters, LabelMix, Shards
-from fedsim.problems.splits.by_size import IID, Contiguous, Dirichlet, Groups, LogNormal
-from fedsim.problems.splits.by_writer import Writers
+
+if TYPE_CHECKING:
+    from fedsim.problems.splits.by_label import ByLabel, Clusters, LabelMix, Shards
+    from fedsim.problems.splits.by_size import IID, Contiguous, Dirichlet, Groups, LogNormal
+    from fedsim.problems.splits.by_writer import Writers
+else:
+    __getattr__, __dir__ = exports(__name__)
 
 SPLITS: Registry[Split] = Registry(
     "split",
-    (
-        Contiguous,
-        IID,
-        ByLabel,
-        Shards,
-        Dirichlet,
-        LabelMix,
-        Clusters,
-        Groups,
-        LogNormal,
-        Writers,
+    Named(
+        __name__,
+        {
+            "contiguous": "Contiguous",
+            "iid": "IID",
+            "labels": "ByLabel",
+            "shards": "Shards",
+            "dirichlet": "Dirichlet",
+            "label-mix": "LabelMix",
+            "clusters": "Clusters",
+            "groups": "Groups",
+            "lognormal": "LogNormal",
+            "writers": "Writers",
+        },
     ),
     Split,
 )

@@ -4,34 +4,39 @@ What depends on the fleet is passed as arguments: the number of clients, and the
 of each client.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.on_demand import Named, exports
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Spec
 from fedsim.protocol.participation.asynchronous import AsynchronousParticipation
-from fedsim.protocol.participation.carbon import CarbonAwareParticipation
-from fedsim.protocol.participation.importance import ImportanceParticipation
-from fedsim.protocol.participation.informed import (
-    AgeParticipation,
-    ExchangeOutcome,
-    Informed,
-    Intensities,
-    KnownFleet,
-    Moment,
-    Report,
-    Selector,
-    Sent,
-    Truth,
-)
-from fedsim.protocol.participation.losses import PowerOfChoiceParticipation
 from fedsim.protocol.participation.rounds import FIRST, Early, FullParticipation, Rounds
 from fedsim.protocol.participation.sampling import (
     Sample,
     UniformParticipation,
     WeightedParticipation,
 )
-from fedsim.protocol.participation.utility import EnergyAwareParticipation, OortParticipation
+
+if TYPE_CHECKING:
+    from fedsim.protocol.participation.carbon import CarbonAwareParticipation
+    from fedsim.protocol.participation.importance import ImportanceParticipation
+    from fedsim.protocol.participation.informed import (
+        AgeParticipation,
+        ExchangeOutcome,
+        Informed,
+        Intensities,
+        KnownFleet,
+        Moment,
+        Report,
+        Selector,
+        Sent,
+        Truth,
+    )
+    from fedsim.protocol.participation.losses import PowerOfChoiceParticipation
+    from fedsim.protocol.participation.utility import EnergyAwareParticipation, OortParticipation
+else:
+    __getattr__, __dir__ = exports(__name__)
 
 __all__ = [
     "FIRST",
@@ -67,17 +72,20 @@ Participation = Rounds | AsynchronousParticipation
 
 PARTICIPATION: Registry[Spec] = Registry(
     "participation",
-    (
-        FullParticipation,
-        UniformParticipation,
-        WeightedParticipation,
-        AgeParticipation,
-        OortParticipation,
-        PowerOfChoiceParticipation,
-        EnergyAwareParticipation,
-        CarbonAwareParticipation,
-        ImportanceParticipation,
-        AsynchronousParticipation,
+    Named(
+        __name__,
+        {
+            "full": "FullParticipation",
+            "uniform": "UniformParticipation",
+            "weighted": "WeightedParticipation",
+            "age": "AgeParticipation",
+            "oort": "OortParticipation",
+            "power-of-choice": "PowerOfChoiceParticipation",
+            "energy-aware": "EnergyAwareParticipation",
+            "carbon-aware": "CarbonAwareParticipation",
+            "importance": "ImportanceParticipation",
+            "asynchronous": "AsynchronousParticipation",
+        },
     ),
     Sample,
     plural="participation",

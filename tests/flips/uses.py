@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 import fedsim
-from fedsim import report, text
+from fedsim import report, tables
 from fedsim.analysis import Comparison, so_far, write_traces
 from fedsim.errors import DataError
 from fedsim.record.scenarios import Note
@@ -83,9 +83,9 @@ def _compared(out: Path) -> Iterator[str]:
         comparison = Comparison.of([out])
     except DataError:
         if (table := so_far([out])) is not None:
-            yield text.as_text(table)
+            yield tables.as_text(table)
         raise
-    yield from map(text.as_text, comparison.tables())
+    yield from map(tables.as_text, comparison.tables())
     yield from comparison.notes
 
 

@@ -44,7 +44,8 @@ def problems(
 ) -> Callable[[LinearLoss], Problem]:
     monkeypatch.setenv("FEDSIM_DATA", str(data_folder))
     samples = Catalogue(name="ijcnn1").load(Path(), rng)
-    parts = [samples.take(rows) for rows in Contiguous(clients=M, remainder="drop").assign(samples, None, rng)]
+    split = Contiguous(clients=M, remainder="drop")
+    parts = [samples.take(rows) for rows in split.assign(samples, None, rng)]
     assert all(np.shares_memory(part.X, samples.X) for part in parts)
     return lambda loss: Problem.of(loss, parts)
 

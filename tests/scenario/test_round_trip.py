@@ -245,7 +245,7 @@ def test_a_dump_has_every_default_and_no_variants(tmp_path: Path) -> None:
     base = load(written(tmp_path)).variants[0].scenario
     text = dump(base)
     for line in (
-        "remainder: drop",
+        "remainder: spread",
         "momentum: 0.4",
         "bits: null",
         "energy_up: 283.17 nJ/bit",

@@ -20,8 +20,8 @@ def linear(X: Array, y: Array, kinds: NDArray[np.intp] | None = None) -> Maximum
 def test_a_linear_model_has_the_errors_of_ordinary_least_squares() -> None:
     rng = np.random.default_rng(1)
     n = 7
-    X = np.column_stack([np.ones(n), 1e3 * rng.normal(size=n)])
-    y = X @ [2.0, 1e-3] + 0.3 * rng.normal(size=n)
+    X = np.column_stack([np.ones(n), 1e9 * rng.normal(size=n)])  # of very different sizes
+    y = X @ [2.0, 1e-9] + 0.3 * rng.normal(size=n)
     found = linear(X, y)
     solution, squares, *_ = np.linalg.lstsq(X, y, rcond=None)
     sigma = np.sqrt(squares[0] / (n - 2))

@@ -209,7 +209,8 @@ def test_flat_models_are_read_row_by_row(penalty: Penalty, rng: np.random.Genera
     w, g = W.ravel(), G.ravel()
     assert regulariser.value(w) == penalty.value(W)
     assert np.array_equal(regulariser.prox(w, 0.3), penalty.prox(W, 0.3).ravel())
-    assert regulariser.residual(w, g) == penalty.residual(W, G)
+    # A norm sums a vector and a matrix in other orders on some processors.
+    assert regulariser.residual(w, g) == pytest.approx(penalty.residual(W, G), rel=1e-14)
     assert regulariser.operations == penalty.operations(SHAPE)
     if penalty.ball:
         assert regulariser.norm(w) == penalty.norm(W)

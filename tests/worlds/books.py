@@ -77,6 +77,20 @@ def unmatched(book: Counter[tuple[object, ...]], what: str) -> Iterator[str]:
             yield f"{key}: {what}"
 
 
+def _cohorts_with_candidates(run: Evidence) -> Iterator[int]:
+    """Yield the cohort of each round: candidates, who are asked for their losses, are none yet.
+
+    Those that are chosen hear so. Where no candidate replies none is chosen, and a round of all
+    clients has no candidates.
+    """
+    down = [row for row in run.of_kind("send") if run.goes_down(row)]
+    chosen = Counter(row["round"] for row in down if row["message"] == "chosen")
+    asked = Counter(row["round"] for row in down)
+    for row in run.rounds:
+        number = row["round"]
+        yield chosen[number] or (row["cohort"] and asked[number])
+
+
 def traffic(run: Evidence) -> Iterator[str]:
     """The tables' bits and messages are those of the log."""
     sums: Counter[str] = Counter()
@@ -86,10 +100,8 @@ def traffic(run: Evidence) -> Iterator[str]:
             sums[f"bits_{way}"] += bits(row)
             if event == "send" and way == "up":
                 sums["transmissions" if row["payload_bits"] else "beacons"] += 1
-    if getattr(
-        run.policy, "candidates_asked", False
-    ):  # candidates get a message that samples none of them
-        sums["cohort"] = len(list(run.of_kind("sampled")))
+    if getattr(run.policy, "candidates_asked", False):
+        sums["cohort"] = sum(_cohorts_with_candidates(run))
     elif not run.peers and run.scenario.network.broadcast == "unicast":
         sums["cohort"] = sum(map(run.goes_down, run.of_kind("send")))
     else:

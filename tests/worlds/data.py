@@ -99,7 +99,7 @@ def source(dice: Dice, clients: int, tasks: tuple[str, ...] = ()) -> Drawn:
 
 
 def _remainder(dice: Dice) -> Block:
-    return dice.options({"remainder": "spread"}, 0.7)
+    return dice.options({"remainder": "drop"}, 0.7)
 
 
 def _least(dice: Dice) -> Block:

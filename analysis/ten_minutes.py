@@ -182,7 +182,7 @@ def times(found: dict[str, list[Step]]) -> str:
     first = next(iter(found.values()))
     for place, step in enumerate(first):
         name = " ".join(step.command.split()[: 2 if step.command.startswith("fedsim") else 1])
-        cells = [f"{s[place].seconds:.0f} s ({s[place].computing:.0f} s)" for s in found.values()]
+        cells = [f"{s[place].seconds:.1f} s ({s[place].computing:.1f} s)" for s in found.values()]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     sums = [
         f"{sum(s.seconds for s in steps):.0f} s ({sum(s.computing for s in steps):.0f} s)"

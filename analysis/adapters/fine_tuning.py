@@ -97,6 +97,7 @@ def scenario(module: nn.Module, rounds: int = 80) -> dict[str, Any]:
         "fleet": FLEET,
         "participation": {"kind": "uniform", "count": 5},
         "measures": ["test_accuracy"],
+        "observe": {"every": 1},  # rounds to an accuracy are counted
         "stop": {"rounds": rounds},
         "seeds": 3,
         "variants": {

@@ -34,6 +34,7 @@ def exports(package: str) -> tuple[Callable[[str], object], Callable[[], list[st
         }
 
     def find(name: str) -> object:
+        """Import the module of a name, and keep the name in the package."""
         if name.startswith("__") or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, there = homes()[name]

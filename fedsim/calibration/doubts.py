@@ -63,7 +63,7 @@ class Residuals:
 
 
 class _Effect(NamedTuple):
-    """A further parameter: its estimate, and that in standard errors."""
+    """The estimate of one more parameter, and its ratio to its standard error."""
 
     value: float
     certainty: float

@@ -68,7 +68,7 @@ _INSTANT = 1e-9
 """The shortest time, s."""
 
 _FREE = 0.5
-"""Degrees of freedom below which the noise, and so an interval, is not known."""
+"""With fewer degrees of freedom the noise is not known, and no interval is given."""
 
 _CHI_SQUARE = 6.63
 """Of one degree of freedom, exceeded with a probability of 1 %."""

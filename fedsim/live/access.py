@@ -99,7 +99,7 @@ def explain_tls(error: OSError, peer: str, files: Certificates, host: str = "") 
 
     Args:
         error: as the handshake raised it.
-        peer: who the certificate belongs to, such as "the server at 127.0.0.1:7000".
+        peer: the owner of the certificate, such as "the server at 127.0.0.1:7000".
         files: of this end.
         host: that the certificate has to name; empty for none.
     """

@@ -241,7 +241,7 @@ def evaluate(
         numbers: see `Page`.
         marks: see `Page`.
         room: a buffer of the length of five models.
-        narrow: a buffer of the samples' type, of the length of two models and a block.
+        narrow: a buffer of the samples' type, as long as two models and a block.
         only: the place of a single piece to evaluate if it is pending; below 0 for all, in order.
         most: the largest number of pieces.
     """

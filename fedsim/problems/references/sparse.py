@@ -45,7 +45,7 @@ _EFFORT = 1e8
 """Supports of any other objective, times operations of a gradient, that are searched at most."""
 
 _CALL = 2e4
-"""What a client's gradient takes beside its operations, in operations."""
+"""The fixed cost of calling a client's gradient, in operations that take as long."""
 
 _BATCH = 4096
 """Supports whose normal equations are solved together."""

@@ -31,8 +31,8 @@ from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.ports import Array, Work
-from fedsim.sim.config import ClientConfig
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.tcp import worlds
 from fedsim.sim.network.tcp.bearers import Connections

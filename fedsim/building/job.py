@@ -33,8 +33,9 @@ from fedsim.record.models import Best, CheckpointWriter, ModelTable, NodeModels,
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
-from fedsim.sim.config import ClientConfig, Hop, Method, Numerics, WorldConfig
+from fedsim.sim.config import Hop, Method, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.tiers import RoundsOracle
 from fedsim.streams import Streams, stream
 from fedsim.wire import HEADER_BITS

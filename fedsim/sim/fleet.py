@@ -17,9 +17,10 @@ from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.client import Equipment
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.network import routing
 from fedsim.sim.network.air import CellRadios
 from fedsim.sim.network.broadcast import CellNetwork

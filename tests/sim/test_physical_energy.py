@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from fedsim.conformance.client_traces import Body
 from fedsim.conformance.energy import promises
 from fedsim.ports import Array
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.network import routing
 from tests.sim.radios import RadioModel, connected, on_air
 from tests.tiers import examples

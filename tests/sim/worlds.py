@@ -24,8 +24,9 @@ from fedsim.record.parts import read_table
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.schema import RowColumns
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.lazy import LazyTable
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.participant import Follows
 from fedsim.sim.server import SimServer
 from fedsim.sim.star import Star

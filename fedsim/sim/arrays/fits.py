@@ -17,8 +17,9 @@ from fedsim.protocol.participation import Informed
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.arrays.classes import classes, plan_links
 from fedsim.sim.arrays.together import may_be_alike
-from fedsim.sim.config import ClientConfig, WorldConfig, what_follows
+from fedsim.sim.config import WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.tcp.worlds import COMPILED
 
 VARIABLE = "FEDSIM_ROUNDS"

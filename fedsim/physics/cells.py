@@ -12,6 +12,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Fraction
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.ports import ClientId
@@ -33,6 +34,11 @@ class CellSharing(Spec):
         if self.load >= 1:
             raise failure(("load", 'got "100 %", which leaves no time; give less', self.load))
         return self
+
+    @property
+    def nature(self) -> Nature:
+        """Clients of a cell wait for each other."""
+        return Nature(shares="what a client has of its cell depends on what else is sent")
 
     def cell(self, client: ClientId) -> int:
         """Return the number of a client's cell."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.blocks.nature import TRAITS, reasons
 from fedsim.physics.carbon import GridCarbon
 from fedsim.physics.devices import Device
 from fedsim.physics.networks import StarNetwork
@@ -121,15 +122,8 @@ def unplayable(scenario: Scenario) -> str:
         return "tiers: gateways have rounds of their own with those below them"
     if network.server.discipline != "fair":
         return f"network.server.discipline: {network.server.discipline}"
-    if network.model != "fluid":
-        return f"network.model: {network.model}"
-    shared = {
-        "wifi: what a message takes of the air depends on what else is sent": network.wifi,
-        "cell: what a client has of its cell depends on what else is sent": network.cell,
-        "lora: frames collide, and wait for windows": network.lora,
-    }
-    if found := [text for text, block in shared.items() if block is not None]:
-        return f"network.{found[0]}"
+    if (reason := next(reasons(network.natures, TRAITS), None)) is not None:
+        return str(reason)
     wrong = (_first_limitation(group) for group in scenario.fleet)
     named = [f"fleet.{number}.{text}" for number, text in enumerate(wrong) if text]
     return named[0] if named else ""

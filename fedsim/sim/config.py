@@ -2,19 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from fedsim.computing import Evaluator, SerialEvaluator
-from fedsim.physics.cells import CellSharing
 from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
-from fedsim.physics.medium import RadioGraph
-from fedsim.physics.radios.lorawan import LoRaGateway
-from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
-from fedsim.physics.wifi import Wifi
 from fedsim.ports import SERVER, Array, ClientId, Packer
 from fedsim.protocol.participation import (
     FullParticipation,
@@ -30,6 +26,7 @@ from fedsim.protocol.stopping import Counting, Observe, Stop
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.sim.client import Handler
 from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.models import Layer, layer
 from fedsim.sim.participant import Follows, TakeBack
 from fedsim.streams import Streams
 
@@ -148,17 +145,9 @@ class WorldConfig(Numerics):
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
         overlay: the neighbours of each peer; None in a star.
-        medium: the nodes in range of each other, and the medium that they share; None where peers
-            send over links.
         hierarchy: which server each node has; None where all have one.
         hops: what the nodes of each of its levels run with their servers, from the clients up.
-        sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
-        tcp: the parameters of the last.
-        wifi: the cells that the clients are in; None where each has the air alone.
-        gateways: of a tree, each of which is a cell; 0 otherwise.
-        lora: the gateway at which the frames of LoRa radios collide; None where they do not.
-        cell: how cells of LTE and 5G are shared; None where each radio has one to itself.
-        cells: whether a broadcast is one transmission that a whole group receives.
+        network: what carries messages, layer by layer.
         silence: how a client keeps quiet.
         participation: the clients asked, and when a round closes.
         stop: when the run ends.
@@ -173,16 +162,9 @@ class WorldConfig(Numerics):
     rng: Streams
     topology: Topology | None = None
     overlay: PeerGraph | None = None
-    medium: RadioGraph | None = None
     hierarchy: Hierarchy | None = None
     hops: tuple[Hop, ...] = ()
-    sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
-    tcp: Tcp = field(default_factory=Tcp)
-    wifi: Wifi | None = None
-    gateways: int = 0
-    lora: LoRaGateway | None = None
-    cell: CellSharing | None = None
-    cells: bool = False
+    network: Layer = field(default_factory=partial(layer, "fluid"))
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)
     stop: Stop = field(default_factory=Stop)

@@ -20,7 +20,7 @@ import numpy as np
 from mrg import SameLosses
 from stored import replacing
 
-from fedsim.physics.network_models import Both, FluidFlows, Lv08, Site
+from fedsim.physics.network_models import Bearers, FluidFlows, Lv08, Site
 from fedsim.physics.packet_loss import IndependentLosses
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.channel import NONE, framing
@@ -273,7 +273,7 @@ class Stack(NamedTuple):
     bucket: Callable[[Case, int, int, bool], int] | None = None
     same_losses: bool = False
 
-    def bearers(self, case: Case, seed: int, site: Site) -> Both:
+    def bearers(self, case: Case, seed: int, site: Site) -> Bearers:
         """Return the bearers of a case, with the seed of its losses."""
         packets = framing(self.headers, SEGMENT + self.headers)
         losses, rng = None, np.random.default_rng([seed, 1])

@@ -6,9 +6,8 @@ that prices in the browser (`explore`), real clients (`live`). Each names the tr
 have; a block that declares one of these is why, in its own words.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +21,7 @@ class Nature:
         loses: messages may be lost for good.
         waits: it waits for other things than messages and work.
         reacts: what is learned depends on when things happen.
+        simulated: a real client has no such thing, or a real server does not see it.
     """
 
     varies: str = ""
@@ -30,42 +30,25 @@ class Nature:
     loses: str = ""
     waits: str = ""
     reacts: str = ""
+    simulated: str = ""
 
     def first(self, traits: Iterable[str]) -> str:
         """Return the first clause of some traits; empty if it has none of them."""
         return next((why for trait in traits if (why := getattr(self, trait))), "")
 
 
-TRAITS = tuple(each.name for each in fields(Nature))
-"""All traits, in the order in which they are named."""
+OF_TIMES = ("varies", "shares", "draws", "loses", "waits", "reacts")
+"""The traits by which times and energy are more than constants: the recursion over worlds knows
+none of them, and so neither do `fedsim robust` and `fedsim explore`."""
+
+WITHIN_ROUNDS = ("shares", "loses", "waits", "reacts")
+"""The traits by which something happens within a round, where arrays see its ends alone."""
+
+OF_DECISIONS = ("reacts",)
+"""The traits by which another world would have learned something else: no log can be re-priced."""
+
+OF_SIMULATION = ("simulated",)
+"""The traits that a live run cannot have."""
 
 CONSTANT = Nature()
 """Of what depends on messages and work alone, and on these in the same way at all times."""
-
-
-class Reason(NamedTuple):
-    """Why a run cannot be played in some way.
-
-    Attributes:
-        key: of the scenario, that the block is at.
-        why: a clause.
-    """
-
-    key: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.key}: {self.why}"
-
-
-def reasons(blocks: Iterable[tuple[str, Nature]], traits: Iterable[str]) -> Iterator[Reason]:
-    """Yield why blocks cannot be played where some traits are not known.
-
-    Args:
-        blocks: the key of each in the scenario, and what it declares.
-        traits: of which any is a reason.
-    """
-    unknown = tuple(traits)
-    for key, nature in blocks:
-        if why := nature.first(unknown):
-            yield Reason(key, why)

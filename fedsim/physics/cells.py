@@ -7,6 +7,7 @@ Theory 48(6), 2002, section II). So a client far from the cell is slow and does 
 beyond its share. What such a scheduler gains where channels fade fast is not in it.
 """
 
+from collections.abc import Iterator
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -34,6 +35,10 @@ class CellSharing(Spec):
         if self.load >= 1:
             raise failure(("load", 'got "100 %", which leaves no time; give less', self.load))
         return self
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
 
     @property
     def nature(self) -> Nature:

@@ -104,6 +104,10 @@ class Medium(Spec):
         """Whether nodes send at will, so that transmissions collide."""
         return self.access in {"aloha", "slotted-aloha"}
 
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
+
     @property
     def nature(self) -> Nature:
         """Nodes in range wait for each other."""

@@ -6,8 +6,9 @@ execution.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated, Literal
 
 import numpy as np
@@ -20,11 +21,12 @@ from fedsim.blocks.spec import Block, Given, KindFirst
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.radios.channel import NONE, Framing
+from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.ports.bearers import Bearer, Clock
 
-Both = tuple[Sequence[Bearer], Sequence[Bearer]]
+Bearers = tuple[Sequence[Bearer], Sequence[Bearer]]
 """The bearers of uplinks and of downlinks, by client."""
 
 RateChanged = Callable[[ClientId, bool, float], None]
@@ -100,6 +102,10 @@ class NetworkModel(KindFirst):
 
     kind: str
 
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
+
     @property
     def nature(self) -> Nature:
         """What it is: from this follows where a run with it can be played.
@@ -121,7 +127,7 @@ class NetworkModel(KindFirst):
         return latency
 
     @abstractmethod
-    def bearers(self, site: Site) -> Both:
+    def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client.
 
         Args:
@@ -138,9 +144,11 @@ class NetworkModel(KindFirst):
 class _OwnModel(NetworkModel):
     """A model of fedsim's own, executed by `fedsim.sim.network`."""
 
-    def bearers(self, site: Site) -> Both:
+    def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
-        raise NotImplementedError(f"{self.kind} is executed by its layer, not by its block")
+        layers = import_module("fedsim.sim.network.models")  # of a package that stands on this one
+        made: Bearers = layers.layer(self.kind, self).bearers(site)
+        return made
 
 
 class FluidFlows(_OwnModel):
@@ -164,6 +172,12 @@ class TcpFlows(_OwnModel):
     """TCP's windows in queues; its parameters are in the block `network.tcp`."""
 
     kind: Literal["tcp"] = "tcp"
+
+    def bearers(self, site: Site) -> Bearers:
+        """Return what carries messages with the default parameters of TCP."""
+        layers = import_module("fedsim.sim.network.models")
+        made: Bearers = layers.layer(self.kind, Tcp()).bearers(site)
+        return made
 
 
 NETWORK_MODELS: Registry[NetworkModel] = Registry(

@@ -1,14 +1,14 @@
 """Networks: the links between the clients' radios and the server. The block is the law."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.nature import CONSTANT, Nature
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Fraction, Rate, Seconds
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
@@ -176,17 +176,10 @@ class Network(KindFirst):
             return self.wifi
         return self.wifi.model_copy(update={"cells": self.access_points})
 
-    @property
-    def natures(self) -> tuple[tuple[str, Nature], ...]:
-        """What each of its blocks declares, by key."""
-        declared = [("network.model", self.model.nature)]
-        for key, block in self.layers[1:]:
-            declared.append((f"network.{key}", getattr(block, "nature", CONSTANT)))
-        if self.medium is not None:
-            declared.append(("network.medium", self.medium.nature))
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what a broadcast is, beside what its blocks declare."""
         if self.broadcast == "cell":
-            declared.append(("network.broadcast", BROADCAST))
-        return tuple(declared)
+            yield "broadcast", BROADCAST
 
     @property
     def connections(self) -> Tcp:

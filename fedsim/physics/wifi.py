@@ -6,6 +6,7 @@ its modulation. Around its packets come the headers of their frames, preambles, 
 acknowledgements and contention.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil
 from typing import Literal, NamedTuple, Self
@@ -190,6 +191,10 @@ class Wifi(Spec):
             text = f'got "{self.width / 1e6:g} MHz"; 802.11{self.standard} has {known} MHz'
             raise failure(("width", text, self.width))
         return self
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
 
     @property
     def nature(self) -> Nature:

@@ -15,6 +15,7 @@ collide, as `fedsim.sim.network.lora` simulates it. Sources:
   Network.
 """
 
+from collections.abc import Iterator
 from math import floor, log10
 from typing import Literal, Self
 
@@ -150,6 +151,10 @@ class LoRaGateway(Spec):
     )
     adr_frames: int = Field(default=20, ge=1, description="frames up between decisions of ADR")
     adr_margin: Decibels = as_written("10 dB", "what ADR keeps in reserve")
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
 
     @property
     def nature(self) -> Nature:

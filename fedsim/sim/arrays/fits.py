@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from math import inf
 
+from fedsim.blocks.nature import WITHIN_ROUNDS
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Constant
@@ -24,9 +25,6 @@ from fedsim.sim.members import ClientConfig
 VARIABLE = "FEDSIM_ROUNDS"
 """The environment variable that, set to "events", has all rounds played event by event; set to
 "arrays", those of few clients are played in arrays, too."""
-
-_REACTIONS = ("shares", "loses", "waits", "reacts")
-"""What of a network happens within a round: see `fedsim.blocks.nature.Nature`."""
 
 _DEADLINES = {"deadline", "give_up"}
 
@@ -94,7 +92,7 @@ def _of_world(setup: WorldConfig) -> Iterator[str]:
 def _of_network(setup: WorldConfig) -> Iterator[str]:
     if setup.hierarchy is not None:
         yield "gateways have rounds of their own with those below them"
-    yield from filter(None, (each.first(_REACTIONS) for each in setup.network.natures()))
+    yield from filter(None, (each.first(WITHIN_ROUNDS) for each in setup.network.natures()))
 
 
 def _of_protocol(setup: WorldConfig) -> Iterator[str]:
@@ -236,7 +234,7 @@ def _between_peers(setup: WorldConfig) -> Iterator[str]:
         yield "edges between peers lead one way"
     elif not all(overlay.neighbours):
         yield "a node has no neighbour"
-    yield from filter(None, (each.first(_REACTIONS) for each in setup.network.natures()))
+    yield from filter(None, (each.first(WITHIN_ROUNDS) for each in setup.network.natures()))
     ways = setup.topology
     if ways is not None and (
         ways.paths is not None

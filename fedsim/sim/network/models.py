@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from fedsim.blocks.nature import Nature
-from fedsim.physics.network_models import Both, NetworkModel, OwnLaw, RateChanged, Site
+from fedsim.physics.network_models import Bearers, NetworkModel, OwnLaw, RateChanged, Site
 from fedsim.physics.networks import Network
 from fedsim.physics.radios import RadioLaw
 from fedsim.physics.radios.channel import Framing
@@ -118,7 +118,7 @@ class Layer:
             return self.below.watched(kinds)
         return kinds.map(lambda kind: kind.battery is not None)
 
-    def bearers(self, site: Site) -> Both:
+    def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
         if self.below is None:  # pragma: no cover - every model of flows has its own
             raise NotImplementedError(f"{type(self).__name__} carries nothing")
@@ -169,7 +169,7 @@ class ModelLayer(Layer):
         """Return how long a message takes before its bits begin to flow, s."""
         return self._model.delay(latency)
 
-    def bearers(self, site: Site) -> Both:
+    def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
         return self._model.bearers(site)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from fedsim.physics.network_models import Both, OwnLaw, RateChanged, Site
+from fedsim.physics.network_models import Bearers, OwnLaw, RateChanged, Site
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
@@ -108,10 +108,10 @@ class FluidPlan:
         self._chooser = _Chooser(calendar, self.fluid, site.topology, runs, fluid_alone=alone)
 
     @property
-    def bearers(self) -> Both:
+    def bearers(self) -> Bearers:
         """What carries the messages up and down of each client."""
         site = self._site
-        one, other = (Bearers(each, self._chooser, site.changed, site.own) for each in self.lanes)
+        one, other = (_Lanes(each, self._chooser, site.changed, site.own) for each in self.lanes)
         return one, other
 
     def links(self, lane: RoutedLane) -> list[Link]:
@@ -146,7 +146,7 @@ def rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | No
     return lambda _, rate: changed(client, up, rate)
 
 
-class Bearers(ComputedSequence[Bearer]):
+class _Lanes(ComputedSequence[Bearer]):
     """The bearers of one direction by client, each chosen at its lookup."""
 
     def __init__(

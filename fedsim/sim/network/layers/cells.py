@@ -1,7 +1,7 @@
 """Cells of LTE and 5G around the fluid network."""
 
 from fedsim.physics.cells import CellSharing
-from fedsim.physics.network_models import Both, Site
+from fedsim.physics.network_models import Bearers, Site
 from fedsim.sim.network.cells import CellBearers
 from fedsim.sim.network.layers.fluid import FluidLayer
 from fedsim.sim.network.transmission import FluidPlan
@@ -19,11 +19,11 @@ class CellLayer(FluidLayer):
         super().__init__(below)
         self._law, self._below, self.nature = law, below, law.nature
 
-    def bearers(self, site: Site) -> Both:
+    def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
         return self.over(FluidPlan(site, alone=True), site)
 
-    def over(self, plan: FluidPlan, site: Site) -> Both:
+    def over(self, plan: FluidPlan, site: Site) -> Bearers:
         """Return the bearers of a plan: of clients in cells, and all others' own."""
         one, other = (
             CellBearers(plan, self._law, site.cellular, lanes, others)

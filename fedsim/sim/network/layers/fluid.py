@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from fedsim.physics.network_models import Both, Site
+from fedsim.physics.network_models import Bearers, Site
 from fedsim.sim.network.models import FleetSite, Layer
 from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
 from fedsim.sim.network.transmission import FluidPlan
@@ -11,11 +11,11 @@ from fedsim.sim.network.transmission import FluidPlan
 class FluidLayer(Layer):
     """Max-min fair shares of links."""
 
-    def bearers(self, site: Site) -> Both:
+    def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
         return self.over(FluidPlan(site), site)
 
-    def over(self, plan: FluidPlan, site: Site) -> Both:  # noqa: ARG002 - cells ask the site
+    def over(self, plan: FluidPlan, site: Site) -> Bearers:  # noqa: ARG002 - cells ask the site
         """Return the bearers of a plan."""
         return plan.bearers
 

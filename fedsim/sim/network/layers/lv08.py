@@ -7,7 +7,7 @@ SIMUTools 2009.
 from functools import lru_cache
 
 from fedsim.blocks.nature import Nature
-from fedsim.physics.network_models import Both, NetworkModel, Site
+from fedsim.physics.network_models import Bearers, NetworkModel, Site
 from fedsim.sim.network import routing
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.models import Layer
@@ -35,7 +35,7 @@ class Lv08Layer(Layer):
         """Return how long a message takes before its bits contend for links, s."""
         return delay(latency)
 
-    def bearers(self, site: Site) -> Both:
+    def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
         fluid = Fluid(calendar_of(site))
         lanes = [way._replace(client=n) for each in lanes_of(site) for n, way in enumerate(each)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fedsim.physics.network_models import Both, Site
+from fedsim.physics.network_models import Bearers, Site
 from fedsim.physics.radios import RadioLaw
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.wifi import Wifi
@@ -31,11 +31,11 @@ class WifiLayer(FluidLayer):
         own = super().framing(radio)
         return own if radio.cellular else self._law.packaging(own)
 
-    def bearers(self, site: Site) -> Both:
+    def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
         return self.over(FluidPlan(site, alone=True), site)
 
-    def over(self, plan: FluidPlan, site: Site) -> Both:
+    def over(self, plan: FluidPlan, site: Site) -> Bearers:
         """Return the bearers of a plan: of clients in cells, and all others' own."""
         cells, (one, other) = _Cells(self._law, site, plan), self._below.over(plan, site)
         return _AirBearers(cells, one, up=True), _AirBearers(cells, other, up=False)

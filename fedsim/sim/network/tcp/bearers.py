@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fedsim.physics.network_models import Both, Site
+from fedsim.physics.network_models import Bearers, Site
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.tcp import Tcp
 from fedsim.ports import ClientId
@@ -52,7 +52,7 @@ class Connections(NamedTuple):
     bucket: Callable[[ClientId, bool], int] | None = None
 
 
-def bearers(site: Site, connections: Connections) -> Both:
+def bearers(site: Site, connections: Connections) -> Bearers:
     """Return what carries the messages up and down of each client of a site."""
     made = TcpBearers(site, connections)
     return TcpLanes(made, site.clients, up=True), TcpLanes(made, site.clients, up=False)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fedsim.blocks.nature import Nature
-from fedsim.physics.network_models import Both, Site
+from fedsim.physics.network_models import Bearers, Site
 from fedsim.physics.radios import RadioLaw
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.run_length import RunLengthSequence
@@ -41,7 +41,7 @@ class TcpLayer(Layer):
         """Return how long a message takes before its first segment is sent, s."""
         return 0.0
 
-    def bearers(self, site: Site) -> Both:
+    def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
         return bearers(
             site,

@@ -2,10 +2,12 @@
 
 A column of the round table that follows from its other costs is a row here with its rule, `of`;
 stars, peers, tiers, arrays and live runs have it then. One that is counted is a row here and a
-total of `fedsim.record.rounds.Traffic`, whose fields are the table's costs; one of the client table
-gets its value in `fedsim.record.recorder`. The checks of a run's files, the tables of `run`, `compare` and `report`,
-and the page on the log take names, units and words from here. The event log's columns, whose
-layout in memory is fixed, are in `fedsim.record.schema`.
+total of `fedsim.record.rounds.Traffic`, whose fields are the costs of that table. A column of the
+client table is a row here, with its value in `fedsim.record.recorder`.
+
+The checks of a run's files, the tables of `run`, `compare` and `report`, and the page on the log
+take names, units and words from here. The event log's columns, whose layout in memory is fixed, are
+in `fedsim.record.schema`.
 """
 
 from collections.abc import Callable, Mapping

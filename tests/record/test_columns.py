@@ -1,4 +1,4 @@
-"""A column of the round table that follows from the others is one row, whatever plays the rounds."""
+"""A column of the round table that follows from others is one row, whatever plays the rounds."""
 
 from pathlib import Path
 from typing import Any

@@ -22,7 +22,7 @@ from fedsim.physics.signals import Signal, Steps
 from fedsim.physics.tables import check_clients
 from fedsim.ports import ClientId, Oracle
 from fedsim.scenario import Group
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.streams import stream
 
 

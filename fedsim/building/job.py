@@ -33,8 +33,10 @@ from fedsim.record.models import Best, CheckpointWriter, ModelTable, NodeModels,
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
-from fedsim.sim.config import ClientConfig, Hop, Method, Numerics, WorldConfig
+from fedsim.sim.config import Hop, Method, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.models import played
 from fedsim.sim.tiers import RoundsOracle
 from fedsim.streams import Streams, stream
 from fedsim.wire import HEADER_BITS
@@ -141,16 +143,9 @@ def assemble(
         rng=Streams(seed),
         topology=deployment.topology,
         overlay=deployment.overlay,
-        medium=deployment.medium,
         hierarchy=deployment.hierarchy,
         hops=hops,
-        sharing=scenario.network.model,
-        tcp=scenario.network.connections,
-        wifi=scenario.network.wifi,
-        gateways=scenario.network.access_points,
-        lora=scenario.network.gateway_of_lora,
-        cell=scenario.network.cell_sharing,
-        cells=scenario.network.broadcast == "cell",
+        network=played(scenario.network, deployment.medium),
         silence=scenario.silence,
         participation=policy,
         stop=scenario.stop,

@@ -18,6 +18,7 @@ from fedsim.graph_files import read_graph_file
 from fedsim.physics.availability import PresenceLaw, read_intervals
 from fedsim.physics.carbon import Carbon, Intensity
 from fedsim.physics.link_attributes import link_attributes
+from fedsim.physics.network_models import TcpFlows
 from fedsim.physics.networks import Edge, Network, build_graph
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.run_length import RunLengthSequence
@@ -280,7 +281,7 @@ def _check_queues(network: Network, made: Topology) -> None:
     Raises:
         DataError: there is one, in a file: a scenario's own are refused with their keys before.
     """
-    for link in made.links if network.model == "tcp" else ():
+    for link in made.links if isinstance(network.model, TcpFlows) else ():
         if link.discipline != "fair":
             text = f"{link.name or 'a link'} is {link.discipline}, but under model: tcp all share"
             raise DataError("network", f"{text} a link's queue; use fair")

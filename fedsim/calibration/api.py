@@ -33,6 +33,7 @@ from fedsim.calibration.recording import ALL, MESSAGES, in_rounds, join, number_
 from fedsim.calibration.work import fit_device
 from fedsim.errors import DataError
 from fedsim.physics.devices import Device
+from fedsim.physics.network_models import TcpFlows
 from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import Radio
 from fedsim.protocol.participation.rounds import Rounds
@@ -243,7 +244,7 @@ def _select(
     which only models of TCP know; `_overheads` reports it.
     """
     kinds, sizes = recording["kind"].to_numpy(str), recording["bytes"].to_numpy(float)
-    if fleet.scenario.network.model == "tcp":
+    if isinstance(fleet.scenario.network.model, TcpFlows):
         return np.ones(len(kinds), bool)
     shown = shown_messages(recording)
     pings, needless = kinds == "ping", list[NDArray[np.bool_]]()

@@ -29,6 +29,7 @@ from fedsim.calibration.doubts import Residuals, doubts
 from fedsim.calibration.likelihood import Maximum, maximise
 from fedsim.calibration.prediction import Messages, Prediction, Radios
 from fedsim.calibration.recording import CAPACITIES, MESSAGES, RATES
+from fedsim.physics.network_models import TcpFlows
 from fedsim.physics.networks import StarNetwork
 from fedsim.ports import Array
 from fedsim.sim.network.routing import LATENCY_FACTOR
@@ -216,7 +217,7 @@ class NetworkFit:
     def _maximum(self) -> Maximum:
         starts = self._starts()
         law = self._residuals, self._jacobian
-        tolerance = _TOLERANCES[self._prediction.network.model]
+        tolerance = _TOLERANCES.get(self._prediction.network.model.kind, _TOLERANCES["tcp"])
         return maximise(*law, starts, self._bounds(starts), self._kinds, tolerance)
 
     def _bounds(self, starts: Sequence[Array]) -> tuple[Array, Array]:
@@ -321,7 +322,7 @@ class NetworkFit:
 
     def _jacobian(self, x: Array) -> Array:
         """Return derivatives by central differences; those of separate clients all at once."""
-        step = _STEPS[self._prediction.network.model]
+        step = _STEPS.get(self._prediction.network.model.kind, _STEPS["tcp"])
         found = np.zeros((len(self._kind), len(x)))
         for together in self._independent():
             change = np.zeros(len(x))
@@ -359,11 +360,13 @@ class NetworkFit:
         link that is too slow no radio has an effect, and at one that is too fast it has none
         itself; plain radios are as slow as their shares of the link were.
         """
-        tcp = self._prediction.network.model == "tcp"
+        tcp = isinstance(self._prediction.network.model, TcpFlows)
         plain, rates = self._as_plain(self._legs() if tcp else 1.0), self._rates
         fields = [each.field for each in self._unknowns]
         links = np.array([each not in RADIO for each in fields])
-        start = np.where(rates, plain, plain * _SHARES[self._prediction.network.model])
+        start = np.where(
+            rates, plain, plain * _SHARES.get(self._prediction.network.model.kind, 1.0)
+        )
         behind = {way for each, way in (("uplink", "up"), ("downlink", "down")) if each in fields}
         radios = np.array([each in behind for each in fields])
         if not links.any():

@@ -13,15 +13,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.physics.network_models import FluidFlows, Site, TcpFlows
 from fedsim.physics.networks import Network
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array
+from fedsim.ports.bearers import Bearer
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import Bearer
-from fedsim.sim.network.tcp.bearers import Connections
-from fedsim.sim.network.transmission import choose_bearers, delay
+from fedsim.sim.network.models import flows
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,12 @@ class Prediction:
     @cached_property
     def packets(self) -> Sequence[Framing]:
         """The framings of the clients as the model of flows has them."""
-        if self.network.model != "tcp":
-            return self.framings
-        return [self.network.connections.packaging(each) for each in self.framings]
+        model = self.network.connections if isinstance(self.network.model, TcpFlows) else None
+        return self.framings if model is None else [*map(model.packaging, self.framings)]
 
     def durations(self, radios: Radios) -> Array:
         """Return how long each message takes, s, shape (messages,)."""
-        if self.network.model == "fluid" and self.separate:
+        if isinstance(self.network.model, FluidFlows) and self.separate:
             client, up = self.messages.client, self.messages.up
             rate = np.where(up, radios.up[client], radios.down[client])
             return radios.latency[client] + self.route_latency[client] + self.bits / rate
@@ -110,16 +109,18 @@ class Prediction:
 
     def _replay(self, which: NDArray[np.intp], radios: Radios) -> Array:
         """Return the durations of one run's messages."""
-        model, calendar, sent = self.network.model, Calendar(), self.messages
+        calendar, sent, packets = Calendar(), self.messages, self.packets
         laws = [[ConstantRate(float(rate)) for rate in each] for each in (radios.up, radios.down)]
-        latencies = radios.latency.tolist()
-        both = choose_bearers(
-            calendar,
-            self.topology,
-            *laws,
-            model=model,
-            radio_latency=latencies,
-            connections=self._connections() if model == "tcp" else None,
+        latencies, network = radios.latency.tolist(), flows(self.network)
+        both = network.bearers(
+            Site(
+                calendar=calendar,
+                topology=self.topology,
+                up=laws[0],
+                down=laws[1],
+                latency=latencies,
+                framing=packets.__getitem__,
+            )
         )
         first, found = float(sent.start[which].min()), np.empty(len(which))
         lanes = dict[tuple[int, bool], _Lane]()
@@ -127,7 +128,7 @@ class Prediction:
             client, up = int(sent.client[number]), bool(sent.up[number])
             lane = lanes.get((client, up))
             if lane is None:
-                way = delay(float(self.route_latency[client] + latencies[client]), model)
+                way = network.delay(float(self.route_latency[client] + latencies[client]))
                 rate = float((radios.up if up else radios.down)[client])
                 lane = _Lane(calendar, both[not up][client], rate, way, found)
                 lanes[client, up] = lane
@@ -135,13 +136,6 @@ class Prediction:
             calendar.at(due, lane.send, (place, float(self.bits[number])))
         calendar.run()
         return found
-
-    def _connections(self) -> Connections:
-        law = self.network.connections
-        packets = [law.packaging(each) for each in self.framings]
-        draws = np.random.default_rng(0)
-        # A connection that is kept was opened as its client joined, before any message.
-        return Connections(law, lambda n: packets[n], None, lambda *_: draws, opened=True)
 
 
 class _Lane:

@@ -196,7 +196,7 @@ def _beside_the_rows(job: Job, cost: RoundCost) -> str:
     """Return why the bits of all clients are not the sum of the table's rows; empty if they are."""
     if job.tiers:
         return "; a gateway's bits are those of both hops"
-    if job.setup.cells:
+    if job.scenario.network.broadcast == "cell":
         return "; a broadcast counts once here, and in the table for each receiver"
     columns = ["bits_up"] if job.setup.overlay is not None else ["bits_up", "bits_down"]
     rows = int(cost.clients[columns].to_numpy().sum())

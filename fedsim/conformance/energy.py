@@ -35,6 +35,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.conformance.client_traces import BITS, Body, ClientTrace, Leg, Row, Span, read_traces
 from fedsim.conformance.findings import Promises, table
 from fedsim.conformance.lora import check_windows, seconds_on_air
+from fedsim.physics.network_models import FluidFlows, Lv08
 from fedsim.physics.networks import ServerLink, StarNetwork
 from fedsim.physics.radios import LoRa, LoRaRadio, RadioLaw, RateLaw
 from fedsim.physics.signals import Constant
@@ -89,14 +90,14 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
     free = (
         type(network) is StarNetwork
         and network.peers is None
-        and network.model == "fluid"
+        and isinstance(network.model, FluidFlows)
         and network.wifi is None
         and network.cell is None
         and _is_free(scenario.tiers[0].link if scenario.tiers else network.server)
     )
     # A peer's downlink is limited by its radio alone, but for that of a medium.
     down = free or (network.peers is not None and network.medium is None)
-    factor = 0.97 if network.model == "lv08" else 1.0
+    factor = 0.97 if isinstance(network.model, Lv08) else 1.0
     bodies = list[Body]()
     for group in scenario.fleet or (Group(count=clients),):
         battery = group.battery

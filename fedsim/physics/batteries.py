@@ -4,7 +4,7 @@
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, Self
@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Protocol, Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import (
     Fraction,
     FractionOrNone,
@@ -219,6 +220,12 @@ class Battery(Spec):
         " above the cut-off, else 10 % above the cut-off",
     )
     charging: AnyCharging = as_written({"kind": "none"}, "how it is charged")
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that it is simulated, and whether it is charged."""
+        yield "", Nature(simulated="batteries are simulated only; a live client has none")
+        if self.charging.kind != "none":
+            yield "charging", Nature(varies="the battery is charged")
 
     def holds(self, own: float) -> float:
         """Return the energy of the full battery, J; `own` is that of the device's battery."""

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.presets import Citation, Preset, Presettable, names_of
 from fedsim.blocks.quantities import (
     MAINS,
@@ -72,6 +73,18 @@ class DeviceLaw(KindFirst):
     @abstractmethod
     def working(self) -> float:
         """Return the power that it draws while it computes, W, its idle power included."""
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that clients have different devices, or that times are not in proportion."""
+        if self.varies:
+            yield "", Nature(draws=f"each {self.kind} is another one")
+        if self.constant is None and not self.in_proportion:
+            yield "", Nature(varies=f"{self.kind} has no constant speed or frequency")
+
+    @property
+    def in_proportion(self) -> bool:
+        """Whether a task takes constants times its operations and its samples, as `Device` has."""
+        return False
 
     @property
     def constant(self) -> float | None:
@@ -357,6 +370,11 @@ class Device(Presettable, DeviceLaw):
     def constant(self) -> float | None:
         """The speed; None in the model with cycles."""
         return self.speed
+
+    @property
+    def in_proportion(self) -> bool:
+        """Whether a task takes constants times its operations and its samples."""
+        return type(self) is Device
 
     def seconds(self, operations: float, samples: float) -> float:
         """Return operations / speed, or cycles / frequency."""

@@ -16,6 +16,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import UNLIMITED, Seconds
 from fedsim.blocks.spec import Block, Given, Spec, as_written
 from fedsim.blocks.wording import show
@@ -102,6 +103,15 @@ class Medium(Spec):
     def random(self) -> bool:
         """Whether nodes send at will, so that transmissions collide."""
         return self.access in {"aloha", "slotted-aloha"}
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
+
+    @property
+    def nature(self) -> Nature:
+        """Nodes in range wait for each other."""
+        return Nature(shares="nodes in range of each other share a medium")
 
     @property
     def slotted(self) -> bool:

@@ -6,6 +6,7 @@ its modulation. Around its packets come the headers of their frames, preambles, 
 acknowledgements and contention.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil
 from typing import Literal, NamedTuple, Self
@@ -13,6 +14,7 @@ from typing import Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Bytes, Hertz
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.physics.contention import Backoff, BlockRequest
@@ -189,6 +191,15 @@ class Wifi(Spec):
             text = f'got "{self.width / 1e6:g} MHz"; 802.11{self.standard} has {known} MHz'
             raise failure(("width", text, self.width))
         return self
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
+
+    @property
+    def nature(self) -> Nature:
+        """The clients of a cell share its air."""
+        return Nature(shares="what a message takes of the air depends on what else is sent")
 
     @property
     def headers(self) -> int:

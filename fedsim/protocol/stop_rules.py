@@ -5,7 +5,7 @@ block serves many runs. A rule with a single parameter is written as that value:
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf, isnan, nan
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Bits, Duration, Joules
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import PerCent, Spec
@@ -127,12 +128,20 @@ class StopRule(Spec):
         physical: whether simulated time or energy decide, so that the same run would end
             elsewhere on other devices, radios or links. Such a run has no round that
             `fedsim robust` could price by recursion.
+        simulated: why a live run does not have it; empty if it does.
     """
 
     early: ClassVar[bool] = True
     physical: ClassVar[bool] = True
+    simulated: ClassVar[str] = ""
 
     kind: str
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that it ends by time or energy."""
+        if self.physical:
+            text = "it ends by time or energy, so in another round in each world"
+            yield "", Nature(varies=text, simulated=self.simulated)
 
     @abstractmethod
     def watch(self) -> RoundCheck:
@@ -366,8 +375,13 @@ class TrafficLimit(StopRule):
         return lambda end: f"{end.bits} of {self.sent:g}" if end.bits >= self.sent else ""
 
 
+_METERED = "a live run has no such limit: meters alone know energy"
+
+
 class EnergyLimit(StopRule):
     """All clients together have spent so much energy."""
+
+    simulated: ClassVar[str] = _METERED
 
     kind: Literal["energy"] = "energy"
     spent: Joules = Field(description="this much spent by all clients")
@@ -404,6 +418,8 @@ class EmptyBatteries(StopRule):
     # Energy decides when, and yet the recursion of `fedsim robust` may price such a run: it checks
     # in every world that no battery falls to a mark at which anything happens.
     physical: ClassVar[bool] = False
+
+    simulated: ClassVar[str] = _METERED
 
     kind: Literal["batteries"] = "batteries"
     count: Whole = Field(description="so many batteries of clients are empty")

@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from fedsim.blocks.catalogue import BlockCatalogue, described
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import BitsOrNone, DurationOrNone, JoulesOrNone
 from fedsim.blocks.spec import Given, Keys, Spec, as_written, per_cent
 from fedsim.blocks.wording import nearest, printable, show
@@ -177,6 +178,11 @@ class Stop(Spec):
     @property
     def _extra(self) -> Mapping[str, Any]:
         return self.__pydantic_extra__ or {}
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what its rules declare."""
+        for rule in self.rules:
+            yield from ((rule.key, nature) for _, nature in rule.natures())
 
     @property
     def rules(self) -> Iterator[StopRule]:

@@ -79,10 +79,10 @@ def errors_of_models(
     if not fleet:
         return  # ideal clients: messages take no time
     if network.get("peers") is not None:
-        yield network["model"], CLOSED_FORMS["peers"]
+        yield _flows(network), CLOSED_FORMS["peers"]
         return
-    if network["model"] in ROUNDS and all(map(_is_calibrated, fleet)):
-        yield network["model"], _error_in_live_runs(network["model"])
+    if (flows := _flows(network)) in ROUNDS and all(map(_is_calibrated, fleet)):
+        yield flows, _error_in_live_runs(flows)
         return
     groups: dict[str, list[Plain]] = {}
     for group in fleet:
@@ -92,6 +92,8 @@ def errors_of_models(
             yield model, _frames()
         elif model in CLOSED_FORMS:
             yield model, CLOSED_FORMS[model]
+        elif model not in {"tcp", *TRANSFERS}:
+            yield model, "A model of a user's own: nothing is known of the errors of its times."
         else:
             yield model, _transfers(model, network, own, messages)
 
@@ -103,10 +105,16 @@ def _model(network: Plain, radio: str) -> str:
         return "wifi"
     if network.get("cell") is not None and cellular:
         return "cell"
-    model: str = network["model"]
+    model = _flows(network)
     if model == "fluid" and radio.startswith(("lora", "nb-iot")):
         return "lora" if radio.startswith("lora") else "nb-iot"
     return "short-range" if model == "fluid" and radio.startswith(("ble", "zigbee")) else model
+
+
+def _flows(network: Plain) -> str:
+    """Return the kind of the model of flows, which is a block where it has parameters."""
+    model = network["model"]
+    return str(model["kind"] if isinstance(model, Mapping) else model)
 
 
 def _is_calibrated(group: Plain) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
@@ -62,15 +62,12 @@ class Traffic:
 
     def as_dict(self) -> dict[str, float]:
         """Return the totals by name."""
-        return {
-            "cohort": self.cohort,
-            "transmissions": self.transmissions,
-            "beacons": self.beacons,
-            "bits_up": self.bits_up,
-            "bits_down": self.bits_down,
-            "joules": self.joules,
-            **({} if self.grams is None else {GRAMS: self.grams}),
-        }
+        totals = {name: getattr(self, name) for name in _TOTALS}
+        return {name: total for name, total in totals.items() if total is not None}
+
+
+_TOTALS = tuple(each.name for each in fields(Traffic))
+"""The names of the totals, in the order of the table."""
 
 
 class RoundTable:
@@ -117,7 +114,11 @@ class RoundTable:
         cost = {name: total - before.get(name, 0) for name, total in totals.items()}
         self._before = totals
         self._begun = True
-        self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
+        row = {**self._head, "round": self.rounds, "t": t, **results, **cost}
+        for column in columns.ROUNDS:
+            if column.of is not None:
+                row[column.name] = column.of(row)
+        self._rows.append(row)
 
     def amend(self, *, objective: float, gap: float, measures: Mapping[str, float]) -> None:
         """Add the results of the last round, which were not evaluated when it was added."""

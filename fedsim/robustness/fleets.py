@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.blocks.declared import reasons
+from fedsim.blocks.nature import OF_TIMES
 from fedsim.physics.carbon import GridCarbon
-from fedsim.physics.devices import Device
 from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import RadioStage, States
 from fedsim.ports import Array
@@ -121,41 +122,7 @@ def unplayable(scenario: Scenario) -> str:
         return "tiers: gateways have rounds of their own with those below them"
     if network.server.discipline != "fair":
         return f"network.server.discipline: {network.server.discipline}"
-    if network.model != "fluid":
-        return f"network.model: {network.model}"
-    shared = {
-        "wifi: what a message takes of the air depends on what else is sent": network.wifi,
-        "cell: what a client has of its cell depends on what else is sent": network.cell,
-        "lora: frames collide, and wait for windows": network.lora,
-    }
-    if found := [text for text, block in shared.items() if block is not None]:
-        return f"network.{found[0]}"
-    wrong = (_first_limitation(group) for group in scenario.fleet)
-    named = [f"fleet.{number}.{text}" for number, text in enumerate(wrong) if text]
-    return named[0] if named else ""
-
-
-def _first_limitation(group: Group) -> str:
-    """Return the first setting of a group that the recursion cannot express."""
-    return next(_limitations(group), "")
-
-
-def _limitations(group: Group) -> Iterator[str]:
-    device, radio = group.device, group.radio
-    if device.varies:
-        yield f"device: each {device.kind} is another one"
-    if type(device) is not Device and device.constant is None:
-        yield f"device: {device.kind} has no constant speed or frequency"
-    if device.slowdown.drawn:
-        yield f"device.slowdown: {device.slowdown.kind} is random"
-    if radio.traces or radio.loss.mean:
-        yield f"radio: {radio.kind} follows a trace, or loses packets"
-    elif not all(rate.continuous and rate.constant for rate in radio.rates({})):
-        yield f"radio: {radio.kind} has no constant rate"
-    elif radio.states.stages[0].name and not radio.latency:
-        yield f"radio: {radio.kind} has no latency"  # it may be woken as its bits begin to flow
-    if group.battery is not None and group.battery.charging.kind != "none":
-        yield "battery.charging: the battery is charged"
+    return str(next(reasons(scenario, OF_TIMES), ""))
 
 
 def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds: int) -> Clients:

@@ -104,9 +104,6 @@ def hindrance(original: Original) -> str:
     for fault in refusals(scenario, variant, len(original.samples), looks):
         own = f"variant {variant.name}: "
         return f"{fault.key}: {fault.message.removeprefix(own)}"
-    for rule in scenario.stop.rules:
-        if rule.physical:
-            return f"stop.{rule.key}: it ends by time or energy, so in another round in each world"
     return unplayable(scenario)
 
 

@@ -22,6 +22,7 @@ from fedsim.physics.carbon import CARBON
 from fedsim.physics.devices import DEVICE_KINDS
 from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.mixing import MIXING
+from fedsim.physics.network_models import NETWORK_MODELS
 from fedsim.physics.networks import NETWORKS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
@@ -60,6 +61,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     DEVICE_KINDS,
     RADIO_KINDS,
     NETWORKS,
+    NETWORK_MODELS,
     OVERLAYS,
     MIXING,
     PARTICIPATION,

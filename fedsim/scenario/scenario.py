@@ -10,6 +10,7 @@ from fedsim.algorithms import ALGORITHMS, Algorithm, PeerAlgorithm
 from fedsim.blocks.choice import failure
 from fedsim.blocks.wording import join_names
 from fedsim.physics.graphs_in_time import NeighboursByExchange, NeighboursInTime
+from fedsim.physics.network_models import FluidFlows
 from fedsim.ports import Meaning
 from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
@@ -121,8 +122,9 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
 def _ways(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Peers use links as they come, and no direction of them is the server's."""
     network, kind = scenario.network, scenario.algorithm.kind
-    if network.model != "fluid":
-        yield "network.model", f"got {network.model}, but peers take fluid alone", network.model
+    if not isinstance(network.model, FluidFlows):
+        model = network.model.kind
+        yield "network.model", f"got {model}, but peers take fluid alone", model
     if network.broadcast != "unicast":
         text = f"got {network.broadcast}, but a peer sends to each neighbour; use unicast"
         yield "network.broadcast", text, network.broadcast

@@ -7,6 +7,7 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.algorithms.tiers import keys_of_clients, why_not_inner, why_not_outer
 from fedsim.physics.hierarchy import Hierarchy, hierarchy
+from fedsim.physics.network_models import FluidFlows, Lv08
 from fedsim.protocol.silence import BeaconSilence
 from fedsim.scenario.compatibility import Conflict
 from fedsim.scenario.specs import FROM_DATA, ScenarioKeys
@@ -132,9 +133,10 @@ def _network(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if network.broadcast != "unicast":
         text = f"got {network.broadcast}, but a gateway (tiers) sends to each below it; use unicast"
         yield "network.broadcast", text, network.broadcast
-    if network.model == "tcp":
-        text = "got tcp, but connections lead to one server, and there are gateways (tiers)"
-        yield "network.model", f"{text}; use fluid", network.model
+    if not isinstance(network.model, FluidFlows | Lv08):
+        kind = network.model.kind
+        text = f"got {kind}, whose messages lead to one server, and there are gateways (tiers)"
+        yield "network.model", f"{text}; use fluid", kind
     for key, shared in (
         ("wifi", network.wifi),
         ("lora", network.gateway_of_lora),

@@ -2,28 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from fedsim.computing import Evaluator, SerialEvaluator
-from fedsim.physics.availability import ALWAYS, PresenceLaw
-from fedsim.physics.batteries import NO_POWER, Battery
-from fedsim.physics.carbon import Intensity
-from fedsim.physics.cells import CellSharing
-from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
-from fedsim.physics.medium import RadioGraph
-from fedsim.physics.radios import RadioLaw, Rates
-from fedsim.physics.radios.lorawan import LoRaGateway
-from fedsim.physics.signals import Signal
-from fedsim.physics.state_of_charge import BatteryStore
-from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
-from fedsim.physics.wifi import Wifi
-from fedsim.ports import SERVER, Array, ClientId, Oracle, Packer
+from fedsim.ports import SERVER, Array, ClientId, Packer
 from fedsim.protocol.participation import (
     FullParticipation,
     Informed,
@@ -37,6 +25,8 @@ from fedsim.protocol.silence import BeaconSilence, SilencePolicy
 from fedsim.protocol.stopping import Counting, Observe, Stop
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.sim.client import Handler
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.models import Layer, layer
 from fedsim.sim.participant import Follows, TakeBack
 from fedsim.streams import Streams
 
@@ -105,51 +95,6 @@ class Hop:
     rounds: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ClientConfig:
-    """The configuration of one client, and its loss.
-
-    Attributes:
-        device, radio: what it is made of.
-        rates: of its radio; its traces start where they do for this client.
-        oracle: its loss.
-        battery: None on mains.
-        source: what is offered to charge it, W; it starts where it does for this client.
-        availability: when it can be reached.
-        group: the group of the fleet that it belongs to, which is also its radio cell.
-        carbon: the intensity of its electricity; None if not tracked.
-    """
-
-    device: DeviceLaw
-    radio: RadioLaw
-    rates: Rates
-    oracle: Oracle
-    battery: Battery | None = None
-    source: Signal = NO_POWER
-    availability: PresenceLaw = ALWAYS
-    group: int = 0
-    carbon: Intensity | None = None
-
-    @property
-    def capacity(self) -> float:
-        """The capacity of its battery, J; infinite on mains."""
-        return inf if self.battery is None else self.battery.holds(self.device.battery)
-
-    def store(self, least_charge: float) -> BatteryStore:
-        """Return its battery as the run begins.
-
-        Args:
-            least_charge: with which a client takes part, whatever its battery says.
-
-        Raises:
-            ValueError: it is on mains.
-        """
-        if (battery := self.battery) is None:
-            raise ValueError("a client on mains has no battery; expected one that has")
-        threshold = max(battery.threshold, least_charge)
-        return BatteryStore(battery, self.capacity, self.source, threshold)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numerics:
     """The computation of a world, independent of the fleet and the network.
@@ -200,17 +145,9 @@ class WorldConfig(Numerics):
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
         overlay: the neighbours of each peer; None in a star.
-        medium: the nodes in range of each other, and the medium that they share; None where peers
-            send over links.
         hierarchy: which server each node has; None where all have one.
         hops: what the nodes of each of its levels run with their servers, from the clients up.
-        sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
-        tcp: the parameters of the last.
-        wifi: the cells that the clients are in; None where each has the air alone.
-        gateways: of a tree, each of which is a cell; 0 otherwise.
-        lora: the gateway at which the frames of LoRa radios collide; None where they do not.
-        cell: how cells of LTE and 5G are shared; None where each radio has one to itself.
-        cells: whether a broadcast is one transmission that a whole group receives.
+        network: what carries messages, layer by layer.
         silence: how a client keeps quiet.
         participation: the clients asked, and when a round closes.
         stop: when the run ends.
@@ -225,16 +162,9 @@ class WorldConfig(Numerics):
     rng: Streams
     topology: Topology | None = None
     overlay: PeerGraph | None = None
-    medium: RadioGraph | None = None
     hierarchy: Hierarchy | None = None
     hops: tuple[Hop, ...] = ()
-    sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
-    tcp: Tcp = field(default_factory=Tcp)
-    wifi: Wifi | None = None
-    gateways: int = 0
-    lora: LoRaGateway | None = None
-    cell: CellSharing | None = None
-    cells: bool = False
+    network: Layer = field(default_factory=partial(layer, "fluid"))
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)
     stop: Stop = field(default_factory=Stop)

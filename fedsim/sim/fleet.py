@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, overload
+from typing import Protocol, cast, overload
 
 import numpy as np
 
 from fedsim.physics.packet_loss import LossProcess
-from fedsim.physics.radios import RateLaw, awake_power
+from fedsim.physics.radios import RateLaw
 from fedsim.physics.radios.channel import Channel, Framing
-from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.topology import star
 from fedsim.ports import SERVER, Array, ClientId, Oracle
@@ -17,23 +16,17 @@ from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.client import Equipment
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
-from fedsim.sim.network import routing
-from fedsim.sim.network.air import CellRadios
-from fedsim.sim.network.broadcast import CellNetwork
-from fedsim.sim.network.lanes import Bearer, Lane
-from fedsim.sim.network.lora.network import LoRaNetwork
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.medium import MediumNetwork
-from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
-from fedsim.sim.network.random_access import RandomAccessNetwork
+from fedsim.sim.network.models import FleetSite
+from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
-from fedsim.sim.network.tcp.bearers import Connections
-from fedsim.sim.network.transmission import choose_bearers, delay
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
-from fedsim.sim.power.frames import FrameMeter
 from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
@@ -158,16 +151,14 @@ class Fleet:
         self._processors: list[Processor] = []
         self._owners: list[ClientId] = []  # of the processors
         self.radios = LazyTable(self._radio)
-        self._factor = routing.BANDWIDTH_FACTOR if setup.sharing == "lv08" else 1.0
-        self.radio_kinds = kinds.map(
-            lambda kind: RadioKind.of(kind.radio, kind.rates, self._factor)
-        )
+        factor = setup.network.factor
+        self.radio_kinds = kinds.map(lambda kind: RadioKind.of(kind.radio, kind.rates, factor))
         # Among peers a lane is a radio alone: the links depend on the message's receiver.
         links = setup.topology if setup.overlay is None else None
         self._routes = links or star(len(roster))
-        self._parts = NetworkParts(calendar, self.lane, log, traffic)
         self._relays = Relays(self._relay, calendar, log, traffic)
-        self._bearers = self._choose_bearers()
+        self._site = self._make_site()
+        self._bearers = setup.network.bearers(self._site)
 
     def hold(self, stores: "HeldStores") -> None:
         """Have batteries that are played in arrays."""
@@ -183,8 +174,8 @@ class Fleet:
 
     def _radio(self, client: ClientId) -> RadioMeter:
         kind, supply = self.radio_kinds[client], self.supplies.get(client)
-        if self._setup.lora is not None and isinstance(kind.law, LoRaRadio):
-            return FrameMeter(kind, supply)
+        if (own := self._setup.network.meter(kind, supply)) is not None:
+            return own
         if not kind.stateful:
             return RadioMeter(kind, supply)
         return CellularRadio(kind, client, supply, self._calendar, self._log, self._traffic)
@@ -197,51 +188,37 @@ class Fleet:
         )
 
     def _idle(self, member: ClientConfig) -> float:
-        """Return the idle power of a client, W; one that shares a medium listens all the time."""
-        awake = 0.0 if self._setup.medium is None else awake_power(member.radio)
-        return member.device.idle + member.radio.resting + awake
+        """Return the idle power of a client, W."""
+        listening = self._setup.network.listening(member.radio)
+        return member.device.idle + member.radio.resting + listening
 
-    def _choose_bearers(self) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
-        """Return the bearers of the uplinks and the downlinks."""
-        setup, kinds = self._setup, self.kinds
-        # Under LV08 every radio is a link of the network, in which it has its own trace.
-        alike = RunLengthSequence.of(self._roster) if setup.sharing == "lv08" else kinds
-        if setup.sharing == "tcp":
-            lossy = any(kind.radio.loss.mean for _, kind in kinds.runs)
-            losses = self._losses if lossy else None
-            connections = Connections(
-                setup.tcp,
-                self._packets,
-                losses,
-                self._lost_places,
-                opened=True,  # of those that are kept: clients join before the first round
-                hashes=self._hashes,
-            )
-        else:
-            connections = None
-        return choose_bearers(
-            self._calendar,
-            self._routes,
-            alike.map(lambda member: member.rates.up),
-            alike.map(lambda member: member.rates.down),
-            model=setup.sharing,
-            radio_latency=kinds.map(lambda kind: kind.radio.latency),
-            watched=self._watched_rates(),
+    def _make_site(self) -> FleetSite:
+        """Return where the network is built."""
+        setup, kinds, network = self._setup, self.kinds, self._setup.network
+        alike = RunLengthSequence.of(self._roster) if network.own_traces else kinds
+        lossy = any(kind.radio.loss.mean for _, kind in kinds.runs)
+        return FleetSite(
+            calendar=self._calendar,
+            topology=self._routes,
+            up=alike.map(lambda member: member.rates.up),
+            down=alike.map(lambda member: member.rates.down),
+            latency=kinds.map(lambda kind: kind.radio.latency),
+            watched=network.watched(kinds),
+            cellular=kinds.map(lambda kind: kind.radio.cellular),
             changed=self._on_change,
             own=self._law,
-            connections=connections,
-            radios=self._cell_radios(),
-            cell=setup.cell,
-            cellular=kinds.map(lambda kind: kind.radio.cellular),
-        )
-
-    def _cell_radios(self) -> CellRadios | None:
-        """Return what Wi-Fi cells are; None where there are none."""
-        setup = self._setup
-        if setup.wifi is None:
-            return None
-        return CellRadios(
-            setup.wifi, setup.gateways, self._packets, self._set_airtime, self._spend_collisions
+            framing=self._packets,
+            losses=self._losses if lossy else None,
+            rng=setup.rng,
+            on_air=self._set_airtime,
+            collided=self._spend_collisions,
+            kinds=kinds,
+            between=setup.topology,
+            parts=NetworkParts(self._calendar, self.lane, self._log, self._traffic),
+            radio=self.radios.__getitem__,
+            present=self.presence.is_present,
+            follow=self._follow,
+            relays=self._relays,
         )
 
     def _set_airtime(self, client: ClientId, up: bool, sent: float, answered: float) -> None:  # noqa: FBT001
@@ -250,27 +227,14 @@ class Fleet:
     def _spend_collisions(self, client: ClientId, seconds: float) -> None:
         self.radios[client].spend_on_air(True, seconds)  # noqa: FBT003 - up
 
-    # Under TCP, packets are lost on the way of a train, and sent again by the connection.
-
     def _packets(self, client: ClientId) -> Framing:
         """Return how a client's messages are cut into packets."""
-        setup, own = self._setup, self.kinds[client].radio.packaging
-        if setup.wifi is not None and not self.kinds[client].radio.cellular:
-            return setup.wifi.packaging(own)
-        return setup.tcp.packaging(own) if setup.sharing == "tcp" else own
+        return self._setup.network.framing(self.kinds[client].radio)
 
     def _losses(self, client: ClientId, up: bool) -> LossProcess | None:  # noqa: FBT001
         """Return the losses of one direction of a client's radio, if there are any."""
         loss, way = self.kinds[client].radio.loss, "up" if up else "down"
         return loss.process(self._setup.rng("loss", client, way)) if loss.mean else None
-
-    def _lost_places(self, client: ClientId, up: bool) -> np.random.Generator:  # noqa: FBT001
-        """Return the stream that draws which packets of a train are lost."""
-        return self._setup.rng("tcp", client, "up" if up else "down")
-
-    def _hashes(self, link: int) -> np.random.Generator:
-        """Return the stream that puts the flows over a link into FQ-CoDel's queues."""
-        return self._setup.rng("tcp", link, "hash")
 
     def _law(self, client: ClientId, up: bool) -> RateLaw:  # noqa: FBT001
         """Return the rate law of one direction of a client's radio."""
@@ -282,7 +246,7 @@ class Fleet:
     def lane(self, client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - once a lane
         """Create one direction of a client's radio."""
         radio, rate, routes = self.radios[client], self._law(client, up), self._routes
-        law, tcp = radio.law, self._setup.sharing == "tcp"
+        law, network = radio.law, self._setup.network
         route = routes.up if up else routes.down
         rng, latency = self._setup.rng, law.latency + route[client].latency
         server, stays = self._setup.server_of(client), self.presence.never_leaves
@@ -293,13 +257,13 @@ class Fleet:
             # Both directions draw from a stream of one name: shadow and fading are the place's.
             rate,
             rate.carrier(partial(rng, "channel", client)),
-            None if tcp else self._losses(client, up),
-            delay(latency, self._setup.sharing),
+            None if network.reliable else self._losses(client, up),
+            network.delay(latency),
             up=up,
             may_leave=not (stays(client) and stays(server)),  # what a gateway sends breaks off, too
-            factor=self._factor,
+            factor=network.factor,
             packets=self._packets(client),
-            reliable=tcp,
+            reliable=network.reliable,
         )
         if server != SERVER:
             lane.set_server(server, self._off(server) if up else None)
@@ -328,24 +292,9 @@ class Fleet:
         is_present = partial(self.presence.is_present, client)
         return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), is_present)
 
-    def _watched_rates(self) -> RunLengthSequence[bool]:
-        """Return which rates a battery follows; in a cell all receive at the rate of one client."""
-        if not self._setup.cells:
-            return self.kinds.map(lambda kind: kind.battery is not None)
-        groups = {kind.group for _, kind in self.kinds.runs if kind.battery is not None}
-        return self.kinds.map(lambda kind: kind.group in groups)
-
     def network(self) -> ServerLanes:
         """Return the network of the lanes of a star."""
-        if self._setup.cells:
-            return CellNetwork(self._parts, self.kinds, self._follow)
-        if (gateway := self._setup.lora) is not None:
-            rng, present = partial(self._setup.rng, "lora"), self.presence.is_present
-            radio = self.radios.__getitem__
-            return LoRaNetwork(self._parts, self.kinds, gateway, radio, rng, present)
-        network = ServerLanes(self._parts)
-        network.relays = self._relays
-        return network
+        return self._setup.network.star(self._site)
 
     def _follow(self, client: ClientId, lanes: Sequence[Lane]) -> None:
         """Let the downlinks of these lanes follow the rate of one client."""
@@ -360,17 +309,7 @@ class Fleet:
 
     def peer_network(self) -> PeerNetwork | MediumNetwork:
         """Return the network of the lanes of peers."""
-        if (medium := self._setup.medium) is not None:
-            if medium.medium.random:
-                rng = partial(self._setup.rng, "medium")
-                return RandomAccessNetwork(self._parts, medium, rng)
-            return MediumNetwork(self._parts, medium)
-        links = self._setup.topology
-        ways = PeerRoutes(self._calendar, links, self._watched_rates(), self._on_change, self._law)
-        rng = partial(self._setup.rng, "links")
-        network = PeerNetwork(self._parts, ways, rng)
-        network.relays = self._relays
-        return network
+        return cast("PeerNetwork | MediumNetwork", self._setup.network.peers(self._site))
 
     def equipment(self, client: ClientId, looks: set[str]) -> Equipment:
         """Return the equipment of a client.

@@ -16,12 +16,13 @@ on the air beyond that.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import UNLIMITED, Bytes, Fraction, JoulesPerBit, Seconds, Watts
 from fedsim.blocks.spec import KindFirst, Spec, as_written
 from fedsim.columns import choose, larger
@@ -151,6 +152,20 @@ class RadioLaw(KindFirst):
         Args:
             signals: of its `traces`, by the same keys.
         """
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that its rates are not constant, that it loses packets, or has to be waited for."""
+        if self.traces:
+            yield "", Nature(varies=f"{self.kind} follows a trace")
+        if self.loss.mean:
+            yield "", Nature(loses=f"{self.kind} loses packets")
+        if self.traces or self.loss.mean:
+            return
+        if not all(rate.continuous and rate.constant for rate in self.rates({})):
+            yield "", Nature(varies=f"{self.kind} has no constant rate")
+        elif self.states.stages[0].name and not self.latency:
+            # It may be woken as its bits begin to flow.
+            yield "", Nature(waits=f"{self.kind} has no latency")
 
     @property
     def traces(self) -> Mapping[str, Trace]:

@@ -15,12 +15,14 @@ collide, as `fedsim.sim.network.lora` simulates it. Sources:
   Network.
 """
 
+from collections.abc import Iterator
 from math import floor, log10
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import (
     Decibels,
     DecibelsOrNone,
@@ -149,6 +151,17 @@ class LoRaGateway(Spec):
     )
     adr_frames: int = Field(default=20, ge=1, description="frames up between decisions of ADR")
     adr_margin: Decibels = as_written("10 dB", "what ADR keeps in reserve")
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
+
+    @property
+    def nature(self) -> Nature:
+        """Frames meet at the gateway."""
+        return Nature(
+            shares="frames of LoRa radios collide", waits="frames of LoRa radios wait for windows"
+        )
 
     @property
     def second_delay(self) -> float:

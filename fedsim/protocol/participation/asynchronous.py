@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import DurationOrNone, Fraction
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.ports import Array
@@ -18,6 +19,7 @@ from fedsim.protocol.participation.rounds import (
     NOTICED,
     Early,
     Noticed,
+    charge_decides,
     check_heartbeat,
 )
 
@@ -116,6 +118,11 @@ class AsynchronousParticipation(Spec):
     over_selects: ClassVar[bool] = False
     quorum: ClassVar[None] = None
     wanted: ClassVar[None] = None
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that there are no rounds."""
+        yield "kind", Nature(reacts=f"got {self.kind}: the order of arrival decides what happens")
+        yield from charge_decides(self.least_charge)
 
     @model_validator(mode="after")
     def _fills(self) -> Self:

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import DurationOrNone, Fraction, ShareOrNone
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.ports import Array
@@ -92,6 +93,12 @@ class Rounds(Spec):
         check_heartbeat(self.noticed, self.heartbeat)
         return self
 
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield the rules by which replies in time, or batteries, decide."""
+        for key, seen, decides in self.early():
+            yield key, Nature(reacts=f"got {seen}: {decides} the aggregate of a round")
+        yield from charge_decides(self.least_charge)
+
     def among(self, clients: int) -> Self:
         """Return the policy with shares of the fleet resolved to numbers of clients."""
         return self
@@ -164,6 +171,13 @@ class FullParticipation(Rounds):
     """Every client takes part in every round."""
 
     kind: Literal["full"] = Field(default="full", description="all clients")
+
+
+def charge_decides(least: float) -> Iterator[tuple[str, Nature]]:
+    """Yield that batteries decide which clients take part, where some charge is asked for."""
+    if least:
+        text = f"got {100 * least:g} %: batteries decide which clients take part"
+        yield "least_charge", Nature(reacts=text)
 
 
 def at_least(share: float) -> int:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedsim.physics.radios import States
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.physics.topology import Route, Topology
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, route_lanes
 from fedsim.sim.power.radio_kind import RadioKind
 

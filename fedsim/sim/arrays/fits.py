@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from math import inf
 
+from fedsim.blocks.nature import WITHIN_ROUNDS
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Constant
@@ -17,9 +18,9 @@ from fedsim.protocol.participation import Informed
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.arrays.classes import classes, plan_links
 from fedsim.sim.arrays.together import may_be_alike
-from fedsim.sim.config import ClientConfig, WorldConfig, what_follows
+from fedsim.sim.config import WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
-from fedsim.sim.network.tcp.worlds import COMPILED
+from fedsim.sim.members import ClientConfig
 
 VARIABLE = "FEDSIM_ROUNDS"
 """The environment variable that, set to "events", has all rounds played event by event; set to
@@ -71,29 +72,11 @@ def why_slower(setup: WorldConfig) -> str:
 
 
 def why_objects(setup: WorldConfig) -> str:
-    """Return why no kernel carries segments under `network.model: tcp`; empty if any may, or none.
+    """Return why no kernel carries the packets of a network; empty if one may, or there are none.
 
     Times are the same to the last bit; only the time that the run takes differs.
     """
-    return next(_of_segments(setup), "") if setup.sharing == "tcp" else ""
-
-
-def _of_segments(setup: WorldConfig) -> Iterator[str]:
-    """Yield what is known to segments that are objects, and not to kernels."""
-    if setup.tcp.discipline not in COMPILED:
-        yield f"the discipline of queues is {setup.tcp.discipline}"
-    if setup.tcp.connections != "new":
-        yield "connections are kept"
-    links = setup.topology.links if setup.topology is not None else ()
-    if any(link.capacity.signal is not None for link in links):
-        yield "the rate of a link is not the same at all times"
-    for _, kind in Roster.of(setup.fleet).kinds.runs:
-        if kind.battery is not None:
-            yield "clients have batteries"
-        if kind.radio.loss.mean:
-            yield "packets are lost"
-        if kind.rates.up.signal is not None or kind.rates.down.signal is not None:
-            yield f"the rate of the radio {kind.radio.kind} is not the same at all times"
+    return setup.network.why_objects(Roster.of(setup.fleet).kinds, setup.topology)
 
 
 def _of_world(setup: WorldConfig) -> Iterator[str]:
@@ -109,12 +92,7 @@ def _of_world(setup: WorldConfig) -> Iterator[str]:
 def _of_network(setup: WorldConfig) -> Iterator[str]:
     if setup.hierarchy is not None:
         yield "gateways have rounds of their own with those below them"
-    if setup.sharing != "fluid":
-        yield f"messages under network.model {setup.sharing} depend on each other"
-    if setup.wifi is not None or setup.cell is not None or setup.lora is not None:
-        yield "the clients of a cell share the air"
-    if setup.cells:
-        yield "a broadcast is received by a whole cell"
+    yield from filter(None, (each.first(WITHIN_ROUNDS) for each in setup.network.natures()))
 
 
 def _of_protocol(setup: WorldConfig) -> Iterator[str]:
@@ -256,10 +234,7 @@ def _between_peers(setup: WorldConfig) -> Iterator[str]:
         yield "edges between peers lead one way"
     elif not all(overlay.neighbours):
         yield "a node has no neighbour"
-    if setup.medium is not None:
-        yield "nodes in range share a medium"
-    if setup.sharing != "fluid":
-        yield f"messages under network.model {setup.sharing} depend on each other"
+    yield from filter(None, (each.first(WITHIN_ROUNDS) for each in setup.network.natures()))
     ways = setup.topology
     if ways is not None and (
         ways.paths is not None

@@ -9,8 +9,8 @@ import numpy as np
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.transport import Envelope
-from fedsim.sim.config import ClientConfig
 from fedsim.sim.exchanges.layout import KernelTables
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.peers import Parcel, PeerNetwork
 from fedsim.sim.network.transport import FLOW_STARTED, STARTED, TIMER_STARTED
 from fedsim.sim.power.radio import CellularRadio, RadioMeter

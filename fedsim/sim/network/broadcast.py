@@ -8,10 +8,11 @@ from operator import itemgetter
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import SERVER, ClientId
+from fedsim.ports.bearers import Transfer
 from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.config import ClientConfig
-from fedsim.sim.network.lanes import Lane, Transfer
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.message_log import ABORTED, IN_FLIGHT, LOST, NO_BITS, append_row
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
 

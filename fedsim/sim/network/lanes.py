@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import Carrier, RateLaw, Terms
 from fedsim.physics.radios.channel import Channel, Framing
 from fedsim.physics.signals import Signal
 from fedsim.ports import SERVER, ClientId
+from fedsim.ports.bearers import Bearer, Transfer
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.engine.calendar import Calendar, Timer
 from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass
@@ -28,47 +29,6 @@ T = TypeVar("T")
 
 Receive = Callable[[ClientId, Envelope], None]
 """Callback for a message received from, or at, the client of that number."""
-
-
-class Transfer(Protocol):
-    """Bits that flow, or have flowed."""
-
-    def passed(self, now: float) -> float:
-        """Return the bits that have passed by the time `now`, the present or a recent one."""
-        ...
-
-    def stop(self) -> None:
-        """Cancel the transfer; its completion callback is not called."""
-        ...
-
-
-class Bearer(Protocol):
-    """How the bits of a lane's messages flow.
-
-    Attributes:
-        open: whether every message runs at its own cap from first to last, whatever the
-            others do.
-    """
-
-    open: bool
-
-    def start(
-        self,
-        bits: float,
-        cap: float,
-        finished: Callable[[T], None],
-        token: T,
-    ) -> Transfer:
-        """Let bits flow from now on.
-
-        Args:
-            bits: how many.
-            cap: the radio's rate for this message, bit/s; at most the peak of its law.
-                Where the rate law follows a signal, the bearer knows it.
-            finished: called with the token when the last bit has passed.
-            token: the caller's, passed to `finished`.
-        """
-        ...
 
 
 class Lane(Channel):

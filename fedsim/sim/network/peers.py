@@ -14,14 +14,13 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from fedsim.physics.packet_loss import IndependentLosses, LossesOnTheWay, LossProcess
-from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
+from fedsim.ports.bearers import Bearer
 from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import Event
-from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import Bearer, Lane
+from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.message_log import (
     ABORTED,
     DOOMED,
@@ -30,8 +29,9 @@ from fedsim.sim.network.message_log import (
     NO_BITS,
     MessageLog,
 )
+from fedsim.sim.network.models import FleetSite
 from fedsim.sim.network.relay import Relay
-from fedsim.sim.network.transmission import FluidBearer, OwnLaw, RateChanged
+from fedsim.sim.network.transmission import FluidBearer
 from fedsim.sim.network.transport import IDLE, NetworkParts, ServerLanes, Undelivered
 
 _SEND, _RECEIVE = int(Event.SEND), int(Event.RECEIVE)
@@ -83,26 +83,15 @@ class PeerRoutes:
     """How bits get from a node's radio to another's.
 
     Args:
-        calendar: the simulated time.
-        topology: links and routes.
-        watched: by node: whether changes of its rate are reported.
-        changed: callback for rate changes.
-        own: returns the rate law of a node's radio.
+        site: the radios of the nodes, and the links between them.
     """
 
-    def __init__(
-        self,
-        calendar: Calendar,
-        topology: Topology | None,
-        watched: Sequence[bool],
-        changed: RateChanged,
-        own: OwnLaw,
-    ) -> None:
-        self._fluid = Fluid(calendar)
-        self._topology = topology
-        self._watched = watched
-        self._changed = changed
-        self._own = own
+    def __init__(self, site: FleetSite) -> None:
+        self._fluid = Fluid(site.parts.calendar)
+        self._topology = site.between
+        self._watched = site.watched
+        self._changed = site.changed
+        self._own = site.own
         self._links: dict[int, Link] = {}
 
     @property

@@ -8,7 +8,7 @@ from fedsim.physics.carbon import Intensity
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import Array, ClientId
 from fedsim.record.emissions import Emissions
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 
 # Two sums are kept of one quantity. The ledger of a round needs the joules of the fleet since the
 # last round: a power times a time, in O(1), for a fleet of any size. The audit at the end needs

@@ -1,23 +1,19 @@
 """The bearers of a fleet under `model: tcp`, each chosen at its lookup."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from functools import partial
 from math import inf
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fedsim.physics.packet_loss import LossProcess
+from fedsim.physics.network_models import Bearers, Site
 from fedsim.physics.radios import RateLaw
-from fedsim.physics.radios.channel import Framing
-from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.tcp import Tcp
-from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
+from fedsim.ports.bearers import Bearer
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import ComputedSequence
-from fedsim.sim.network.flows import Changed
-from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
 from fedsim.sim.network.tcp.episodes import Episodes, EpisodeTransfer
 from fedsim.sim.network.tcp.fair_queue import FairQueue
@@ -28,14 +24,12 @@ from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.transfer import TcpTransfer
 from fedsim.sim.network.tcp.window import ANSWERS, GREETINGS, Window
 from fedsim.sim.network.tcp.worlds import PacketWorlds
+from fedsim.sim.network.transmission import calendar_of, lanes_of, rate_callback
 
 T = TypeVar("T")
 
 PACKET = 8 * 1500.0
 """The bits of a packet, where a queue is given in products of rate and round trip."""
-
-OwnLaw = Callable[[ClientId, bool], RateLaw]
-Callback = Callable[[RoutedLane], Changed | None]
 
 
 class Connections(NamedTuple):
@@ -43,10 +37,8 @@ class Connections(NamedTuple):
 
     Attributes:
         law: TCP's parameters.
-        packets: by client: how its messages are cut into segments.
-        loss: returns the losses at a client's radio, up or down; None for none. None itself where
-            no radio has any.
-        rng: returns the stream that draws which packets of a train these are.
+        rng: returns the stream that draws which packets of a train are lost, by client and whether
+            it goes up.
         opened: whether connections that are kept are open before their first message.
         hashes: returns the stream that puts the flows over a link into FQ-CoDel's queues; None
             where no two of them share one.
@@ -54,12 +46,16 @@ class Connections(NamedTuple):
     """
 
     law: Tcp
-    packets: Callable[[ClientId], Framing]
-    loss: Callable[[ClientId, bool], LossProcess | None] | None
     rng: Callable[[ClientId, bool], np.random.Generator]
     opened: bool = False
     hashes: Callable[[int], np.random.Generator] | None = None
     bucket: Callable[[ClientId, bool], int] | None = None
+
+
+def bearers(site: Site, connections: Connections) -> Bearers:
+    """Return what carries the messages up and down of each client of a site."""
+    made = TcpBearers(site, connections)
+    return TcpLanes(made, site.clients, up=True), TcpLanes(made, site.clients, up=False)
 
 
 class TcpBearer:
@@ -152,28 +148,14 @@ class TcpBearers:
     """Makes the bearers of a fleet, and the queues of links, each of them once.
 
     Args:
-        calendar: the time.
-        topology: links and routes.
-        lanes: the uplinks by client, and the downlinks.
-        latency: of each client's radio, one way, s.
+        site: the radios and the links.
         connections: what they are.
-        callback: returns the rate callback of a lane.
-        own: returns a client's own rate law.
     """
 
-    def __init__(
-        self,
-        calendar: Calendar,
-        topology: Topology,
-        lanes: tuple[RunLengthSequence[RoutedLane], RunLengthSequence[RoutedLane]],
-        latency: Sequence[float],
-        connections: Connections,
-        callback: Callback,
-        own: OwnLaw | None,
-    ) -> None:
-        self._calendar, self._links = calendar, topology.links
-        self._lanes, self._latency = lanes, latency
-        self._connections, self._callback, self._own = connections, callback, own
+    def __init__(self, site: Site, connections: Connections) -> None:
+        self._calendar, topology = calendar_of(site), site.topology
+        self._site, self._links, self._lanes = site, topology.links, (lanes := lanes_of(site))
+        self._latency, self._connections, self._own = site.latency, connections, site.own
         self._plan = QueuePlan(topology, [*lanes[0].runs, *lanes[1].runs])
         self._queues: dict[int, LinkQueue] = {}
         self._fair: dict[LinkQueue, FairQueue] = {}
@@ -198,10 +180,8 @@ class TcpBearers:
         steady = all(link.capacity.signal is None for link in self._links)
         runs = [lane for lanes in self._lanes for _, lane in lanes.runs]
         steady = steady and all(lane.rate.signal is None for lane in runs)
-        steady = steady and all(self._callback(lane) is None for lane in runs)
-        return (
-            steady and self._connections.loss is None and self._connections.law.connections == "new"
-        )
+        steady = steady and all(rate_callback(lane, self._site.changed) is None for lane in runs)
+        return steady and self._site.losses is None and self._connections.law.connections == "new"
 
     def _join_links(self) -> None:
         """Find which links are shared by lanes that share one with others."""
@@ -274,9 +254,10 @@ class TcpBearers:
         lane, back = self._lane(client, up=up), self._lane(client, up=not up)
         if self._recurs:
             return self._episode_bearer(lane, back)
-        connections, changed = self._connections, self._callback(lane)
+        connections, changed = self._connections, rate_callback(lane, self._site.changed)
         law, path = connections.law, self._path(lane, back, self._calendar)
-        loss = connections.loss(client, up) if connections.loss is not None else None
+        losses = self._site.losses
+        loss = None if losses is None else losses(client, up)
         own = TcpLane(
             self._calendar,
             law,
@@ -322,7 +303,7 @@ class TcpBearers:
     def _path(self, lane: RoutedLane, back: RoutedLane, clock: Calendar) -> TcpPath:
         """Return the way of a lane, with that of its acknowledgements."""
         client, radio = lane.client, self._latency_of(lane.client)
-        packets = self._connections.packets(client)
+        packets = self._site.framing(client)
         own = self._queue(lane.rate, self._trip(client))
         binding = set(self._plan.links(lane))
         # A link with room for all that could come has no queue: a packet takes its own time there.

@@ -330,7 +330,7 @@ class RackSender(Sender):
         self.board.lose_none()
         self._window.undo_time_out()
         self._state = Congestion.OPEN
-        self._recovers, self._timed, self._doubts = False, 0, False
+        self._timed, self._doubts = 0, False
         self._unsure = self.board.next
 
     def _change_state(self, *, advanced: bool, news: bool) -> None:

@@ -181,8 +181,7 @@ def _retransmit(W: Integers, F: Reals, m: int, now: float) -> None:
 @part
 def _enter_recovery(W: Integers, F: Reals, m: int, delivered: int, now: float) -> None:
     boards.lose_first(W, m)
-    W[m + at.RECOVER], W[m + at.RECOVERS] = W[m + at.NEXT], 1
-    W[m + at.STATE] = at.RECOVERY
+    W[m + at.RECOVER], W[m + at.STATE] = W[m + at.NEXT], at.RECOVERY
     outstanding = W[m + at.NEXT] - W[m + at.UNKNOWN]
     windows.begin_recovery(W, F, m, boards.flight(W, m), outstanding, delivered)
     _retransmit(W, F, m, now)
@@ -221,26 +220,15 @@ def take_duplicate(
         return
     W[m + at.DUPLICATES] += 1
     W[m + at.STATE] = at.DISORDER
-    may = not W[m + at.RECOVERS] or W[m + at.UNKNOWN] >= W[m + at.RECOVER]
-    third = W[m + at.DUPLICATES] == DUPLICATES and may
-    if third or boards.outruns_second(W, m):
+    if W[m + at.DUPLICATES] == DUPLICATES or boards.outruns_second(W, m):
         _enter_recovery(W, F, m, delivered, now)
 
 
 @piece
 def repair(
-    W: Integers,
-    F: Reals,
-    m: int,
-    count: int,
-    delivered: int,
-    now: float,
-    repaired: int,
-    news: int,
+    W: Integers, F: Reals, m: int, count: int, delivered: int, now: float, repaired: int
 ) -> None:
     """Take the acknowledgement of some segments, and repair what is still lost."""
-    if not news:
-        W[m + at.DUPLICATES] = 0
     if W[m + at.STATE] == at.LOSS:
         windows.note_acknowledgement(W, F, m, now)
         windows.grow(W, F, m, count, W[m + at.UNKNOWN], W[m + at.NEXT], now)
@@ -329,7 +317,6 @@ def _time_out(W: Integers, F: Reals, m: int, now: float) -> None:
     if not W[at.LINUX]:
         flight = boards.flight(W, m)
         boards.lose_all(W, m)
-        W[m + at.RECOVERS] = 1
         _begin_anew(W, F, m, flight, at.ALONE, now)
     elif now >= F[m + at.OVERTAKEN_BY]:
         F[m + at.OVERTAKEN_BY] = inf

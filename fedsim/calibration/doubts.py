@@ -185,18 +185,22 @@ def before_fit(
         yield f"{text} <1ms: intervals contain the constants of all times down to 0"
     if np.isin(kinds, RATES).any():
         yield _headers(fleet, packets)
-    fitted = {(each.field, *each.clients) for each in unknowns}
-    for each in unknowns:
-        own = np.isin(clients, [*each.clients, -1]) & ~hidden
-        if each.key in LINK or each.field != LATENCY or (own & ~sent & (kinds != "compute")).any():
+    fitted = {(unknown.field, *unknown.clients) for unknown in unknowns}
+    for unknown in unknowns:
+        own = np.isin(clients, [*unknown.clients, -1]) & ~hidden
+        if (
+            unknown.key in LINK
+            or unknown.field != LATENCY
+            or (own & ~sent & (kinds != "compute")).any()
+        ):
             continue
-        ways = [kinds == kind for way, kind in WAYS.items() if (way, *each.clients) in fitted]
+        ways = [kinds == kind for way, kind in WAYS.items() if (way, *unknown.clients) in fitted]
         sizes = [recording["bytes"].to_numpy(float)[own & way] for way in ways]
         ratio = max((float(s.max() / s.min()) for s in sizes if len(s)), default=_NEARLY)
         if 1.0 + SAME < ratio < _NEARLY:
             low, high = min(s.min() for s in sizes if len(s)), max(s.max() for s in sizes if len(s))
             yield (
-                f"{each.key}: messages have {low:,.0f} to {high:,.0f} bytes, so nearly one size"
+                f"{unknown.key}: messages have {low:,.0f} to {high:,.0f} bytes, so nearly one size"
                 " that rate and latency are hardly separable: add pings, or messages of other sizes"
             )
 

@@ -127,7 +127,7 @@ class NetworkFit:
         Raises:
             CannotTell: there is nothing to tell a constant by.
         """
-        reasons = dict(reason for each in self._unknowns if (reason := self._lacking(each)))
+        reasons = dict(reason for unknown in self._unknowns if (reason := self._lacking(unknown)))
         reasons |= dict(self._all_alike(reasons))
         if reasons:
             raise CannotTell(reasons)
@@ -148,20 +148,26 @@ class NetworkFit:
 
     def _all_alike(self, lacking: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yield the rates and latencies that only their sum is known of."""
-        for each in self._unknowns:
-            if each.field != LATENCY or each.key in lacking or self._of(each, "ping").any():
+        for unknown in self._unknowns:
+            if (
+                unknown.field != LATENCY
+                or unknown.key in lacking
+                or self._of(unknown, "ping").any()
+            ):
                 continue
             own = [
                 rate
                 for rate in self._unknowns
-                if rate.field in WAYS and set(rate.clients) == set(each.clients)
+                if rate.field in WAYS and set(rate.clients) == set(unknown.clients)
             ]
             fitted = {rate.field for rate in own}
-            known = [way for way in WAYS if way not in fitted and self._of(each, WAYS[way]).any()]
+            known = [
+                way for way in WAYS if way not in fitted and self._of(unknown, WAYS[way]).any()
+            ]
             by_rate = [rate for rate in own if self._of(rate, *_kinds_of(rate)[1:]).any()]
             if own and not (known or by_rate or any(map(self._has_sizes, own))):
                 shown = join_names([self._sizes(rate) for rate in own if self._sizes(rate)], "and")
-                for one in (*own, each):
+                for one in (*own, unknown):
                     yield one.key, f"{ONE_SIZE}, {shown}"
 
     def _has_sizes(self, rate: UnknownConstant) -> bool:
@@ -229,13 +235,13 @@ class NetworkFit:
 
     def _constants(self, found: Maximum) -> Iterator[FittedConstant]:
         halves = found.quantiles * found.errors
-        for each, x, half in zip(self._unknowns, found.x, halves, strict=True):
-            count = int(self._of(each, *_kinds_of(each)).sum())
-            if each.rate:
+        for unknown, x, half in zip(self._unknowns, found.x, halves, strict=True):
+            count = int(self._of(unknown, *_kinds_of(unknown)).sum())
+            if unknown.rate:
                 low, value, high = np.exp(np.clip([x - half, x, x + half], -600, 600)).tolist()
             else:
                 low, value, high = max(float(x) - half, 0.0), float(x), float(x) + half
-            yield FittedConstant(each.key, value, low, high, count)
+            yield FittedConstant(unknown.key, value, low, high, count)
 
     def _vague(
         self, found: Maximum, constants: Sequence[FittedConstant]
@@ -285,12 +291,12 @@ class NetworkFit:
         """Return the radios, and the fields of the server's link, of some parameters."""
         own = {name: getattr(self._fixed, name).copy() for name in RADIO}
         link = dict[str, float]()
-        for each, value in zip(self._unknowns, x, strict=True):
-            number = float(np.exp(np.clip(value, -50, 50))) if each.rate else float(value)
-            if each.field in RADIO:
-                own[each.field][each.clients] = number
+        for unknown, value in zip(self._unknowns, x, strict=True):
+            number = float(np.exp(np.clip(value, -50, 50))) if unknown.rate else float(value)
+            if unknown.field in RADIO:
+                own[unknown.field][unknown.clients] = number
             else:
-                link[each.field] = number
+                link[unknown.field] = number
         return Radios(**own), link
 
     def _predict(self, x: Array) -> Array:
@@ -343,14 +349,14 @@ class NetworkFit:
 
     @property
     def _rates(self) -> NDArray[np.bool_]:
-        return np.array([each.rate for each in self._unknowns])
+        return np.array([unknown.rate for unknown in self._unknowns])
 
     def _independent(self) -> list[list[int]]:
         """Return groups of parameters that have no observation in common."""
         shared = self._prediction.topology.links or (self._client < 0).any()
         if shared:
             return [[number] for number in range(len(self._unknowns))]
-        fields = dict.fromkeys(each.field for each in self._unknowns)
+        fields = dict.fromkeys(unknown.field for unknown in self._unknowns)
         return [[n for n, u in enumerate(self._unknowns) if u.field == field] for field in fields]
 
     def _starts(self) -> list[Array]:
@@ -362,13 +368,13 @@ class NetworkFit:
         """
         tcp = isinstance(self._prediction.network.model, TcpFlows)
         plain, rates = self._as_plain(self._legs() if tcp else 1.0), self._rates
-        fields = [each.field for each in self._unknowns]
-        links = np.array([each not in RADIO for each in fields])
+        fields = [unknown.field for unknown in self._unknowns]
+        links = np.array([field not in RADIO for field in fields])
         start = np.where(
             rates, plain, plain * _SHARES.get(self._prediction.network.model.kind, 1.0)
         )
         behind = {way for each, way in (("uplink", "up"), ("downlink", "down")) if each in fields}
-        radios = np.array([each in behind for each in fields])
+        radios = np.array([field in behind for field in fields])
         if not links.any():
             return [start]
         return [start, start + log(2.0) * links, start + log(2.0) * (1.0 * radios - links)]
@@ -376,7 +382,7 @@ class NetworkFit:
     def _legs(self) -> Array:
         """Return how often a message under slow start waits for the latency, one way."""
         law, bits = self._prediction.network.connections, np.maximum(self._bits, 1.0)
-        packet = 8.0 * min(each.packet or PACKET for each in self._prediction.framings)
+        packet = 8.0 * min(framing.packet or PACKET for framing in self._prediction.framings)
         windows = np.ceil(np.log2(bits / packet / law.initial_window + 1.0))
         legs = 2.0 * np.maximum(windows, 1.0) - 1.0 + 2.0 * (law.connections == "new")
         return np.where(np.isin(self._kind, [*WAYS.values()]), legs, 1.0)
@@ -388,13 +394,13 @@ class NetworkFit:
             legs: how many latencies each observation contains, one way; of pings twice as many.
         """
         found = np.zeros(len(self._unknowns))
-        for number, each in enumerate(self._unknowns):
-            if each.field not in RADIO:
-                found[number] = np.log(self._busiest(each.field))
+        for number, unknown in enumerate(self._unknowns):
+            if unknown.field not in RADIO:
+                found[number] = np.log(self._busiest(unknown.field))
                 continue
-            rates = self._plain(each.clients, legs)
-            value = rates[RADIO.index(each.field)]
-            found[number] = -np.log(value) if each.rate else value
+            rates = self._plain(unknown.clients, legs)
+            value = rates[RADIO.index(unknown.field)]
+            found[number] = -np.log(value) if unknown.rate else value
         return found
 
     def _busiest(self, field: str) -> float:
@@ -408,7 +414,7 @@ class NetworkFit:
         some = range(0, len(took), max(len(took) // _LOOKS, 1))
         middles = [(begin[n] + took[n] / 2, run[n]) for n in some]
         flows = [(begin <= t) & (t < begin + took) & (run == which) for t, which in middles]
-        return max(float(rates[each].sum()) for each in flows)
+        return max(float(rates[flow].sum()) for flow in flows)
 
     def _plain(self, clients: NDArray[np.intp], legs: Array | float) -> tuple[float, float, float]:
         """Return seconds a bit up and down, and the latency, of clients without shared links."""

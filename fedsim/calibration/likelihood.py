@@ -185,5 +185,5 @@ def fit_speed(amounts: Array, seconds: Array, mean_of: int = 1) -> Speed:
     own = np.log1p(mean_of * np.expm1(np.minimum(squares, _WIDE)))  # of the logarithms of tasks
     value, least, most = (mean + (own - squares) / 2.0).tolist()
     ends = value, value - np.hypot(half, value - least), value + np.hypot(half, most - value)
-    speeds = tuple(float(np.exp(each)) for each in ends)
+    speeds = tuple(float(np.exp(end)) for end in ends)
     return Speed(speeds, tuple(np.sqrt(own).tolist()))  # type: ignore[arg-type]  # three

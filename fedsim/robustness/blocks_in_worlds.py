@@ -137,7 +137,7 @@ def _ask(
     if not columns:
         return [figures(block)]
     together = _together(figures, block, columns)
-    ends = [world for each in columns.values() for world in (each.argmin(), each.argmax())]
+    ends = [world for column in columns.values() for world in (column.argmin(), column.argmax())]
     if together is not None and all(
         _agree(together, _alone(figures, block, columns, world), world)
         for world in {0, worlds - 1, *map(int, ends)}

@@ -153,15 +153,15 @@ def general(scenarios: Sequence[Scenario]) -> Iterator[UncertainConstant]:
         scenarios: of all variants, which the recursion can price.
     """
     for field, unit in _LINK.items():
-        links = [getattr(each.network, "server", None) for each in scenarios]
+        links = [getattr(scenario.network, "server", None) for scenario in scenarios]
         values = {getattr(link, field, 0.0) for link in links}
         if len(values) == 1 and 0.0 < (value := float(values.pop())) < inf:
             low, high = (value * share for share in (_DELAYS if unit == "s" else _RATES))
             yield UncertainConstant(server(field), value, low, high, unit, "lit", str(FCC_2011))
-    groups = [group for each in scenarios for group in each.fleet if not is_measured(group)]
+    groups = [group for scenario in scenarios for group in scenario.fleet if not is_measured(group)]
     if any(group.device.constant not in {None, inf} for group in groups):
         yield UncertainConstant(FLOPS, 1.0, *_KERNELS, "", "est", str(ROOFLINE))
-    fleets = [_counts(each) for each in scenarios]
+    fleets = [_counts(scenario) for scenario in scenarios]
     for kind in sorted({kind for fleet in fleets for kind, count in fleet.items() if count > 1}):
         yield UncertainConstant(spread(kind), 0.0, 0.0, _SPREAD, "", "meas", str(SRINIVASA_2017))
 

@@ -104,7 +104,9 @@ class Design:
         """The part from which Sobol' indices are estimated; None where worlds are too few."""
         if not self.lines or not Saltelli.enough(self.drawn):
             return None
-        return Saltelli(tuple(str(each.key) for each in self.constants), self.drawn // 2, self.seed)
+        return Saltelli(
+            tuple(str(constant.key) for constant in self.constants), self.drawn // 2, self.seed
+        )
 
     @property
     def count(self) -> int:
@@ -122,7 +124,9 @@ class Design:
         """The value of each constant in each world, SI, shape (k, count)."""
         shares, mixed = self._shares()
         drawn, last = (
-            np.array([each.at(own) for each, own in zip(self.constants, part.T, strict=True)])
+            np.array(
+                [constant.at(own) for constant, own in zip(self.constants, part.T, strict=True)]
+            )
             for part in (shares, mixed)
         )
         rest = np.tile(self.as_written[:, None], self._mixed.start - self.drawn)

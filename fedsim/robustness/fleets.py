@@ -134,7 +134,7 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         world: see `World`.
         worlds: W.
     """
-    known = [_GroupInWorlds(*each, world, worlds) for each in _places(groups)]
+    known = [_GroupInWorlds(*place, world, worlds) for place in _places(groups)]
     counts = [group.count for group in groups]
 
     def each(figure: Callable[[_GroupInWorlds], float | Array]) -> Array:
@@ -228,9 +228,9 @@ def overheads(groups: Sequence[Group], world: World, worlds: int) -> NDArray[np.
 
     None if it is not among the uncertain constants.
     """
-    if not any(key_of(*each, "radio", "framing") in world for each in _places(groups)):
+    if not any(key_of(*place, "radio", "framing") in world for place in _places(groups)):
         return None
-    rows = [_GroupInWorlds(*each, world, worlds).framing for each in _places(groups)]
+    rows = [_GroupInWorlds(*place, world, worlds).framing for place in _places(groups)]
     return np.repeat(np.array(rows), [group.count for group in groups], axis=0)
 
 

@@ -47,8 +47,8 @@ class Loads:
         self._count = len(framings)
         self._first = history.exchanges.first
         self._clients = np.array(tasks.client, np.intp)
-        self._packets = np.array([each.packet for each in framings])
-        own = np.array([each.overhead for each in framings])[self._clients]
+        self._packets = np.array([framing.packet for framing in framings])
+        own = np.array([framing.overhead for framing in framings])[self._clients]
         self._unframed = tuple(
             np.array(bits, np.int64) + header_bits for bits in (tasks.received_bits, tasks.bits)
         )

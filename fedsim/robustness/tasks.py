@@ -73,8 +73,8 @@ class Pricing:
                 done = zip(tasks, futures, strict=True)
                 return [kept(task, worlds, each.result()) for task, each in done]
             finally:  # if one has failed, the others need not begin
-                for each in futures:
-                    each.cancel()
+                for future in futures:
+                    future.cancel()
 
     @contextmanager
     def _pool(self, tasks: int) -> Iterator[Executor | None]:

@@ -221,7 +221,9 @@ def _find_constant(name: str, known: Mapping[str, ConstantKey]) -> ConstantKey:
 def unit_of(block: Presettable, name: str) -> str:
     """Return the unit of a field in SI; empty for a plain number."""
     field = type(block).model_fields[name]
-    return next((each.base for each in _quantities((field.annotation, *field.metadata))), "")
+    return next(
+        (quantity.base for quantity in _quantities((field.annotation, *field.metadata))), ""
+    )
 
 
 def _quantities(parts: Sequence[object]) -> Iterator[Quantity]:

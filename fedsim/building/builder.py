@@ -2,9 +2,6 @@
 
 A `Builder` caches the last problem, because the variants of a scenario mostly share it: data is
 read, split and solved once.
-
-A `Builder` keeps the problem that it built last, because the variants of a scenario mostly
-share it: data is read, split and solved once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -425,9 +422,6 @@ class _Solved(NamedTuple):
     """A problem, the configured method, the optimum if known, and concerns of the theory.
 
     It also holds the evaluator, the interval of evaluations, and why no model is feasible.
-
-    And the evaluator of the clients' work, which rounds are looked at, and why no model meets the
-    constraint.
     """
 
     problem: Problem

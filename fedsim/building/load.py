@@ -3,10 +3,6 @@
 They depend on the amount of computing: the work of a client, the number of clients per round, the
 number of rounds, and the kind of loss. They never depend on installed packages, on the machine or
 on measured times, so that a scenario has the same log everywhere.
-
-The choices depend on how much is computed: the work of a client, how many are asked at once, how
-many rounds there are, and the kind of loss. They never depend on what is installed, on the machine
-or on how long anything takes, so that a scenario has the same log everywhere.
 """
 
 from math import ceil
@@ -91,8 +87,6 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
 
     A value costs half a gradient. The operations per row are those of the first client.
 
-    A value costs half a gradient. The operations of a row are those of the first client's.
-
     Args:
         problem: the clients' losses.
         algorithm: configured for the problem.
@@ -136,12 +130,6 @@ def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind
     them. `vmap`, which computes the steps of several clients as one, is chosen if a small network
     of dense layers takes many steps, or if a GPU computes. Otherwise NumPy or PyTorch computes one
     piece of work after another.
-
-    Compiled kernels, where there are any for the loss and the clients' steps, several clients are
-    asked at once, the work of each is worth a call, and the run is long enough for loading them.
-    The steps of several clients as one, where a small network of dense layers takes many of them,
-    or a GPU computes.
-    Otherwise NumPy or PyTorch, one piece of work after the other.
     """
     if load is None:
         return "one-by-one"
@@ -166,12 +154,6 @@ def _as_fast(problem: Problem, load: ComputingLoad) -> bool:
     results for the objective at the same model, which kernels compute again. For all other work
     kernels take at most half of NumPy's time. `analysis/benchmarks/evaluators.py` measures both.
     With many clients, kernels also let one handler run for all of them.
-
-    So it does where its time goes to products of dense rows with a vector, and to `exp`: full
-    gradients of these losses, on rows that stay in the cache. It keeps what an objective at the
-    same model has in common with them, which kernels compute again. Of all else that has kernels
-    they take half of NumPy's time or less. `analysis/benchmarks/evaluators.py` measures both. Where
-    many clients are asked, kernels let one handler run for all of them.
     """
     first = problem.losses[0]
     return (
@@ -188,8 +170,6 @@ def why_apart(problem: Problem, load: ComputingLoad) -> str | None:
     """Return why the steps of several clients are not computed as one; empty if they are.
 
     Returns None if the loss is no PyTorch network, or if no steps on minibatches are taken.
-
-    None where the loss is not that of a network of PyTorch, or no steps on minibatches are taken.
     """
     first = problem.losses[0]
     if not load.steps or not first.loss.converts:
@@ -212,11 +192,6 @@ def every_for(scenario: Scenario, load: ComputingLoad | None) -> int:
     evaluations cost at most a twentieth of the clients' computing. It is bounded so that a run of a
     hundred rounds or more has at least ten evaluations, and a shorter run has one in every ten
     rounds.
-
-    What the scenario says. Otherwise 1 where a stop rule reads the objective or a measure, the best
-    model by one of them is kept, or a look is brief; else the least number for which looking costs
-    at most a twentieth of the clients' computing, but so that a run of a hundred rounds or more is
-    looked at ten times at least, and a shorter one in every tenth round.
     """
     if scenario.observe.every is not None:
         return scenario.observe.every

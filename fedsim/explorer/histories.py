@@ -2,8 +2,6 @@
 
 Three kinds of repetition make a log large without adding information:
 
-Three repetitions make a log large, and none of them says anything new:
-
 - clients of one group that do the same in every exchange have the same costs, so they become one
   *class* with a count;
 - exchanges in which every class does the same become one *load*, and a run is the sequence of its

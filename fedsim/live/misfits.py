@@ -4,11 +4,6 @@ A method would fail on them, or add them up wrongly. The right length of a vecto
 advance, as it follows from the method. It is taken to be that of most replies of an exchange, for
 the same message class and field. Without a majority it is that of earlier exchanges, otherwise that
 of the server's message.
-
-A method would fail on them, or add them up wrongly. Which size of a vector is right is not known in
-advance: it follows from the method. So it is that of most of the replies of an exchange, of the
-message's class and field; without a majority that of former exchanges, else that of what the server
-has sent.
 """
 
 from collections import Counter

@@ -3,9 +3,6 @@
 A client that returns is asked again from the next exchange on, like a simulated client that was
 offline. Messages in transit are lost, and it takes back what it knows to be lost. Two rules apply:
 
-As a simulated client that was offline, one that returns is asked from the next exchange on; what it
-had in transit is lost, and it takes back what it knows to be lost. Two things decide by rule:
-
 - Some servers send changes to a state that clients hold, relative to what was sent before. A client
   that was away has missed some of them, and its state would stay wrong. So no client may rejoin.
 - A client's memory of the method is lost with its process, so another process cannot take over. The

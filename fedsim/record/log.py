@@ -3,10 +3,6 @@
 Every event appends a row, so `struct` packs it into one bytearray: there is no object per row, and
 NumPy reads all rows at once when they are flushed. A delivered message is one record for its two
 rows (`append_message`), which `RowColumns` separates.
-
-Every event appends a row, so a row is packed by `struct` into one bytearray: there is no object for
-each, and NumPy reads all of them at once when they are flushed. A delivered message is one record
-for its two rows (`append_message`), which `RowColumns` separates.
 """
 
 import hashlib
@@ -184,8 +180,6 @@ class EventLog:
 
         Chunks end where they would if the records came one by one.
 
-        They are flushed where they would be if they came one by one.
-
         Args:
             records: contiguous, shape (n,). They may be kept by reference, so they must not
                 change.
@@ -311,8 +305,6 @@ class EventLog:
         """A hash of all rows and words so far, the same for the same run on every machine.
 
         It covers the packed rows. The bytes of Parquet files depend on the version of the library.
-
-        It is of the packed rows, not of Parquet files, whose bytes depend on the library's version.
         """
         self._writer.wait()
         digest = self._digest.copy()

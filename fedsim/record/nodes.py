@@ -24,8 +24,6 @@ def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], N
 
     Like `numpy.unique` with its inverse, but without sorting, in time linear in `most`.
 
-    As `numpy.unique` with its inverse, but in time linear in `most`, without sorting.
-
     Args:
         ids: from 0, in any order, shape (n,).
         most: an exclusive upper bound for the ids.

@@ -2,9 +2,6 @@
 
 A run is a function of its scenario. So if it has to be repeated in another way, it starts with the
 rows that exist, and the other rows follow them.
-
-A run is a function of its scenario. So where it has to be made again in another way, its first
-rows are those that are there, and the rest follows them.
 """
 
 from collections.abc import Callable

@@ -92,8 +92,6 @@ class Variant:
         """The parts of `text` before and after the seed, computed once.
 
         Only keys of the whole scenario begin a line, as nested keys are indented.
-
-        Only a key of the whole scenario begins a line: what is within it is indented.
         """
         own = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
         before, after = dump(own, self.question).split("\nseed: 0\n")
@@ -281,8 +279,6 @@ def count_fleets(
     """Return variants with the number of clients for groups of `count: data`, and faults.
 
     The data is read for this, once for all variants that share it.
-
-    The data is read for it, once for all variants that share it.
     """
     known: dict[str, int] = {}
     counted: list[Variant] = []
@@ -354,9 +350,6 @@ def join_faults(
     A fault of every variant, or of the scenario as written, names no variant. Any other fault names
     the first variant that has it.
 
-    What is wrong in every variant, or in the scenario as written, names none of them; any other
-    fault names the first variant that has it.
-
     Args:
         by_variant: faults, by the name of the variant, which their messages lack.
         own: the name of the variant that is the scenario as written; empty if none is.
@@ -419,8 +412,6 @@ def without_effect(
     """Yield a fault for each override whose value reaches no variant.
 
     That happens if a sweep sets the same key. Of two overrides of one key, the last one wins.
-
-    A sweep sets the same key for all of them then. Of two overrides of one key the last wins.
 
     Args:
         tree: the scenario as written, on which all overrides lie.

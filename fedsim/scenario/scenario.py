@@ -362,9 +362,6 @@ def _needs_rounds(method: Algorithm) -> str:
 
     A client may have started from an older model than others. Its increment can still be added up.
     Its model would take the server a step back, unless the method weighs it.
-
-    What clients send may have started from an older model than others'. It can be added up, but
-    in the place of what is there it would be a step back, unless the method weighs it.
     """
     if method.synchronous or method.asynchronous or Meaning.STATE not in method.up.values():
         return method.synchronous

@@ -2,9 +2,6 @@
 
 Kernels are compiled once per machine, from all sources of this package; see
 `fedsim.computing.kernel_cache`. They release Python's global lock, so threads run them in parallel.
-
-Kernels are compiled once a machine, see `fedsim.computing.kernel_cache`, of all sources of this
-package. They release Python's global lock, so threads run them in parallel.
 """
 
 from collections.abc import Callable
@@ -40,8 +37,6 @@ def exact(function: Function) -> Function:
     """Return a `kernel` that rounds each product and sum by itself, in the written order.
 
     NumPy does the same, so that results agree bit for bit.
-
-    So does NumPy: what this computes is the same, bit for bit.
     """
     return _compile(function, nogil=True, fastmath=False)
 
@@ -166,9 +161,6 @@ def lent(array: Any) -> Any:  # noqa: ANN401
 
     Numba counts references to memory that it owns, with an atomic instruction whenever a row is
     taken. That takes ten times as long as the arithmetic of a short row.
-
-    Numba counts references to memory that it owns, by an atomic instruction whenever a row of it is
-    taken: that takes ten times as long as the arithmetic of a short row.
     """
     return numba.carray(_pointer(array.ctypes.data), array.shape, array.dtype)
 

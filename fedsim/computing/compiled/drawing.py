@@ -6,13 +6,6 @@ Pearls: A Sample of Brilliance", CACM 1987), with bounded integers by Lemire's m
 Integer Generation in an Interval", TOMACS 2019). Both are repeated here step by step: drawn
 numbers, and the state of the stream afterwards, have to equal those of the serial evaluator. NumPy
 does not guarantee its algorithm, so `agrees` compares the two once per process.
-
-`Generator.choice` takes 9 us for a handful of numbers, nearly all of it to parse its arguments.
-Without replacement and without shuffling it draws Floyd's sample (Bentley, Floyd, "Programming
-Pearls: A Sample of Brilliance", CACM 1987), with bounded integers by Lemire's method ("Fast
-Random Integer Generation in an Interval", TOMACS 2019). Both are repeated here, step by step: the
-drawn numbers, and the state of the stream afterwards, must be those of the serial evaluator.
-NumPy does not guarantee its algorithm, so `agrees` compares the two once in each process.
 """
 
 import ctypes

@@ -5,12 +5,6 @@ they continue while the event loop submits more. A caller that requests a missin
 that piece itself. If another thread has taken it, the caller evaluates other pieces in the
 meantime. Every piece is evaluated by itself, in the same way in any queue and on any thread. So
 results depend neither on the number of threads nor on their timing.
-
-Submitted work is written on queues. Threads take pieces of work from a queue without Python's
-global lock, so they continue while the event loop submits more. A caller that requests a missing
-result evaluates that piece itself or, if another thread has taken it, other pieces in the meantime.
-Every piece is evaluated by itself, in the same way on any queue and any thread, so results depend
-neither on the number of threads nor on their timing.
 """
 
 from collections import deque

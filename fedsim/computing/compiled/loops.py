@@ -3,10 +3,6 @@
 Functions that differ between the two (`dense`, `sparse`) are chosen at compile time. Both take the
 model w and the gradient as flat vectors, in an order of their own, and two buffers: A, shape (4,
 m), for the products of four rows, and `o`, shape (c,), for the outputs of a perceptron.
-
-The functions that differ between the two (`dense`, `sparse`) are chosen at compile time. Both take
-the model w and the gradient as flat vectors in an order of their own, and two buffers: A, shape
-(4, m), for the products of four rows, and `o`, shape (c,), for the outputs of a perceptron.
 """
 
 from typing import Any
@@ -134,8 +130,6 @@ def _descend(
     """Take the steps of a piece from the model in V, and store an optimizer's state; return a mark.
 
     The mark is `WRONG` if a drawn row does not exist, and `INFINITE` if the state is not finite.
-
-    It is `WRONG` where a drawn row does not exist, and `INFINITE` where the state is not finite.
     """
     i, b, steps, bits = fields[CLIENT], fields[BATCH], fields[STEPS], fields[BITS]
     n = data.rows[i]

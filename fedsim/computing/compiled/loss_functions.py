@@ -5,13 +5,6 @@ column per row, so that loops over rows are vectorised. The products are replace
 derivatives ("slopes") of the rows' losses with respect to them. For a perceptron the products are
 the inputs of the hidden units. The rest of its model, the head, has their biases (h,), the weights
 of the outputs (h, c), row by row, and the biases of the outputs (c,).
-
-They are functions of the products of rows with the columns of the model, a matrix (m, B) of which
-each column belongs to a row: loops run over the rows, and are vectorised. The products are
-replaced, in place, by the derivatives ("slopes") of the rows' losses with respect to them. For a
-perceptron the products are the inputs of the hidden units; the rest of the model, its head, has
-their biases (h,), the weights of the outputs (h, c), row by row, and the biases of the outputs
-(c,).
 """
 
 import math

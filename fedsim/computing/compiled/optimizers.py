@@ -3,10 +3,6 @@
 A step is one loop over the coordinates of the model, for dense and sparse rows alike, as momentum
 moves all coordinates. All rules are one formula with constants from `settings`: a loop without
 branches is vectorised, and compiled once.
-
-A step is one loop over the numbers of the model, for dense and sparse rows: momentum moves them
-all. All rules are one formula, whose constants are in `settings`: a loop without branches is
-vectorised, and compiled once.
 """
 
 import math
@@ -27,8 +23,6 @@ def advance(
     """Take step `s` of a piece, counted from 0; other arguments as for `rows.move`.
 
     The moments are updated.
-
-    The moments are changed.
     """
     settings, eta, t = rule.optimizer, rule.rates[s], float(rule.taken + s + 1)
     H, M, S = moments.H, moments.M, moments.S

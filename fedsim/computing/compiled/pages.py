@@ -4,10 +4,6 @@ Threads take pieces from a queue and finish them without Python's global lock, w
 the event loop appends to it. They synchronise by the state ("mark") of each piece, which is read
 and changed by atomic instructions only:
 
-Threads take pieces from a queue and finish them without Python's global lock, while the thread of
-the event loop appends to it. They synchronise by the state ("mark") of each piece, which is read
-and changed by atomic instructions only:
-
     waiting -> taken -> done, wrong (a row does not exist), or infinite    waiting -> withdrawn
 
 Two orderings make this correct. The description of a piece is written before the count of pieces

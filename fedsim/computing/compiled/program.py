@@ -262,8 +262,6 @@ class CompiledProgram:
         """Return the indices of clients whose steps cost the same, group by group.
 
         Returns an empty list if rows are sparse and groups are small: then groups take more time.
-
-        None where rows are sparse and few clients are alike: groups take more time then.
         """
         sizes = self._sizes[clients]
         groups = [np.flatnonzero(sizes == size) for size in np.unique(sizes).tolist()]
@@ -462,9 +460,6 @@ def _rows_of(drawn: Minibatches) -> _DrawnRows:
     """Return the drawn rows of all steps.
 
     All numbers are 0 if all rows are used. The address is 0 if compiled code draws the rows.
-
-    All numbers are 0 if all rows are used. The address is 0 if the rows are yet to be drawn, and
-    are by compiled code.
     """
     if isinstance(drawn, LaterDraws):
         if drawn.rows <= MOST and agrees():

@@ -2,9 +2,6 @@
 
 Arrays of clients are passed as addresses, so that one call covers any number of clients without
 copies. The caller that builds these tuples keeps the arrays alive.
-
-Arrays of clients are passed as addresses, so that one call can have those of any number of clients
-without copies. The caller that builds these tuples keeps the arrays alive.
 """
 
 from typing import NamedTuple
@@ -159,9 +156,6 @@ def move(V: Array, start: Array, G: Array, rule: StepRule) -> None:
 
     All vectors are flat: `V`, which is updated, `start`, to which `pull` draws it, and `G`. Only
     loops without signs are vectorised, so the most common cases have separate loops.
-
-    All vectors are flat: `V`, which is updated, `start`, to which `pull` draws it, and `G`. Loops
-    without signs are vectorised, so there are separate ones for the most common cases.
     """
     scale, l1, l2, eta, pull = rule.scale, rule.l1, rule.l2, rule.eta, rule.pull
     if l1 == 0 and pull == 0:
@@ -181,8 +175,6 @@ def unload_flat(V: Array, subtracted: Array, out: Array) -> bool:
     """Set `out` to V, minus `subtracted` unless it is empty; return whether V is finite.
 
     `out` may have a narrower type and overflow although V is finite.
-
-    It may be finite where `out`, of a narrower type, is not.
     """
     nonfinite = 0.0
     if len(subtracted):

@@ -3,9 +3,6 @@
 All elementwise rules of `fedsim.problems.rules` are one step with different constants. With the
 gradient d and the number t of the step,
 
-All rules of `fedsim.problems.rules` that move a model number by number are one step, in which they
-differ by constants. With the gradient d and the number t of the step,
-
     m <- first m + second d
     v <- kept v + added d^2; with sign(d^2 - v) as a factor of d^2 if `signed`
     w <- (1 - eta decoupled) w - eta (ahead d + behind m)/(1 - bias1^t)

@@ -160,8 +160,6 @@ def begin(
     """Prepare steps from the model in V; return the number of steps each feature has taken.
 
     It is empty if features only change by the gradients of their rows.
-
-    That is empty where features change by their rows' gradients alone.
     """
     start, V, G = parts[0], parts[1], parts[3]
     G[:] = 0
@@ -211,8 +209,6 @@ def _move_own(places: NDArray[np.integer], V: Array, G: Array, m: int, rule: Ste
     """Move the features of a row by a step, if features without gradient do not change.
 
     Rows may share a feature: its gradient is 0 at its second occurrence.
-
-    Rows may share a feature: its gradient is 0 at its second turn.
     """
     if m == 1:
         for p in range(len(places)):

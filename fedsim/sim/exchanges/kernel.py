@@ -3,10 +3,6 @@
 Every function corresponds to a method of the event-by-event path, which its docstring names. It
 computes with the same operations in the same order, and assigns serial numbers in the same order.
 So the log is the same to the last bit.
-
-Every function does what a method of the objects does, which it names; numbers are computed by the
-same operations in the same order, and serials are given out in the same order, so that the log is
-the same to the last bit.
 """
 
 from pathlib import Path

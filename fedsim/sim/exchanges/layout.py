@@ -2,9 +2,6 @@
 
 They hold the state of `fedsim.sim.power.radio`, `fedsim.sim.network.lanes` and
 `fedsim.protocol.peer`, for radios on mains with constant rates and at most one tail.
-
-It is what `fedsim.sim.power.radio`, `fedsim.sim.network.lanes` and `fedsim.protocol.peer` keep in
-objects, for radios on mains at constant rates with one tail at most.
 """
 
 from collections.abc import Sequence

@@ -3,10 +3,6 @@
 The steps of a node up to its next exchange depend only on the messages of the last one, not on
 their arrival times. So the coroutine of a node resumes as soon as these messages have been sent. It
 yields its steps (work, commits, messages), whose times the kernel determines.
-
-What a node does up to its next exchange depends on the messages of the last one alone, whenever
-they arrive. So its coroutine goes on as soon as these have been sent, and says what work it does,
-what it commits and what it sends, in steps whose times the kernel finds.
 """
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence

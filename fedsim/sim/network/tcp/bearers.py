@@ -133,9 +133,6 @@ class QueuePlan(LinkPlan):
 
     On the uplink, a radio comes first and paces its segments. On the downlink, whole windows of
     several clients reach a link at once and queue there, however fast it is.
-
-    Up, a radio comes first, and paces what it sends. Down, whole windows of several clients come to
-    a link at once, and wait there for each other, however fast it is.
     """
 
     def links(self, lane: RoutedLane) -> tuple[int, ...]:
@@ -181,9 +178,6 @@ class TcpBearers:
 
         Arrival rates must not be reported either, as for a client with a battery. Ends are reported
         at ticks, while the power of a radio is integrated over exact times.
-
-        Nor does a rate have to be followed, as that of a client with a battery: what is replayed
-        is reported at a tick, and the power of a radio is integrated over exact times.
         """
         steady = all(link.capacity.signal is None for link in self._links)
         runs = [lane for lanes in self._lanes for _, lane in lanes.runs]

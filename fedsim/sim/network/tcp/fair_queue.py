@@ -3,10 +3,6 @@
 A hash maps flows to queues, so that two flows may share one by chance. As in Linux and ns-3, CoDel
 counts time in units of 1,024 ns, and approximates the root of the drop count by one Newton step per
 drop. So the second drop follows the first by half an interval, not by its 0.7-fold.
-
-Flows are put into queues by a hash, so two may share one by chance. CoDel counts time in units of
-1,024 ns, and finds the root of the number of its drops by a Newton step for each, as Linux and ns-3
-do: the second drop follows the first by half an interval, and not by its 0.7-fold.
 """
 
 from collections import deque
@@ -72,8 +68,6 @@ def newton_step(root: int, count: int) -> int:
     """Return the next approximation of the reciprocal root of `count`, in units of 2^-16.
 
     The arithmetic is that of unsigned integers of 64 bits, and of 32 bits for the square.
-
-    The arithmetic is that of unsigned numbers of 64 bits, and of a square of 32.
     """
     wide = root << 16
     rest = ((3 << 32) - count * (wide * wide >> 32)) % (1 << 64)
@@ -120,9 +114,6 @@ class FairQueue:
 
     In Linux packets bypass empty queues, and CoDel spares the last packet of the link. In ns-3
     every packet passes its queue, and CoDel spares the last packet of a flow.
-
-    Linux lets a packet pass where none waits, and drops none of the last bits that wait on a link;
-    ns-3 takes every packet by its flow, and drops none of the last bits of a flow.
 
     Args:
         calendar: the calendar.

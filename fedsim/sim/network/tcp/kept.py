@@ -14,11 +14,6 @@ class KeptWindow(Window):
     within a round trip, and decays by a quarter per round trip, so that it outlasts a message
     (`tcp_rtt_estimator`). The cubic curve excludes pauses (`cubictcp_cwnd_event`).
 
-    A window that is not filled does not grow, and shrinks once that has lasted for a timeout, as
-    RFC 2861 and Linux's `tcp_cwnd_validate` have it. What deviations add to a timeout is their
-    largest mean within a round trip, and becomes less by a quarter in each, so that it outlasts a
-    message (`tcp_rtt_estimator`). Cubic's curve leaves pauses out (`cubictcp_cwnd_event`).
-
     Args:
         law: TCP's parameters.
         payload: the payload of a full segment, bytes.

@@ -143,8 +143,6 @@ class TcpPath:
 
         Half the time that its bits take, because a stream flows beside the segments sent before it.
 
-        Half the time that its bits take, as a stream flows beside what was sent before it.
-
         Args:
             bits: the bits of the message.
             rate: the rate of the radio, bit/s.
@@ -228,9 +226,6 @@ class TcpLane:
         Linux lets few segments of a connection wait for its own device. Later ones are not sent
         yet, so their round trips do not include this wait.
 
-        Linux lets few segments of a connection wait for its own device; the others are not sent
-        yet, so their round trips do not have this wait.
-
         Args:
             start: the time at which the window allows the first segment, s.
             pace: the time from one segment to the next, as the window allows them, s.
@@ -302,9 +297,6 @@ class TcpLane:
 
         Segments are frequent, so this one is a tuple: owner, number, bits, the time it was sent,
         the time it reaches the next queue, s, and the index of that queue on the path.
-
-        It is a tuple here, of which there are many: owner, number, bits, when it was sent and when
-        it comes to the next queue, s, and which one that is on its path.
         """
         owner, number, bits, sent, first, hop = segment
         if owner.over:

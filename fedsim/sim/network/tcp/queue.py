@@ -27,10 +27,6 @@ class LinkQueue:
     Streams share the link fairly. A segment that arrives meanwhile waits behind the streams'
     packets in the queue, and its bits reduce the streams' rate.
 
-    Streams, the rests of long messages, share the link fairly; a segment that comes while there
-    are any waits behind what their windows keep in the queue, and takes its bits from the rate that
-    is left to them.
-
     Attributes:
         rate: the rate, bit/s; unused if the link follows a signal.
         limit: the capacity in packets.

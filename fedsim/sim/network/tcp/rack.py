@@ -9,14 +9,6 @@ a probe. Its acknowledgement reveals losses before the timer expires.
 A spurious timeout is undone. The echo of an earlier timestamp shows it (RFC 3522), or the arrival
 of segments that were not retransmitted (F-RTO, RFC 5682). Losses are repaired at the pace of PRR
 (RFC 6937).
-
-RFC 8985 (RACK-TLP): a segment is lost once one that was sent after it has arrived, also where it
-was sent again, and the newest round trip has passed since; while fewer than three have arrived out
-of order, it has a quarter of the least round trip more. Where no acknowledgement comes for two
-round trips, or for a timeout where that is less, the sender sends one more segment, whose
-acknowledgement shows what is missing before the timer runs out. A timeout that was too early is
-undone, which the echo of an earlier timestamp shows (RFC 3522), or the arrival of what was not sent
-again (F-RTO, RFC 5682). Losses are repaired at the pace of PRR (RFC 6937).
 """
 
 from collections.abc import Callable, Iterator
@@ -328,8 +320,6 @@ class RackSender(Sender):
         """Return whether an acknowledgement shows that the last timeout was spurious.
 
         It acknowledges what was sent before the timeout, or what was not retransmitted since.
-
-        It is one of what was sent before that, or one of what was not sent again since.
         """
         board = self.board
         number, early, echo = acknowledgement

@@ -68,8 +68,6 @@ def narrow_link(path: TcpPath) -> int | None:
 
     Returns None if several links limit the path. It also does so if all windows together exceed the
     queue, since timeouts dominate then.
-
-    None where no single one does, or where all windows together have no room: timeouts decide then.
     """
     shares = []
     for stage in path.stages:

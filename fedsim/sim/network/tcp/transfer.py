@@ -7,13 +7,6 @@ acknowledgements), RFC 6937 and RFC 6298.
 
 If the window of a long message fills the queue of its bottleneck, only the share of that link
 limits the message. Its rest then flows as one stream.
-
-A message is sent as trains of segments. Where the queues have room for all that is in flight, a
-train is a good part of a window, passes a link as one, and is acknowledged as one: a few events
-for each round trip. Where segments may be dropped, each travels alone, and what happens to it is
-what RFC 5681, RFC 6675 (selective acknowledgements), RFC 6937 and RFC 6298 say.
-A long message whose window fills its bottleneck's queue is held up by its share of the link alone,
-and what is left of it flows as a stream, at once.
 """
 
 from collections.abc import Callable
@@ -141,8 +134,6 @@ class TcpTransfer:
         """Whether ns-3's receiver still repeats the answer of its handshake.
 
         It has received nothing since. Each repetition resets the sender's window.
-
-        It has had nothing since then; what it sends begins the sender's window anew each time.
         """
         handshake = self._handshake
         if self._lane.law.stack == "linux" or handshake is None:

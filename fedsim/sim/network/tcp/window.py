@@ -182,9 +182,6 @@ class Window:
 
         RFC 5681 returns to the initial window. Linux halves the window per timeout, down to the
         initial one, as RFC 2861 does.
-
-        By RFC 5681 it begins anew. Linux halves it for each timeout, down to the initial window, as
-        RFC 2861 has it.
         """
         idle = now - self.last_sent
         if idle <= self.timeout:

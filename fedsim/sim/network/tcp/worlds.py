@@ -3,10 +3,6 @@
 Both perform the same operations in the same order, so that all times agree to the last bit, and the
 choice only affects speed. Kernels are loaded, or compiled, after many simulated segments: loading
 takes as long as some hundred thousand of them.
-
-Both do the same operations in the same order, so that all times are the same to the last bit, and
-which one it is may be chosen for speed. The kernels are loaded, or compiled, once many segments
-were simulated: that takes as long as some hundred thousand of them do.
 """
 
 from collections.abc import Callable

@@ -2,9 +2,6 @@
 
 Sets of those classes are flags per segment here, with a count. Retransmitted segments are also in a
 list.
-
-What is a set there is a mark of each segment here, and a count; and of those that were sent again
-there is a list, too.
 """
 
 from math import inf

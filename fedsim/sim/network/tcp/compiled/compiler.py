@@ -48,9 +48,6 @@ def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  
 
     An array argument is seven numbers, reference-counted, and allows negative indices. With arrays,
     kernels take a third longer to compile and 1.8 times as long to run.
-
-    An array is handed to a function as seven numbers, is counted, and may have negative indices:
-    with arrays kernels take a third longer to compile, and 1.8 times as long to run.
     """
     pointer: ir.Type = context.get_value_type(signature.return_type)
     return builder.inttoptr(arguments[0], pointer)

@@ -5,13 +5,6 @@ in one list per slice, and enter the heap slice by slice. With a few events per 
 into the first-level cache, which saves half of the run time with hundreds of messages in progress.
 Slices never affect the order of events, which is by time and key. Their length is adapted to the
 rate of events from time to time. Small calendars do without slices.
-
-An event is a node. A heap has those of the present slice of time, and all earlier ones; those of
-later slices are in lists, by slice, which go into the heap one after the other. With a few events
-to each slice the heap is so small that it stays in the fastest memory of a processor: with
-hundreds of messages in progress that is half of the time of a run. All come out in the order of
-their times and keys, whatever the slices are; they are chosen by how fast events come, from time to
-time. A few events have no slices.
 """
 
 from fedsim.sim.network.tcp.compiled import layout as at
@@ -227,8 +220,6 @@ def _later_first(W: Integers, F: Reals, e: int, other: int) -> int:
     """Return 1 if the second of two entries comes first, else 0, without a branch.
 
     The outcome is random, so that a branch would often be mispredicted.
-
-    Which of two it is cannot be foretold, and a processor that does it wrongly loses more time.
     """
     same = (F[other] == F[e]) & (W[other + at.KEY] < W[e + at.KEY])
     return int((F[other] < F[e]) | same)
@@ -239,8 +230,6 @@ def drop_first(W: Integers, F: Reals) -> None:
     """Remove the first event; its node stays with the caller.
 
     The hole sinks to the bottom of the heap, and the last entry rises from there.
-
-    Its place goes down to where nothing is below it, and the last entry takes it, or one above.
     """
     last, heap = W[at.HEAPED] - 1, W[at.HEAP]
     W[at.HEAPED] = last

@@ -379,8 +379,6 @@ def first_end(buffer: int) -> float:
     """Return a lower bound for the next completion of a message, s; inf if none is open.
 
     Segments that have not passed the last link of a path must still do so, behind the queue there.
-
-    What has not passed the last link of a way yet still has to, behind all that waits there.
     """
     W = integers_at(buffer)
     F = reals_at(buffer)
@@ -419,9 +417,6 @@ def load() -> None:
 
     The garbage collector is disabled meanwhile. A compiler allocates many long-lived objects, and
     the collector would traverse them repeatedly.
-
-    The garbage collector waits meanwhile: a compiler makes many objects that stay, which it would
-    look through again and again.
     """
     integer, real = numba.int64, numba.float64
     collects = gc.isenabled()

@@ -115,8 +115,6 @@ def sum_over(W: Integers, F: Reals, p: int, first: int, bits: float) -> float:
     """Return the sum of transmission times from stage `first` on, s; of delays if `bits` is 0.
 
     It is summed as Python's `sum` does, which compensates rounding from 3.12 on.
-
-    As Python sums: newer versions make rounding good.
     """
     total = lost = 0.0
     for k in range(first, W[p + at.STAGES]):

@@ -168,8 +168,6 @@ def _cube(F: Reals, offset: float) -> int:
     """Return the whole segments of the cubic curve at an offset, s, rounded as Python's power.
 
     The power of C's library is slow. It can only differ from a product next to a whole number.
-
-    That takes long, and gives another number only where products are next to a whole one.
     """
     about: float = SCALE * (offset * offset * offset)
     # Both bounds truncate to the same whole number in all but very rare cases.

@@ -32,7 +32,7 @@ def facts_of(
     if tree is not None:
         nodes, clients = range(len(tree.above)), tree.clients
         samples = np.concatenate([samples, np.zeros(len(nodes[clients:]), np.int64)])
-        names = names and [*names, *(node_name(each, clients) for each in nodes[clients:])]
+        names = names and [*names, *(node_name(node, clients) for node in nodes[clients:])]
         places["tier"] = [tree.level(node) for node in nodes]
         places["server"] = [node_name(server, clients) for server in tree.above]
     named: dict[str, Facts] = {"name": names} if names else {}

@@ -99,7 +99,7 @@ class FittingMethod:
         if not isinstance(message, FitRequest):
             return await self._handle(client, message)
         asked = cast("Octets", message.columns).data
-        step = next(each for each in self._exchange.steps if each.request == asked)
+        step = next(step for step in self._exchange.steps if step.request == asked)
         return FitStatistics(Octets(step.replies[client.id]))
 
 

@@ -103,7 +103,7 @@ class BuiltGroup:
     @cached_property
     def _shifts(self) -> tuple[frozenset[str], bool]:
         """Which traces of the radio start anywhere, and whether that of the charger does."""
-        shifted = [key for key, each in self.radio.traces.items() if each.starts_anywhere]
+        shifted = [key for key, trace in self.radio.traces.items() if trace.starts_anywhere]
         charging = self.spec.battery.charging if self.spec.battery else None
         return frozenset(shifted), charging is not None and charging.starts_anywhere
 

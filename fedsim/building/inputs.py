@@ -64,7 +64,7 @@ def _paths(value: object) -> Iterator[Path]:
 def _hash(path: Path) -> str:
     """Return the SHA-256 of a file's bytes; of a folder, that of its files' names and hashes."""
     if path.is_dir():
-        lines = (f"{each.relative_to(path).as_posix()} {_hash(each)}\n" for each in _files(path))
+        lines = (f"{file.relative_to(path).as_posix()} {_hash(file)}\n" for file in _files(path))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -158,7 +158,7 @@ def assemble(
 def _higher(scenario: Scenario) -> frozenset[str]:
     """Return the columns of which more is better."""
     own = frozenset(name for name, more in reports(scenario.problem.loss).items() if more)
-    return own.union(*(each.higher for each in scenario.measures))
+    return own.union(*(measure.higher for measure in scenario.measures))
 
 
 def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
@@ -340,7 +340,7 @@ class Job:
         return replace(config, round_seconds=self.times)
 
     def _hops(self, numerics: Numerics) -> tuple[Hop, ...]:
-        """Return what the nodes of each level run with their servers; none without tiers."""
+        """Return the configuration of each level of the hierarchy; empty without tiers."""
         if not self.tiers:
             return ()
         clients = BuiltTier(self.algorithm, self.participation, self.transport)

@@ -195,7 +195,7 @@ class PersonalMethod:
 
     def close_round(self) -> None:
         """Keep what the clients' own models are now, for what looks at this round."""
-        self._seen = {client: self._own(each) for client, each in self._memories.items()}
+        self._seen = {client: self._own(memory) for client, memory in self._memories.items()}
 
     def _own(self, memory: PersonalMemory) -> Array:
         return self.method.own_model(memory.inner) if memory.own is None else memory.own

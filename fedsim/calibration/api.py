@@ -105,21 +105,21 @@ class Calibration:
             OutputError: it cannot be written.
         """
         changed = {
-            each.key: format_constant(self.fleet, each.key, each.value)
-            for each in self.constants
-            if each.key in LINK
+            constant.key: format_constant(self.fleet, constant.key, constant.value)
+            for constant in self.constants
+            if constant.key in LINK
         }
         write_scenario(source, self.plan, self.blocks(), changed, path)
 
     def table(self) -> Table:
         """Return the constants with their intervals."""
         rows = []
-        for each in self.constants:
+        for constant in self.constants:
             value, low, high = (
-                format_constant(self.fleet, each.key, value, digits=4)
-                for value in (each.value, each.low, each.high)
+                format_constant(self.fleet, constant.key, value, digits=4)
+                for value in (constant.value, constant.low, constant.high)
             )
-            rows.append((each.key, value, f"{low}..{high}", f"{each.observations:,}"))
+            rows.append((constant.key, value, f"{low}..{high}", f"{constant.observations:,}"))
         heads = ("constant", "value", "90 % interval", "from")
         return listing("constants, and the numbers of observations they are from", heads, rows)
 
@@ -421,14 +421,14 @@ def _overheads(
     trips = np.where(np.isfinite(bounds), (trips + bounds) / 2, trips)  # of a bound, the middle
     pings = (recording["kind"] == "ping").to_numpy()
     messages = recording["kind"].isin([*WAYS.values()]).to_numpy()
-    for each in constants:
-        _, number, _, field = each.key.split(".")[:4] if each.key not in LINK else [""] * 4
+    for constant in constants:
+        _, number, _, field = constant.key.split(".")[:4] if constant.key not in LINK else [""] * 4
         if field != LATENCY:
             continue
         own = np.isin(clients, [*fleet.clients(int(number)), -1])
         if (own & pings).any() and (own & messages).any():
             half = float(np.median(trips[own & pings])) / 2
-            more = max(each.value - half, 0.0)
+            more = max(constant.value - half, 0.0)
             yield (
                 f"fleet.{number}: half a ping is {half * 1e3:.3g} ms, so the overhead of a message"
                 f" is {more * 1e3:.3g} ms; radio.latency has both"

@@ -1,8 +1,8 @@
-"""How long recorded messages would take by a network of given constants.
+"""Predicted durations of recorded messages on a network of given constants.
 
-Each message is sent when the recording says it was; if its lane, one direction of a client, is not
-free by then, as soon as it is. Durations are counted from there. So an error in one message does
-not carry over to the next, and messages that were in progress together share links.
+Each message is sent at its recorded time, or as soon as its lane is free: one direction of a
+client. Durations count from there. So an error in one message does not carry over to the next, and
+messages that were in progress together share links.
 """
 
 from collections import deque
@@ -29,8 +29,8 @@ class Radios:
     """The constants of the clients' radios, each of shape (clients,).
 
     Attributes:
-        up, down: bit/s.
-        latency: one way, without that of links, s.
+        up, down: the rates, bit/s.
+        latency: the one-way latency, without that of links, s.
     """
 
     up: Array
@@ -40,14 +40,14 @@ class Radios:
 
 @dataclass(frozen=True)
 class Messages:
-    """Recorded messages, in the order in which they were sent; arrays of shape (messages,).
+    """Recorded messages, in the order of sending; arrays of shape (messages,).
 
     Attributes:
-        run: times of different runs are not comparable.
-        client: from 0.
-        up: whether it went to the server.
-        start: when it was sent, s.
-        bits: without headers of the transport.
+        run: the run; times of different runs are not comparable.
+        client: the client, from 0.
+        up: whether the message went to the server.
+        start: the time at which it was sent, s.
+        bits: the bits without transport headers.
     """
 
     run: NDArray[np.intp]
@@ -59,13 +59,13 @@ class Messages:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The messages of a recording, and what carries them.
+    """The messages of a recording, and the network that carries them.
 
     Attributes:
-        network: of the scenario.
+        network: the network of the scenario.
         topology: its links and routes.
-        framings: by client, of the scenario's radios.
-        messages: see `Messages`.
+        framings: the framings of the scenario's radios, by client.
+        messages: the recorded messages.
     """
 
     network: Network
@@ -75,7 +75,7 @@ class Prediction:
 
     @property
     def separate(self) -> bool:
-        """Whether no link is shared, so that each client's messages depend on its radio alone."""
+        """Whether no link is shared, so that each client's messages only depend on its radio."""
         return not self.topology.links  # unlimited links are not among them
 
     @cached_property
@@ -85,34 +85,35 @@ class Prediction:
 
     @cached_property
     def bits(self) -> Array:
-        """The bits of each message with the headers of its packets, shape (messages,)."""
-        own = zip(self.messages.client, self.messages.bits, strict=True)
-        return np.array([bits + self.packets[client].bits(round(bits)) for client, bits in own])
+        """The bits of each message with packet headers, shape (messages,)."""
+        pairs = zip(self.messages.client, self.messages.bits, strict=True)
+        return np.array([bits + self.packets[client].bits(round(bits)) for client, bits in pairs])
 
     @cached_property
     def packets(self) -> Sequence[Framing]:
-        """The framings of the clients as the model of flows has them."""
+        """The framings of the clients under the network model."""
         model = self.network.connections if isinstance(self.network.model, TcpFlows) else None
         return self.framings if model is None else [*map(model.packaging, self.framings)]
 
     def durations(self, radios: Radios) -> Array:
-        """Return how long each message takes, s, shape (messages,)."""
+        """Return the duration of each message, s, shape (messages,)."""
+        # Closed form without shared links; otherwise the network model itself is run on a calendar.
         if isinstance(self.network.model, FluidFlows) and self.separate:
             client, up = self.messages.client, self.messages.up
             rate = np.where(up, radios.up[client], radios.down[client])
             return radios.latency[client] + self.route_latency[client] + self.bits / rate
-        found = np.empty(len(self.bits))
+        durations = np.empty(len(self.bits))
         for run in np.unique(self.messages.run):
             which = np.flatnonzero(self.messages.run == run)
-            found[which] = self._replay(which, radios)
-        return found
+            durations[which] = self._replay(which, radios)
+        return durations
 
     def _replay(self, which: NDArray[np.intp], radios: Radios) -> Array:
-        """Return the durations of one run's messages."""
+        """Return the durations of the messages of one run."""
         calendar, sent, packets = Calendar(), self.messages, self.packets
-        laws = [[ConstantRate(float(rate)) for rate in each] for each in (radios.up, radios.down)]
+        laws = [[ConstantRate(float(rate)) for rate in rates] for rates in (radios.up, radios.down)]
         latencies, network = radios.latency.tolist(), flows(self.network)
-        both = network.bearers(
+        bearers = network.bearers(
             Site(
                 calendar=calendar,
                 topology=self.topology,
@@ -122,44 +123,45 @@ class Prediction:
                 framing=packets.__getitem__,
             )
         )
-        first, found = float(sent.start[which].min()), np.empty(len(which))
+        first, durations = float(sent.start[which].min()), np.empty(len(which))
         lanes = dict[tuple[int, bool], _Lane]()
         for place, number in enumerate(which.tolist()):
             client, up = int(sent.client[number]), bool(sent.up[number])
             lane = lanes.get((client, up))
             if lane is None:
-                way = network.delay(float(self.route_latency[client] + latencies[client]))
+                delay = network.delay(float(self.route_latency[client] + latencies[client]))
                 rate = float((radios.up if up else radios.down)[client])
-                lane = _Lane(calendar, both[not up][client], rate, way, found)
+                lane = _Lane(calendar, bearers[not up][client], rate, delay, durations)
                 lanes[client, up] = lane
+            # Relative to the first message: large absolute times would cost precision.
             due = float(sent.start[number]) - first
             calendar.at(due, lane.send, (place, float(self.bits[number])))
         calendar.run()
-        return found
+        return durations
 
 
 class _Lane:
     """One direction of a client, which carries one message at a time.
 
     Args:
-        calendar: the time.
-        bearer: of its messages.
-        rate: of its radio, bit/s.
-        delay: before bits contend for links, s.
-        found: where durations are noted, by the place of the message.
+        calendar: the calendar.
+        bearer: the bearer of its messages.
+        rate: the rate of its radio, bit/s.
+        delay: the delay before bits compete for links, s.
+        durations: receives durations, by index of the message.
     """
 
     def __init__(
-        self, calendar: Calendar, bearer: Bearer, rate: float, delay: float, found: Array
+        self, calendar: Calendar, bearer: Bearer, rate: float, delay: float, durations: Array
     ) -> None:
         self._calendar, self._bearer = calendar, bearer
-        self._rate, self._delay, self._found = rate, delay, found
+        self._rate, self._delay, self._durations = rate, delay, durations
         self._waiting = deque[tuple[int, float]]()
         self._busy = False
         self._begun = 0.0
 
     def send(self, message: tuple[int, float]) -> None:
-        """Send a message, its place and its bits, as soon as the lane is free."""
+        """Send a message (index, bits) as soon as the lane is free."""
         self._waiting.append(message)
         if not self._busy:
             self._next()
@@ -174,7 +176,7 @@ class _Lane:
         self._bearer.start(bits, self._rate, self._arrive, place)
 
     def _arrive(self, place: int) -> None:
-        self._found[place] = self._calendar.now - self._begun
+        self._durations[place] = self._calendar.now - self._begun
         self._busy = False
         if self._waiting:
             self._next()

@@ -217,11 +217,11 @@ class VmapEvaluator:
 
     def _evaluate(self, tickets: list[VmapTicket]) -> None:
         """Evaluate the work of tickets together."""
-        works = [each.work for each in tickets]
+        works = [ticket.work for ticket in tickets]
         losses = [self.losses[work.client or 0] for work in works]
         rows = [loss.arranged for loss in losses]
         models = [work.arguments[0] for work in works]
-        drawn = np.stack([each.drawn for each in tickets])
+        drawn = np.stack([ticket.drawn for ticket in tickets])
         if works[0].kernel in _PLAIN:
             _, eta, _, pull = works[0].arguments
             found: Sequence[Array] = self._loss.steps_together(rows, models, eta, drawn, pull)
@@ -232,13 +232,13 @@ class VmapEvaluator:
             found = self._loss.trained_together(rows, models, drawn, trainings)
         else:
             found = list(self._loss.gradients_together(rows, models, drawn))
-        for each, result in zip(tickets, found, strict=True):
-            each.result = result
+        for ticket, result in zip(tickets, found, strict=True):
+            ticket.result = result
 
 
 def _assign(tickets: Sequence[VmapTicket], task: Task) -> None:
-    for each in tickets:
-        each.task = task
+    for ticket in tickets:
+        ticket.task = task
 
 
 def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
@@ -250,7 +250,7 @@ def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
         return None if drawn is None else np.asarray(drawn)
     if work.kernel in _STEPS and not _is_alone(work):
         batches = work.arguments[_STEPS[work.kernel]]
-        drawn = len(batches) and all(each is not None for each in batches)
+        drawn = len(batches) and all(batch is not None for batch in batches)
         if drawn and equal_sizes(batches):
             return np.stack(list(batches))
     return None

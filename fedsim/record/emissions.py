@@ -123,7 +123,9 @@ class Emissions:
     def _unfit(self, what: str, joules: Array, grams: Array) -> Iterator[str]:
         """Yield clients whose grams are outside the range of the intensities."""
         least, most = (
-            np.array([*(getattr(each, bound) for each in self.intensities), 0.0])[self.numbers]
+            np.array([*(getattr(intensity, bound) for intensity in self.intensities), 0.0])[
+                self.numbers
+            ]
             for bound in ("least", "most")
         )
         low, high = (joules * bound / KILOWATT_HOUR for bound in (least, most))

@@ -203,7 +203,7 @@ def _hindering(place: Path, new: Mapping[str, str], own: Mapping[str, str]) -> l
         path = place / name
         if not _is_free(path, {digest, own.get(name)}):
             found.append(path)
-        elif any(each.is_file() for each in path.parents if each.is_relative_to(place)):
+        elif any(parent.is_file() for parent in path.parents if parent.is_relative_to(place)):
             found.append(place)
     return found
 

@@ -66,7 +66,7 @@ class Traffic:
         return {name: total for name, total in totals.items() if total is not None}
 
 
-_TOTALS = tuple(each.name for each in fields(Traffic))
+_TOTALS = tuple(field.name for field in fields(Traffic))
 """The names of the totals, in the order of the table."""
 
 

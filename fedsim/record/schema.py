@@ -193,9 +193,9 @@ class _Piece:
 def _in_cache(records: Sequence[NDArray[np.void]]) -> Iterator[NDArray[np.void]]:
     """Yield records in larger or smaller pieces, of up to `_IN_CACHE`."""
     held, size = list[NDArray[np.void]](), 0
-    for each in records:
-        for begin in range(0, len(each), _IN_CACHE):
-            some = each[begin : begin + _IN_CACHE]
+    for record in records:
+        for begin in range(0, len(record), _IN_CACHE):
+            some = record[begin : begin + _IN_CACHE]
             if size + len(some) > _IN_CACHE:
                 yield _join(held)
                 held, size = [], 0

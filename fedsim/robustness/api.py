@@ -214,7 +214,7 @@ def _design(
     originals: Sequence[Original], intervals: Intervals, worlds: int, seed: int, runs: int
 ) -> Design:
     """Sample the worlds: as many as runs that are repeated in each, if there are any."""
-    scenarios = [each.scenario for each in originals]
+    scenarios = [original.scenario for original in originals]
     constants = constants_of(scenarios, intervals, priced=not runs)
     if not constants:
         raise DataError("interval", _no_uncertainty(originals))
@@ -222,7 +222,7 @@ def _design(
 
 
 def _no_uncertainty(originals: Sequence[Original]) -> str:
-    groups = [group for each in originals for group in each.scenario.fleet]
+    groups = [group for original in originals for group in original.scenario.fleet]
     ideal = all(group.device.kind == group.radio.kind == "ideal" for group in groups)
     why = "its clients are ideal" if ideal else "its scenarios set every figure"
     wanted = 'an interval makes a figure uncertain: --interval "custom.up=1 Mbit/s..4 Mbit/s"'
@@ -275,8 +275,8 @@ def _without_grams(
     """Yield a note on variants with a carbon intensity whose grams cannot be computed."""
     stated = [
         run.variant
-        for run, each in zip(runs, originals, strict=True)
-        if any(group.carbon is not None for group in each.scenario.fleet)
+        for run, original in zip(runs, originals, strict=True)
+        if any(group.carbon is not None for group in original.scenario.fleet)
     ]
     known = table.costs.get("grams")
     names = [

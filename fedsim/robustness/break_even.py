@@ -140,6 +140,6 @@ def _row(
 ) -> dict[str, object]:
     constant = design.constants[place[2]]
     ends = np.exp(line[[0, -1]])
-    found = (place[0], place[1], str(constant.key), value, constant.unit, wins)
-    more = (constant.low, constant.high, float(ends[0]), float(ends[1]))
-    return dict(zip((*COLUMNS, *ENDS), (*found, *more), strict=True))
+    columns = (place[0], place[1], str(constant.key), value, constant.unit, wins)
+    interval = (constant.low, constant.high, float(ends[0]), float(ends[1]))
+    return dict(zip((*COLUMNS, *ENDS), (*columns, *interval), strict=True))

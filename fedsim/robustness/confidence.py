@@ -73,6 +73,8 @@ def _worth(logs: Array, tail: float) -> tuple[float, bool]:
     seeds, worlds = logs.shape[0], int((~np.isnan(logs)).any(axis=0).sum())
     if seeds == 1:
         return float(worlds), False
+    # Upper confidence limit of a variance: (S - 1) s^2 / chi2 quantile. A large variance of seeds
+    # is the conservative assumption.
     factor = (seeds - 1) / float(chi2.ppf(tail, seeds - 1))
     share = seeds_share(logs, factor)
     return float(1.0 / (share / seeds + (1.0 - share) / worlds)), 0.0 < share < 1.0

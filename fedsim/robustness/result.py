@@ -94,8 +94,16 @@ class Robustness:
     def constants(self) -> pd.DataFrame:
         """A row a constant: constant, value, low, high, unit, basis and source."""
         rows = [
-            (str(each.key), each.value, each.low, each.high, each.unit, each.basis, each.source)
-            for each in self.design.constants
+            (
+                str(constant.key),
+                constant.value,
+                constant.low,
+                constant.high,
+                constant.unit,
+                constant.basis,
+                constant.source,
+            )
+            for constant in self.design.constants
         ]
         columns = ["constant", "value", "low", "high", "unit", "basis", "source"]
         return pd.DataFrame(rows, columns=columns)
@@ -105,8 +113,8 @@ class Robustness:
         """A row a sampled world: its constants, SI, and the mean costs of each variant."""
         drawn = slice(0, self.design.drawn)
         columns: dict[str, Array] = {
-            str(each.key): own[drawn]
-            for each, own in zip(self.design.constants, self.design.values, strict=True)
+            str(constant.key): own[drawn]
+            for constant, own in zip(self.design.constants, self.design.values, strict=True)
         }
         for number, name in enumerate(self.table.variants):
             for cost, every in self.table.costs.items():

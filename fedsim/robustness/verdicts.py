@@ -42,7 +42,10 @@ class CostTable(NamedTuple):
 
 
 def seed_ratios(table: CostTable, cost: str, one: int, other: int) -> Array:
-    """Return log(cost of one / of the other) under each seed, shape (S, W); NaN as `log_ratios`."""
+    """Return log(cost of one / cost of the other) under each seed, shape (S, W).
+
+    NaN as in `log_ratios`.
+    """
     values = table.costs[cost]
     return log_ratios(values[one], values[other])
 
@@ -56,7 +59,7 @@ def log_typical(table: CostTable, cost: str, one: int, other: int) -> Array:
 def verdicts(
     table: CostTable, drawn: slice, written: int, practical: float = PRACTICAL
 ) -> pd.DataFrame:
-    """Return a row a pair of variants and cost.
+    """Return one row per pair of variants and cost.
 
     Args:
         table: of costs.
@@ -93,7 +96,7 @@ def verdicts(
 
 
 def is_priced(table: CostTable, cost: str, *variants: int) -> bool:
-    """Return whether some variants all have a cost: grams may be known for a few only."""
+    """Return whether all these variants have a cost: grams may be known for some only."""
     return cost in COSTS or all(~np.isnan(table.costs[cost][one]).all() for one in variants)
 
 
@@ -161,23 +164,23 @@ def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
     worlds = known.any(axis=0)
     shares = {"optimal": optimal[:, worlds].mean(axis=1)}
     for cost, values in means.items():
-        there = known & ~np.isnan(values)
-        own = np.where(there, values, np.inf)[:, there.any(axis=0)]
-        cheapest = (own == own.min(axis=0)).mean(axis=1)
-        shares[cost] = np.where(there.any(axis=1), cheapest, 0.0 if cost in COSTS else np.nan)
+        is_known = known & ~np.isnan(values)
+        costs = np.where(is_known, values, np.inf)[:, is_known.any(axis=0)]
+        cheapest = (costs == costs.min(axis=0)).mean(axis=1)
+        shares[cost] = np.where(is_known.any(axis=1), cheapest, 0.0 if cost in COSTS else np.nan)
     return pd.DataFrame({"variant": list(table.variants), **shares})
 
 
 def _means(values: Array) -> Array:
     """Return geometric means over seeds, shape (V, W); NaN if no seed reached the target."""
-    there = ~np.isnan(values).all(axis=2, keepdims=True) & ~np.isinf(values).all(
+    reached = ~np.isnan(values).all(axis=2, keepdims=True) & ~np.isinf(values).all(
         axis=2, keepdims=True
     )
-    count = np.broadcast_to(there, values.shape).sum(axis=1)
+    count = np.broadcast_to(reached, values.shape).sum(axis=1)
     with np.errstate(divide="ignore"):
-        total = np.log(np.where(there, values, 1.0)).sum(axis=1)
-    found = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    return np.asarray(np.exp(found))
+        total = np.log(np.where(reached, values, 1.0)).sum(axis=1)
+    means = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return np.asarray(np.exp(means))
 
 
 # Sensitivity: the constants that a ratio of costs depends on most.

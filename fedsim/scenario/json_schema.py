@@ -55,7 +55,7 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
         wanted = "a value of this measure, which `measures` has to name"
         stop["properties"].setdefault(name, {**figure, "description": wanted})
     stop["additionalProperties"] = False
-    parts = {f"Partial{name}": _partial(each) for name, each in definitions.items()}
+    parts = {f"Partial{name}": _partial(definition) for name, definition in definitions.items()}
     document["properties"]["variants"] |= {
         "propertyNames": {"pattern": f"^{NAME}$", "not": _TAKEN},
         "additionalProperties": {"$ref": f"{_PREFIX}Variant"},

@@ -133,8 +133,8 @@ def _overridden(tree: Located, text: str, inherited: Inherited) -> Located:
         keys = [".".join(filter(None, (format_path(path), fault.key))) for fault in faults]
         raise ScenarioError(
             [
-                Fault(str(origin), key, each.message, each.excerpt)
-                for key, each in zip(keys, faults, strict=True)
+                Fault(str(origin), key, fault.message, fault.excerpt)
+                for key, fault in zip(keys, faults, strict=True)
             ]
         )
     return place(tree, path, value, inherited)

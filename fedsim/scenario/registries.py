@@ -130,19 +130,19 @@ class BlockReader:
         last = _choose_reader(readers, self.tree.nearest(path)[0], self.context)
         if last:
             return dict(last.model_fields)
-        plain = [each for each in readers if isinstance(each, type) and not kinds_of(each)]
+        plain = [reader for reader in readers if isinstance(reader, type) and not kinds_of(reader)]
         return {name: field for reader in plain for name, field in reader.model_fields.items()}
 
     def kinds_with(self, path: KeyPath) -> list[str]:
         """Return the other kinds of the block around a key that have such a key."""
         choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
-        return [name for each in choices for name in each.having(str(path[-1]), self.context)]
+        return [name for choice in choices for name in choice.having(str(path[-1]), self.context)]
 
     def suggest(self, path: KeyPath, value: object) -> str:
         """Return a hint at a block that has a value where another one has not, or nothing."""
         choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
         texts = choices if isinstance(value, str) else []
-        hints = (each.suggest(str(value), self.context, str(path[-1])) for each in texts)
+        hints = (text.suggest(str(value), self.context, str(path[-1])) for text in texts)
         return next(filter(None, hints), "")
 
     def places(self, key: str) -> list[str]:

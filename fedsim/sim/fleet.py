@@ -112,8 +112,8 @@ class Fleet:
         supplies: their batteries; clients on mains, and all in arrays, have no entry.
         kinds: for each client one like it; see `Roster`.
         take_back: the method's; see `fedsim.sim.participant.TakeBack`.
-        in_arrays: what each client whose rounds are played in arrays has spent, shape (M,); None
-            where they are played as events.
+        vectorised_joules: the energy of each client, J, shape (M,), if rounds are played in arrays
+            or by a kernel; otherwise None.
         radios: theirs.
         radio_kinds: what the radio of each has in common with others.
     """
@@ -132,7 +132,7 @@ class Fleet:
         self._log = log
         self._traffic = traffic
         self.take_back = setup.take_back  # read once: it is an object for each time
-        self.in_arrays: Array | None = None
+        self.vectorised_joules: Array | None = None
         self._held: HeldStores | None = None
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
@@ -342,12 +342,12 @@ class Fleet:
 
         Where all was spent in arrays it is that very array, of which another exchange writes more.
         """
-        if self.in_arrays is not None and not (self._owners or self.radios):
-            return self.in_arrays
+        if self.vectorised_joules is not None and not (self._owners or self.radios):
+            return self.vectorised_joules
         spent = np.zeros(len(self._roster))
-        if self.in_arrays is not None:  # where most are 0, most of the copy takes no memory
-            some = np.flatnonzero(self.in_arrays)
-            spent[some] = self.in_arrays[some]
+        if self.vectorised_joules is not None:  # where most are 0, most of the copy takes no memory
+            some = np.flatnonzero(self.vectorised_joules)
+            spent[some] = self.vectorised_joules[some]
         for client, processor in zip(self._owners, self._processors, strict=True):
             spent[client] += processor.joules
         for client, radio in self.radios.items():

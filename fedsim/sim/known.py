@@ -30,11 +30,11 @@ class FleetGrid:
 
     def at(self, now: float) -> Array:
         """Return the intensity of each client at a time, g/kWh, shape (M,)."""
-        return np.repeat([each.at(now) for each in self._signals], self._counts)
+        return np.repeat([signal.at(now) for signal in self._signals], self._counts)
 
     def next_change(self, now: float) -> float:
         """Return the first time after `now` at which an intensity changes, s."""
-        varying = (each for each in self._signals if not isinstance(each, Constant))
+        varying = (signal for signal in self._signals if not isinstance(signal, Constant))
         return min((each.next_change(now) for each in varying), default=np.inf)
 
 
@@ -102,13 +102,13 @@ class TrueState:
 
     def charges(self) -> Array:
         """Return every client's state of charge, 1 on mains, shape (M,)."""
-        charges = np.array([self._presence.charge(each) for each in self._nodes])
+        charges = np.array([self._presence.charge(node) for node in self._nodes])
         return np.where(np.isnan(charges), 1.0, charges)
 
     def harvests(self) -> Array:
         """Return the share of each client's power at work that it harvests, shape (M,)."""
         kinds, harvest = self._roster.kinds, self._presence.harvest
-        return np.array([harvest(each, kinds[each].device.working()) for each in self._nodes])
+        return np.array([harvest(node, kinds[node].device.working()) for node in self._nodes])
 
     def seconds(self) -> Array:
         """Return the mean time of a round of each client alone, s, shape (M,)."""

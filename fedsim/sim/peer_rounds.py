@@ -87,7 +87,7 @@ def begin_rounds(method: PeerMethod, setup: WorldConfig, observer: Observer) -> 
     streams = (setup.rng("client", number) for number in range(len(setup.fleet)))
     starts = [method.start(initial, rng) for rng in streams]
     _keep_all(dict(enumerate(starts)), len(starts), observer)
-    if all(each is initial for each in starts):
+    if all(start is initial for start in starts):
         observer.begin(initial, {CONSENSUS: 0.0})
         return
     stack = np.array(starts)

@@ -245,6 +245,6 @@ class Presence:
 
 def _wake(news: "list[asyncio.Future[None]]") -> None:
     """Complete waits, unless they have been cancelled meanwhile."""
-    for each in news:
-        if not each.done():
-            each.set_result(None)
+    for new in news:
+        if not new.done():
+            new.set_result(None)

@@ -1,11 +1,10 @@
-"""Values and derivatives of each loss, of a block of rows at once.
+"""Values and derivatives of each loss, for a block of rows at once.
 
-They are functions of the products of rows with the columns of the model, a matrix (m, B) of which
-each column belongs to a row: loops run over the rows, and are vectorised. The products are
-replaced, in place, by the derivatives ("slopes") of the rows' losses with respect to them. For a
-perceptron the products are the inputs of the hidden units; the rest of the model, its head, has
-their biases (h,), the weights of the outputs (h, c), row by row, and the biases of the outputs
-(c,).
+They are functions of the products of rows with the columns of the model: a matrix (m, B) with one
+column per row, so that loops over rows are vectorised. The products are replaced in place by the
+derivatives ("slopes") of the rows' losses with respect to them. For a perceptron the products are
+the inputs of the hidden units. The rest of its model, the head, has their biases (h,), the weights
+of the outputs (h, c), row by row, and the biases of the outputs (c,).
 """
 
 import math
@@ -33,7 +32,7 @@ class Block(NamedTuple):
         T: the targets, (c, B).
         O: the outputs of a perceptron, (c, B).
         Z: two numbers a row, (2, B).
-        rest: for how the rows are stored.
+        rest: space that depends on how rows are stored.
     """
 
     A: Array
@@ -44,7 +43,7 @@ class Block(NamedTuple):
 
 
 def numbers_of_a_row(m: int, c: int) -> int:
-    """Return how many numbers a row has in a block, without the rest."""
+    """Return how many numbers a row occupies in a block, without the rest."""
     return m + 2 * c + 2
 
 
@@ -123,6 +122,7 @@ def _exponentials(scores: Array, block: Block, count: int) -> None:
     for c in range(len(scores)):
         a = scores[c]
         for r in range(count):
+            # Relative to the largest score no exponential overflows.
             a[r] = exponential(np.float64(a[r] - largest[r]))
             total[r] += a[r]
 
@@ -149,6 +149,8 @@ def _cross_entropy(scores: Array, block: Block, count: int) -> float:
     for c in range(len(scores)):
         a, t = scores[c], block.T[c]
         for r in range(count):
+            # -log softmax = largest - score + log(sum of exp(score - largest)); the log follows
+            # below.
             entropy += (largest[r] - a[r]) * t[r]
     _exponentials(scores, block, count)
     for r in range(count):

@@ -43,7 +43,7 @@ class Scripts(Protocol):
         """Enter what all nodes do first."""
         ...
 
-    def go_on(self, tables: KernelTables) -> KernelTables:
+    def resume(self, tables: KernelTables) -> KernelTables:
         """Enter what the nodes that are asked do next."""
         ...
 
@@ -161,7 +161,7 @@ class PlayedPeers:
             self._write_rows(self._tables.rows[: self._total["rows"]])
             self._total["rows"] = 0
             if why == ASKS:
-                self._tables = self._scripts.go_on(self._tables)
+                self._tables = self._scripts.resume(self._tables)
             elif why == CLOSED:
                 self._whole = True
                 self._calendar.call(float(self._total["now"]), self._close_round, None)
@@ -197,7 +197,9 @@ class PlayedPeers:
             self._traffic.joules += joules
             event, what = int(Event.COMPUTE), int(own["round"])
             self._log.append(now, span, event, number, NO_PEER, what, joules=joules)
-        self._fleet.in_arrays = hand_back(self._tables, self.network, self._scripts.last_message)
+        self._fleet.vectorised_joules = hand_back(
+            self._tables, self.network, self._scripts.last_message
+        )
         self._scripts.end()
 
 

@@ -167,7 +167,7 @@ class RowScripts:
     def _make_groups(self, evaluator: GroupEvaluator, looks: set[str]) -> Iterator[NodeGroup]:
         setup = self._setup
         overlay = cast("Overlay", setup.overlay)
-        degrees = np.array([len(each) for each in overlay.neighbours])
+        degrees = np.array([len(neighbour) for neighbour in overlay.neighbours])
         for degree in np.unique(degrees).tolist():
             numbers = np.flatnonzero(degrees == degree)
             alike = evaluator.alike(numbers)
@@ -215,8 +215,8 @@ class RowScripts:
             tables.enter(numbers[runs == run], cast("list[Step]", timed))
         return tables
 
-    def go_on(self, tables: KernelTables) -> KernelTables:
-        """See `Scripts.go_on`: all nodes go on, also those that get there later.
+    def resume(self, tables: KernelTables) -> KernelTables:
+        """See `Scripts.resume`: all nodes go on, also those that get there later.
 
         Raises:
             ReactionError: they do something else than before, or are many rounds apart.

@@ -100,7 +100,7 @@ class MediumNetwork(ServerLanes):
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
         """Accept a message for some nodes, and charge its bits: once, or for each of them."""
         together = self._graph.medium.broadcast
-        for targets in (receivers,) if together else [(each,) for each in receivers]:
+        for targets in (receivers,) if together else [(receiver,) for receiver in receivers]:
             framing = self._up[sender].count_framing(envelope.bits)
             packet = Packet(envelope, sender, framing, targets)
             self._traffic.charge_up(packet.bits, 1, envelope.payload_bits)
@@ -176,7 +176,7 @@ class MediumNetwork(ServerLanes):
         receivers = [each for each in onward if each not in self._gone]
         now, envelope = self._calendar.now, packet.envelope
         framed = envelope.bits + self._up[node].count_framing(envelope.bits)
-        lanes = [self._up[node], *(self._down[each] for each in receivers)]
+        lanes = [self._up[node], *(self._down[receiver] for receiver in receivers)]
         rates = [lane.carrier.terms(envelope.bits, framed, envelope.round).cap for lane in lanes]
         seconds = over(min(rates), framed)
         began, end = self._contention.span(node, now, seconds)
@@ -208,9 +208,9 @@ class MediumNetwork(ServerLanes):
             if node not in sent.reserved:
                 self._lose(packet, sent.beyond(node), LOST)
         reached = {
-            each: behind
-            for each in sent.receivers
-            if each not in failed and (behind := sent.beyond(each))
+            receiver: behind
+            for receiver in sent.receivers
+            if receiver not in failed and (behind := sent.beyond(receiver))
         }
         self._repeat(sent, failed)
         self._settle(packet)

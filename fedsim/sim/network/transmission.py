@@ -111,7 +111,7 @@ class FluidPlan:
     def bearers(self) -> Bearers:
         """What carries the messages up and down of each client."""
         site = self._site
-        one, other = (_Lanes(each, self._chooser, site.changed, site.own) for each in self.lanes)
+        one, other = (_Lanes(lane, self._chooser, site.changed, site.own) for lane in self.lanes)
         return one, other
 
     def links(self, lane: RoutedLane) -> list[Link]:

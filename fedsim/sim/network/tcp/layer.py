@@ -1,4 +1,4 @@
-"""TCP's windows in queues: packets are lost on the way, and sent again by the connection."""
+"""Layer of TCP: windows in queues, where lost packets are retransmitted by the connection."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from fedsim.sim.network.tcp.worlds import COMPILED
 
 
 class TcpLayer(Layer):
-    """Each message is a connection's, or each client has one that is kept.
+    """A connection per message, or a kept connection per client.
 
     Args:
         law: TCP's parameters.
@@ -30,19 +30,19 @@ class TcpLayer(Layer):
 
     @property
     def reliable(self) -> bool:
-        """A connection sends again what is lost."""
+        """True: a connection retransmits lost packets."""
         return True
 
     def framing(self, radio: RadioLaw) -> Framing:
-        """Return how the messages of a radio are cut into segments."""
+        """Return how messages of a radio are cut into segments."""
         return self.law.packaging(super().framing(radio))
 
     def delay(self, latency: float) -> float:  # noqa: ARG002 - its bearer knows the way
-        """Return how long a message takes before its first segment is sent, s."""
+        """Return the delay before the first segment of a message, s: 0, as the path includes it."""
         return 0.0
 
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries the messages up and down of each client."""
+        """Return the bearers of each client, uplink and downlink."""
         return bearers(
             site,
             Connections(
@@ -54,13 +54,13 @@ class TcpLayer(Layer):
         )
 
     def why_objects(self, kinds: RunLengthSequence[ClientConfig], topology: Topology | None) -> str:
-        """Return why no kernel carries the segments of a fleet; empty if one may."""
+        """Return why no kernel simulates the segments of a fleet; empty if one may."""
         return next(self._unknown(kinds, topology), "")
 
     def _unknown(
         self, kinds: RunLengthSequence[ClientConfig], topology: Topology | None
     ) -> Iterator[str]:
-        """Yield what is known to segments that are objects, and not to kernels."""
+        """Yield features that the kernels do not implement."""
         if self.law.discipline not in COMPILED:
             yield f"the discipline of queues is {self.law.discipline}"
         if self.law.connections != "new":

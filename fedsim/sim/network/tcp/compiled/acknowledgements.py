@@ -1,4 +1,4 @@
-"""What a sender does with acknowledgements: see `Sender.acknowledge` and `RackSender`."""
+"""Acknowledgements at the sender: see `Sender.acknowledge` and `RackSender`."""
 
 from math import inf
 
@@ -13,7 +13,7 @@ from fedsim.sim.network.tcp.rack import GRAIN
 def acknowledge(
     W: Integers, F: Reals, m: int, number: int, early: int, echo: float, now: float
 ) -> None:
-    """Take an acknowledgement."""
+    """Process an acknowledgement."""
     if number < W[m + at.UNKNOWN]:
         return
     if number > W[m + at.UNKNOWN]:
@@ -21,6 +21,8 @@ def acknowledge(
         if timed < number and not boards.has(W, m, timed, at.IS_AGAIN):
             windows.measure(F, m, echo, now)
             windows.restore_timeout(W, F, m)
+    # Read before `boards` change: the count of losses tells later whether this acknowledgement has
+    # revealed new ones, and `_was_early` needs the old marks.
     count, found = number - W[m + at.UNKNOWN], W[m + at.FOUND_LOST]
     was_early = _was_early(W, F, m, number, early, echo)
     news = 1 if early >= 0 and boards.take(W, F, m, early, now) else 0
@@ -39,7 +41,7 @@ def acknowledge(
 
 @part
 def _undo(W: Integers, F: Reals, m: int) -> None:
-    """Go on as before the timer ran out."""
+    """Restore the state before a spurious timeout: see `RackSender._undo`."""
     boards.lose_none(W, m)
     windows.undo_time_out(W, F, m)
     W[m + at.STATE] = at.OPEN
@@ -59,7 +61,7 @@ def _repair_by_rack(
     behind: int,
     now: float,
 ) -> None:
-    """Find what is lost, and repair it: see `RackSender.acknowledge`."""
+    """Find and repair losses: see `RackSender.acknowledge`."""
     if count:
         W[m + at.RETRIES] = 0
     _change_state(W, F, m, count, news)
@@ -88,22 +90,22 @@ def _sent_at(W: Integers, F: Reals, m: int, number: int) -> float:
 
 @part
 def _was_early(W: Integers, F: Reals, m: int, number: int, early: int, echo: float) -> bool:
-    """Return whether nothing was lost when the timer ran out: see `RackSender`."""
+    """Return whether the last timeout was spurious: see `RackSender._was_early`."""
     if W[m + at.STATE] != at.LOSS:
         return False
     if number > W[m + at.UNKNOWN] and echo < F[m + at.SENT_AGAIN_AT]:
         return True
     if not W[m + at.DOUBTS]:
         return False
-    for each in range(W[m + at.UNKNOWN], min(number, W[m + at.TIMED])):
-        if boards.is_first_news(W, m, each):
+    for index in range(W[m + at.UNKNOWN], min(number, W[m + at.TIMED])):
+        if boards.is_first_news(W, m, index):
             return True
     return 0 <= early < W[m + at.TIMED] and boards.is_first_news(W, m, early)
 
 
 @part
 def _change_state(W: Integers, F: Reals, m: int, count: int, news: int) -> None:
-    """Leave what is repaired behind, and notice what arrives out of order."""
+    """Leave a finished recovery, and detect reordering: see `RackSender`."""
     if W[m + at.STATE] >= at.RECOVERY and W[m + at.UNKNOWN] >= W[m + at.RECOVER]:
         if W[m + at.STATE] == at.RECOVERY:
             F[m + at.SIZE] = F[m + at.THRESHOLD]
@@ -129,7 +131,7 @@ def _repair(
     news: int,
     now: float,
 ) -> None:
-    """Repair what is lost: see `Sender.acknowledge`."""
+    """Repair losses: see `Sender.acknowledge`."""
     if news:
         senders.take_duplicate(W, F, m, delivered, now, repaired)
     if not count:
@@ -143,7 +145,7 @@ def _repair(
 
 @piece
 def _advance(W: Integers, F: Reals, m: int, count: int, now: float, news: int) -> None:
-    """Take the acknowledgement of some segments, with which any repair is at its end."""
+    """Process an acknowledgement that completes any repair: see `Sender._advance`."""
     number, state = W[m + at.UNKNOWN], W[m + at.STATE]
     if state != at.DISORDER or count >= W[m + at.DUPLICATES]:
         windows.note_acknowledgement(W, F, m, now)
@@ -165,7 +167,7 @@ def _advance(W: Integers, F: Reals, m: int, count: int, now: float, news: int) -
 def _acknowledge_in_order(
     W: Integers, F: Reals, m: int, number: int, echo: float, now: float
 ) -> None:
-    """Do what `acknowledge` does where it is steady, and nothing arrived out of order."""
+    """Process an acknowledgement in a steady state: see `Sender.acknowledge_in_order`."""
     first = W[m + at.UNKNOWN]
     if number <= first:
         if number == first and number < W[m + at.NEXT]:
@@ -181,7 +183,7 @@ def _acknowledge_in_order(
 
 @piece
 def take_acknowledgement(W: Integers, F: Reals, m: int, node: int) -> None:
-    """Take an acknowledgement, and send what it allows."""
+    """Process an acknowledgement, and send what it allows."""
     if W[m + at.OVER] or W[m + at.STREAM]:
         return
     now, number, early = F[at.NOW], W[node + at.NUMBER], W[node + at.EARLY]
@@ -195,7 +197,7 @@ def take_acknowledgement(W: Integers, F: Reals, m: int, node: int) -> None:
 
 @piece
 def take_acknowledgements(W: Integers, F: Reals, m: int, node: int) -> None:
-    """Take several acknowledgements, the first of which comes now, and send what they allow."""
+    """Process several acknowledgements, the first of which arrives now, and send."""
     if W[m + at.OVER] or W[m + at.STREAM]:
         return
     begun = now = F[at.NOW]
@@ -204,7 +206,7 @@ def take_acknowledgements(W: Integers, F: Reals, m: int, node: int) -> None:
     for nth in range(times):
         if not steady:
             acknowledge(W, F, m, number, at.IN_ORDER, sent, now)
-        else:  # the same, of which most is not to be done
+        else:  # the same without the steps that have no effect here
             if number > W[m + at.TIMED]:
                 windows.measure(F, m, sent, now)
             windows.note_acknowledgement(W, F, m, now)

@@ -18,23 +18,23 @@ def count_arrived(W: Integers, m: int) -> int:
 
 
 @inline
-def say(W: Integers, F: Reals, m: int, early: int, time: float) -> None:
-    """Let the receiver acknowledge at some time."""
+def acknowledge_now(W: Integers, F: Reals, m: int, early: int, time: float) -> None:
+    """Acknowledge at some time, unless the whole message has arrived."""
     W[m + at.UNSAID], F[m + at.DUE], W[m + at.SAID] = 0, inf, W[m + at.AWAITED]
     if W[m + at.AWAITED] < W[m + at.TOTAL]:
         _send_acknowledgement(W, F, m, early, time)
 
 
 @part
-def say_late(W: Integers, F: Reals, m: int, time: float) -> None:
-    """Acknowledge a single segment that no second one has followed in time."""
+def acknowledge_late(W: Integers, F: Reals, m: int, time: float) -> None:
+    """Acknowledge a single segment after the delay for a second one."""
     W[m + at.UNSAID], F[m + at.DUE], W[m + at.SAID] = 0, inf, W[m + at.AWAITED]
     _send_acknowledgement(W, F, m, at.IN_ORDER, time)
 
 
 @inline
 def _send_acknowledgement(W: Integers, F: Reals, m: int, early: int, time: float) -> None:
-    """Let what the receiver says be on its way."""
+    """Schedule the arrival of an acknowledgement at the sender."""
     p = W[m + at.PATH]
     back = F[p + at.BACK]
     if W[m + at.EARLIES]:
@@ -46,16 +46,16 @@ def _send_acknowledgement(W: Integers, F: Reals, m: int, early: int, time: float
 
 @inline
 def take_segment(W: Integers, F: Reals, m: int, number: int, sent: float, now: float) -> None:
-    """Take a segment, and say what is to be said at once: see `Receiver.take`."""
+    """Receive a segment, and acknowledge at once if required: see `Receiver.take`."""
     if number != W[m + at.AWAITED]:
         if number < W[m + at.AWAITED] or has(W, m, number, at.IS_EARLY):
-            say(W, F, m, at.IN_ORDER, now)
+            acknowledge_now(W, F, m, at.IN_ORDER, now)
             return
         before, behind = _is_early(W, m, number - 1), _is_early(W, m, number + 1)
         W[m + at.PIECES] += 1 - before - behind
         W[segment(m, number)] |= at.IS_EARLY
         W[m + at.EARLIES] += 1
-        say(W, F, m, number, now)
+        acknowledge_now(W, F, m, number, now)
         return
     if number <= W[m + at.SAID]:
         F[m + at.ECHOED] = sent
@@ -66,14 +66,14 @@ def take_segment(W: Integers, F: Reals, m: int, number: int, sent: float, now: f
             W[segment(m, W[m + at.AWAITED])] &= ~at.IS_EARLY
             W[m + at.EARLIES] -= 1
             W[m + at.AWAITED] += 1
-        say(W, F, m, at.IN_ORDER, now)
+        acknowledge_now(W, F, m, at.IN_ORDER, now)
         return
     W[m + at.UNSAID] += 1
     grows = GROWS if W[at.LINUX] else 0
     if W[m + at.UNSAID] < EVERY and W[m + at.AWAITED] > grows:
         F[m + at.DUE] = now + F[at.DELAY]
     else:
-        say(W, F, m, at.IN_ORDER, now)
+        acknowledge_now(W, F, m, at.IN_ORDER, now)
 
 
 @part
@@ -95,7 +95,7 @@ def take_train(
     first: float,
     last: float,
 ) -> None:
-    """Take several segments in order, with none missing before them: see `Receiver.take_train`."""
+    """Receive several segments in order: see `Receiver.take_train`."""
     every = 1 if W[at.LINUX] and number + count <= GROWS else EVERY
     skipped = max(every - 1 - W[m + at.UNSAID], 0)
     acknowledged = 1 + (count - 1 - skipped) // every if skipped < count else 0

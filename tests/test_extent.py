@@ -43,7 +43,7 @@ def test_the_first_line_counts_the_runs(file: Path) -> None:
     assert "stop.rounds" not in first
     one = check(file, "--set", "variants={}", "--set", "seeds=1", "--set", "stop.gap=1e-3")[0]
     assert one.startswith("small study: 1 variant x 1 seed = 1 run, a")
-    assert one.endswith(", if no stop rule ends a run before stop.rounds")
+    assert one.endswith(", or less if a stop rule ends runs early")
 
 
 def test_then_comes_what_differs_and_the_costs_of_a_round(file: Path) -> None:

@@ -361,7 +361,7 @@ class Learnt(Dictionary):
 
     kind: Literal["k-svd"] = "k-svd"
     columns: PositiveInt = Field(description="D, the number of atoms")
-    sparsity: PositiveInt = Field(default=5, description="atoms of a signal")
+    sparsity: PositiveInt = Field(default=5, description="atoms per signal")
     iterations: PositiveInt = Field(default=10, description="passes over the atoms")
     signals: PositiveInt = Field(
         default=1000, description="the largest number of signals, drawn from all if there are more"

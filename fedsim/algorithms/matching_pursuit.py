@@ -69,7 +69,7 @@ class FedGradMP(SendsModels, LocalGradients):
         " model overshoots"
     )
 
-    sparsity: int = Field(ge=1, description="tau, atoms of a model (of each column)")
+    sparsity: int = Field(ge=1, description="tau, atoms per model (per column of a matrix)")
     solver: AnySolver = Field(
         default=Exact(), description="how a client minimises its loss over the selected atoms"
     )

@@ -199,10 +199,13 @@ class FedSGM(Algorithm[SwitchingState]):
     tolerance: Literal["theory"] | PositiveFloat = Field(
         description='eps, the tolerated violation g > 0: a number, or "theory"'
     )
-    local_steps: int = Field(default=1, ge=1, description="E, local steps of a round")
+    local_steps: int = Field(default=1, ge=1, description="E, local steps per round")
     switching: Literal["hard", "soft"] = Field(
         default="hard",
-        description="from one gradient to the other at a threshold of g, or over a range",
+        description=(
+            "hard: from one gradient to the other at a threshold of g; soft: gradually,"
+            " over a range of g"
+        ),
     )
     sharpness: PositiveFloat | None = Field(
         default=None, description="beta of soft switching; 2/eps by default"

@@ -128,7 +128,7 @@ class FedHT(SendsModels, LocalSteps):
     """The known structure of the model that a client sends."""
 
     sparsity: int = Field(
-        ge=1, description="tau, the number of nonzero entries of the model (of each column)"
+        ge=1, description="tau, the number of nonzero entries of the model (per column of a matrix)"
     )
     _shape: tuple[int, ...] = PrivateAttr(default=())
 

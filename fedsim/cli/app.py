@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from inspect import get_annotations, unwrap
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -314,12 +315,19 @@ def theory() -> Iterator[None]:
 
 def note(text: str) -> None:
     """Print a condition of convergence theory that does not hold."""
-    err.print(escape(f"outside convergence theory: {text}"), style="yellow")
+    _print_wrapped(f"outside convergence theory: {text}")
 
 
 def remark(text: object) -> None:
     """Print a note on a scenario or a run."""
-    err.print(escape(f"note: {text}"), style="yellow")
+    _print_wrapped(f"note: {text}")
+
+
+def _print_wrapped(text: str) -> None:
+    """Print a text on standard error: in a terminal as wide as that, elsewhere on one line."""
+    if err.is_terminal:
+        text = fill(text, err.width, subsequent_indent="  ", break_long_words=False)
+    err.print(escape(text), style="yellow")
 
 
 def mention_size(folder: Path) -> None:

@@ -152,7 +152,7 @@ class LaplacianMixing(Mixing):
     tau: float | None = Field(
         default=None,
         gt=0,
-        description="above half the largest eigenvalue of L, which is the default",
+        description="more than half the largest eigenvalue of L; by default that eigenvalue",
     )
 
     def matrix(self, overlay: Overlay) -> Matrix:
@@ -274,12 +274,18 @@ class GivenMatrix(Mixing):
 
     kind: Literal["matrix"] = "matrix"
     rows: tuple[tuple[float, ...], ...] = Field(
-        default=(), description="the rows of W; its row i has the weights that node i gives"
+        default=(),
+        description=(
+            "the rows of W: entry j of row i is the weight that node i gives to what node j sends"
+        ),
     )
     weights: tuple[tuple[int, int, float], ...] = Field(
         default=(),
-        description="[i, j, weight] that node i gives to what node j sends, in place of rows; a"
-        " node keeps what is left of 1: of its column in a directed graph, of its row in another",
+        description=(
+            "in place of rows, [i, j, weight]: the weight that node i gives to what node j"
+            " sends; the node's own weight is what is left of 1: of its column in a directed"
+            " graph, of its row in another"
+        ),
     )
 
     @model_validator(mode="after")

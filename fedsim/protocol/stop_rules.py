@@ -322,17 +322,17 @@ class Patience(StopRule):
     physical: ClassVar[bool] = False
 
     kind: Literal["patience"] = "patience"
-    rounds: int = Field(ge=1, description="so many rounds without an improvement")
+    rounds: int = Field(ge=1, description="this many rounds without an improvement")
     tolerance: Annotated[float, PerCent()] = Field(
-        default=0.0, ge=0, description="the relative improvement that counts as one"
+        default=0.0, ge=0, description="smallest relative improvement that counts"
     )
-    least: float = Field(
-        default=0.0, ge=0, description="the absolute improvement that counts as one"
-    )
+    least: float = Field(default=0.0, ge=0, description="smallest absolute improvement that counts")
     measure: str = Field(
         default="objective",
-        description="what has to improve: objective, gap, or a column of the scenario's "
-        "measures, such as test_accuracy",
+        description=(
+            "what has to improve: objective, gap, or a measure of the scenario, such as"
+            " test_accuracy"
+        ),
     )
 
     @property
@@ -422,7 +422,7 @@ class EmptyBatteries(StopRule):
     simulated: ClassVar[str] = _METERED
 
     kind: Literal["batteries"] = "batteries"
-    count: Whole = Field(description="so many batteries of clients are empty")
+    count: Whole = Field(description="this many client batteries are empty")
 
     def watch(self) -> RoundCheck:
         """Return that no round ends the run: a battery does."""

@@ -270,7 +270,7 @@ class Extent:
         alike = len({*self.seeds}) == 1
         seeds = _count(self.seeds[0], "seed") if alike else "their seeds"
         runs = f"{_count(self.variants, 'variant')} x {seeds} = {_count(self.runs, 'run')}"
-        unless = ", if no stop rule ends a run before stop.rounds" if self.early else ""
+        unless = ", or less if a stop rule ends runs early" if self.early else ""
         return f"{self.name}: {runs}, {duration(self.seconds)}{unless}"
 
 

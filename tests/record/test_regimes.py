@@ -108,8 +108,8 @@ def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
             [group()],
             RoundMessages(2, 1e2),
             (
-                "Fewer messages overlap here than in the cases."
-                " Your messages are smaller than in the cases."
+                "Fewer of your messages overlap than was tested."
+                " Your messages are smaller than was tested."
             ),
         ),
         (
@@ -117,32 +117,29 @@ def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
             [group()],
             RoundMessages(99, 1e7),
             (
-                "More messages overlap here than in the cases."
-                " Your messages are larger than in the cases."
+                "More of your messages overlap than was tested."
+                " Your messages are larger than was tested."
             ),
         ),
         (
             {},
             [group(up="100 kbit/s")],
             RoundMessages(10, 1e5),
-            "Your links are slower than in the cases.",
+            "Your links are slower than was tested.",
         ),
         ({}, [group(up="unlimited")], RoundMessages(10, 1e5), ""),  # the server's is the narrowest
         (
             {"server": {**SERVER, "uplink": "unlimited", "latency": "1 s"}},
             [group(up="unlimited")],
             RoundMessages(10, 1e5),
-            (
-                "Your links are faster than in the cases."
-                " Your round trips are longer than in the cases."
-            ),
+            ("Your links are faster than was tested. Your round trips are longer than was tested."),
         ),
         ({}, [group(up=None)], RoundMessages(10, 1e5), ""),  # a trace
         (
             {"model": "fluid", "wifi": {"transport": "tcp"}},
             [group(loss="independent")],
             RoundMessages(5, 1e5),
-            "Losses are random here, and were not in the cases.",
+            "Your losses are random; those tested were not.",
         ),
     ],
 )

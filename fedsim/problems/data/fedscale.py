@@ -53,8 +53,10 @@ class FedScale(PictureSource):
         "the scenario file's folder"
     )
     samples: AnyPath = Field(
-        description="the folder that each sample_path starts from, of images; or an archive of "
-        "NumPy with an array X, in which sample_path is the number of a row, from 0"
+        description=(
+            "the folder of images that each sample_path starts from; or a NumPy archive"
+            " with an array X, whose rows sample_path numbers from 0"
+        )
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:

@@ -60,7 +60,9 @@ class Leaf(Source):
         "scenario file's folder"
     )
     characters: str = Field(
-        default=CHARACTERS, min_length=2, description="of texts, by their numbers from 0"
+        default=CHARACTERS,
+        min_length=2,
+        description="the characters of texts, in the order of their numbers from 0",
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:

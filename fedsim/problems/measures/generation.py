@@ -30,9 +30,9 @@ class Generation(Measure):
     columns: ClassVar[tuple[str, ...]] = ("exact_match", "generation_accuracy")
 
     kind: Literal["generation"] = "generation"
-    length: int = Field(default=8, ge=1, description="tokens of a continuation")
+    length: int = Field(default=8, ge=1, description="tokens per continuation")
     prompts: int = Field(
-        default=64, ge=1, description="so many prompts at most, evenly spaced in the test rows"
+        default=64, ge=1, description="largest number of prompts, evenly spaced in the test rows"
     )
 
     def bind(self, problem: Problem) -> Observer:

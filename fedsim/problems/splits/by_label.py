@@ -29,7 +29,7 @@ class ByLabel(SizedSplit):
     sees_features: ClassVar[bool] = False
 
     kind: Literal["labels"] = "labels"
-    per_client: int = Field(default=2, ge=1, description="how many labels each client has")
+    per_client: int = Field(default=2, ge=1, description="number of labels per client")
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
@@ -55,8 +55,8 @@ class Clusters(SizedSplit):
     source: ClassVar[str] = "Tong et al., Algorithms 2022, 15, 319; Sculley, WWW 2010"
 
     kind: Literal["clusters"] = "clusters"
-    clusters: int = Field(default=10, ge=1, description="how many clusters to look for")
-    per_client: int = Field(default=2, ge=1, description="how many clusters each client has")
+    clusters: int = Field(default=10, ge=1, description="number of clusters")
+    per_client: int = Field(default=2, ge=1, description="number of clusters per client")
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
@@ -163,7 +163,7 @@ class Shards(SizedSplit):
     sees_features: ClassVar[bool] = False
 
     kind: Literal["shards"] = "shards"
-    per_client: int = Field(default=2, ge=1, description="how many shards each client has")
+    per_client: int = Field(default=2, ge=1, description="number of shards per client")
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator

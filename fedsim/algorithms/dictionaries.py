@@ -368,7 +368,7 @@ class Learnt(Dictionary):
     )
     path: Path | None = Field(
         default=None,
-        description="NumPy archive with an array `signals`, a row a signal, relative to the "
+        description="NumPy archive with an array `signals`, one row per signal, relative to the "
         "scenario file's folder; by default the features of all clients",
     )
 
@@ -417,7 +417,7 @@ def _read(path: Path) -> Array:
         raise ParameterError(
             "dictionary.path",
             f"{path}: the array `signals` has shape {signals.shape}; expected a table of finite "
-            "numbers, a row a signal",
+            "numbers, one row per signal",
         )
     return signals
 

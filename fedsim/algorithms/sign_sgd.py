@@ -7,7 +7,7 @@ majority of the clients' votes:
 
     w <- w - delta sign(sum_i sign(m_i)).
 
-The server sends the vote alone, a bit a coordinate, if all clients have answered the previous
+The server sends the vote alone, one bit per coordinate, if all clients have answered the previous
 round: each of them then has w and takes the same step as the server. Otherwise it sends the model,
 so that a client that was not sampled, was offline or whose reply was lost continues from the right
 one; so do the first round and the one after an abandoned round. The server continues

@@ -10,9 +10,9 @@ index:
     FedIter-HT:               w_m <- H_tau(w_m - gamma g_m(w_m))     K times, from w^t
     all:                      w^{t+1} = H_tau(sum_m p_m w_m)
 
-If the model is a matrix, such as that of softmax regression with a column a class, H_tau acts on
-each column. Round t commits w^{t+1}. The messages of the server are tau-sparse, and so are those of
-FedIter-HT's clients.
+If the model is a matrix, such as that of softmax regression with one column per class, H_tau acts
+on each column. Round t commits w^{t+1}. The messages of the server are tau-sparse, and so are those
+of FedIter-HT's clients.
 
 The mean is over models that started from the same w^t: a reply after the end of its round is not
 counted, since it would replace a newer model by an older one. With `sends: differences` clients

@@ -117,5 +117,5 @@ class CannotTell(DataError):
             if ONE_SIZE not in reason or key.endswith(LATENCY)
         ]
         hints = " ".join(f"--keep {key}" for key in enough)
-        text = f"the recording cannot tell {said}. Give a recording that can, or take"
+        text = f"the recording does not identify {said}. Give a recording that does, or take"
         super().__init__("log", f"{text} the scenario's values: {hints}")

@@ -19,6 +19,7 @@ from fedsim.building.round_completion import GIVE_UP, MANY, relays_of, slowest
 from fedsim.memory import format_size as shown_size
 from fedsim.ports import Array
 from fedsim.problems import ProgramLoss, ProgramProblem
+from fedsim.problems.heterogeneity import label_test, size_sentence
 from fedsim.record.manifest import EVALUATOR
 from fedsim.record.scenarios import NOTHING, differing, format_value
 from fedsim.running.probe import COSTS, Opening, RoundCost, group_costs, members_of
@@ -98,6 +99,8 @@ def _settings(job: Job, opening: Opening) -> Iterator[tuple[str, str]]:
     held = f", {test.rows:,} for testing" if test else ""
     text = f"{rows.sum():,} samples over {len(rows):,} clients, {spread} each"
     yield "data", f"{text} ({describe_partition(job)}){held}"
+    for sentence in differences_of_clients(job):
+        yield "", sentence
     yield "fleet", _fleet(job)
     yield "model", _model(job)
     yield "optimum", _optimum(job)
@@ -109,6 +112,17 @@ def _settings(job: Job, opening: Opening) -> Iterator[tuple[str, str]]:
         yield "battery", text
     if opening.ended:
         yield "end", f"the run ends after these rounds: {opening.ended}"
+
+
+def differences_of_clients(job: Job) -> Iterator[str]:
+    """Yield sentences on how much clients differ, where the data describes them."""
+    problem = job.problem
+    if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
+        return
+    if len(problem.rows) > 1:
+        yield size_sentence(problem.rows)
+        if (found := label_test(problem.labels, problem.rows)) is not None:
+            yield str(found)
 
 
 def _fleet(job: Job) -> str:

@@ -156,7 +156,7 @@ def check(
     file: File,
     overrides: Overrides = None,
     plugins: Plugins = None,
-    details: Annotated[
+    details: Annotated[  # noqa: FBT002 - a flag
         bool,
         typer.Option(
             "--details",

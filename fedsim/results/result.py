@@ -169,7 +169,7 @@ class Result:
                 gap if not given, and the objective where no optimum is known.
             x: one or several columns, a panel each: "round", "bits", "bits_up", "t", "joules", or
                 a measure; the first four costs if not given, and "round" where `ax` is.
-            by: "variant" for the mean over seeds with a band, "seed" for a curve a run.
+            by: "variant" for the mean over seeds with a band, "seed" for one curve per run.
             band: "min-max" over the seeds, "std" (one standard deviation), "interval" (95 %,
                 Student's t), or "none".
             ends: "hold": a seed that has ended counts on with its last values, from the small bar

@@ -343,7 +343,7 @@ def members_of(job: Job, group: int) -> NDArray[np.intp]:
 def group_costs(job: Job, began: Opening) -> pd.DataFrame:
     """Return the means over the clients of each group of what each first round costs one.
 
-    A row a round and group, with the columns variant, round, group, clients, device, radio and
+    One row per round and group, with the columns variant, round, group, clients, device, radio and
     those of `COSTS`.
     """
     return pd.DataFrame(list(_rows(job, began)))

@@ -1,4 +1,4 @@
-"""Comma-separated values: a row a sample, one column of labels, features in all others."""
+"""Comma-separated values: one row per sample, one column of labels, features in all others."""
 
 # ruff: noqa: ARG002 - a file draws nothing
 

@@ -123,7 +123,7 @@ def _pick(rows: list[_Row], samples: Path, path: Path) -> Array:
     found = arrays.get("X")
     if found is None or found.dtype.kind not in "biuf" or found.ndim < 2:
         seen = ", ".join(f"{name} {each.dtype}{each.shape}" for name, each in arrays.items())
-        text = f"{samples} has no array X of numbers, a row a sample; it has {seen or 'none'}"
+        text = f"{samples} has no array X of numbers, one row per sample; it has {seen or 'none'}"
         raise DataError("data.samples", text)
     for row in rows:
         if not _is_whole(row.sample) or not 0 <= int(row.sample) < len(found):

@@ -182,7 +182,7 @@ def _show(size: tuple[int, int]) -> str:
     return f"{size[0]} x {size[1]}"
 
 
-# Folders of images: a class a subfolder.
+# Folders of images: one class per subfolder.
 
 # ruff: noqa: ARG002 - files draw nothing
 

@@ -244,9 +244,8 @@ class TableSource(Source):
             return "preprocessing is fitted on each client's own training rows (data.fit: clients)"
         numbers = recipe.statistics
         return (
-            "preprocessing is fitted on the training rows of all clients (data.fit: all): at least"
-            f" {numbers} numbers a client up, and as many down, would have to travel for it, which"
-            " are not charged"
+            "preprocessing is fitted on the training rows of all clients (data.fit: all); the at"
+            f" least {numbers} numbers per client in each direction that this takes are not charged"
         )
 
     def _recipe(self, samples: Samples) -> features.FeatureRecipe:
@@ -408,7 +407,7 @@ def table(
         fedsim.run({"problem": {"data": data, "split": "groups", ...}, ...})
 
     Args:
-        frame: a row a sample.
+        frame: one row per sample.
         target: the column of labels: its name, or its number from 1.
         client: the column of clients, for the split `groups`.
         keys: further keys of `kind: table` that concern columns, such as `drop`, `columns`,

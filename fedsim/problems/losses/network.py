@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CRITERION: Any = Field(
     default="cross-entropy",
-    description="cross-entropy: an output a class; squared: (o - y)^2/2 with one output",
+    description="cross-entropy: one output per class; squared: (o - y)^2/2 with one output",
 )
 OUTPUTS: Any = Field(
     default=None,

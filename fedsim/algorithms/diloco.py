@@ -25,10 +25,10 @@ With V = 0, or where these steps were cut off, w_i[p] <- u[p]. A client that tak
 first time gets the whole model, and one that has missed rounds all fragments of these; they replace
 its own. Late updates count when it is next the turn of their fragment.
 
-The paper sends 4 bits a value, as floats (E3M0): `wire: {up: {compressor: e3m0}}`, or of unbiased,
-uniform levels `{kind: dithered, bits: 4}`. Its workers exchange updates among themselves; here the
-server sends the fragments, uncompressed, in `wire.values`. Its fragments are whole layers of a
-transformer; here they are equal shares of the vector of all parameters, in their order.
+The paper sends 4 bits per value, as floats (E3M0): `wire: {up: {compressor: e3m0}}`, or of
+unbiased, uniform levels `{kind: dithered, bits: 4}`. Its workers exchange updates among themselves;
+here the server sends the fragments, uncompressed, in `wire.values`. Its fragments are whole layers
+of a transformer; here they are equal shares of the vector of all parameters, in their order.
 """
 
 from collections import defaultdict

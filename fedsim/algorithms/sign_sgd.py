@@ -1,4 +1,4 @@
-"""signSGD with majority vote: one bit a coordinate on uplink and downlink.
+"""signSGD with majority vote: one bit per coordinate on uplink and downlink.
 
 Bernstein, Wang, Azizzadenesheli, Anandkumar, "signSGD: Compressed Optimisation for Non-Convex
 Problems", ICML 2018 (Algorithm 3: signSGD with majority vote, by momentum Signum). Client i
@@ -92,8 +92,8 @@ class SignSGD(Algorithm[Voter]):
         """
         if info.uplink.kind != "exact" or info.downlink.kind != "exact":
             text = (
-                "got a compressor, but signsgd sends one bit a coordinate already, and every client"
-                " needs the exact model of the server; leave wire.up.compressor and"
+                "got a compressor, but signsgd sends one bit per coordinate already, and clients"
+                " need the exact model of the server; leave wire.up.compressor and"
                 " wire.down.compressor out"
             )
             raise ParameterError("kind", text)

@@ -213,7 +213,7 @@ class FedIterHT(FedHT):
 
 
 class DistributedIHT(FedHT):
-    """Distributed-IHT: one stochastic gradient a client and round; Fed-HT with K = 1."""
+    """Distributed-IHT: one stochastic gradient per client and round; Fed-HT with K = 1."""
 
     kind: Literal["distributed-iht"] = "distributed-iht"  # type: ignore[assignment]
 

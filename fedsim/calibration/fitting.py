@@ -411,7 +411,7 @@ class NetworkFit:
         return max(float(rates[each].sum()) for each in flows)
 
     def _plain(self, clients: NDArray[np.intp], legs: Array | float) -> tuple[float, float, float]:
-        """Return seconds a bit up and down, and the latency, of clients without shared links."""
+        """Return seconds per bit up and down, and the latency, of clients without shared links."""
         own = np.isin(self._client, [*clients, -1])
         route = float(self._prediction.route_latency[clients].mean())
         columns = [

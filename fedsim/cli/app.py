@@ -124,7 +124,7 @@ class _Commands(TyperGroup):
         if unknown and not ctx.resilient_parsing:
             from fedsim.blocks.wording import nearest
 
-            ctx.fail(f"got an unknown command {name!r}{nearest(name, self.commands)}")
+            ctx.fail(f"unknown command {name!r}{nearest(name, self.commands)}")
         return super().resolve_command(ctx, args)
 
 

@@ -156,8 +156,10 @@ def _calls_table(place: Path, calls: Sequence["PastCall"]) -> Table:
     from fedsim.tables import listing
 
     heads = ("begun (UTC)", "scenario", "runs", "made", "ended", "best variant")
-    title = f"calls of run in {place}: variants x seeds, runs that were made, the best variant"
-    return listing(title, heads, [_call_row(each) for each in calls])
+    meanings = "runs: variants x seeds; made: runs that the call computed"
+    return listing(
+        f"calls of `fedsim run` in {place}; {meanings}", heads, [_call_row(each) for each in calls]
+    )
 
 
 def _call_row(call: "PastCall") -> tuple[str, ...]:

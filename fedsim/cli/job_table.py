@@ -103,11 +103,12 @@ def _settings(job: Job, opening: Opening) -> Iterator[tuple[str, str]]:
         yield "", sentence
     yield "fleet", _fleet(job)
     yield "model", _model(job)
+    if not isinstance(job.problem, ProgramProblem):  # whose clients alone know their losses
+        yield "objective", _objective(job)
     yield "optimum", _optimum(job)
     if job.parameters:
         yield "parameters", _parameters(job)
-    if job.local is not None:
-        yield "local work", job.local.description
+    yield from _special(job)
     for text in _batteries(job, opening):
         yield "battery", text
     if opening.ended:
@@ -166,29 +167,32 @@ def _optimum(job: Job) -> str:
     return f"{title} {value}, by {job.reference.method}".strip()
 
 
-def _facts(job: Job) -> Iterator[str]:
-    if job.parameters:
-        yield _parameters(job)
-    yield f"model: {_model(job)}"
-    if not isinstance(job.problem, ProgramProblem):  # whose clients alone know their losses
-        yield _objective(job)
+def _special(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield what most scenarios do not have: key and text."""
     if job.scenario.counting == "iterates":
-        yield "a round is evaluated with the model held before its update (counting: iterates)"
+        text = "a round is evaluated with the model held before its update (counting: iterates)"
+        yield "counting", text
     if job.local is not None:
-        yield job.local.description
-    yield f"optimum: {_optimum(job)}"
-    yield from job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension)
-    yield from job.algorithm.server_notes(job.sent_values)
-    yield _evaluator(job)
-    yield _observer(job)
+        yield "local", job.local.description
+    for text in job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension):
+        yield "clients", text
+    for text in job.algorithm.server_notes(job.sent_values):
+        yield "server", text
     if size := vector_memory(job.scenario, job.clients, job.problem.dimension):
-        yield (
+        text = (
             "the server stores the state of its vectors at each client (wire.down.error_feedback:"
             f" ef21): up to {shown_size(size)} of memory, and as much again for the clients"
         )
+        yield "memory", text
     if relays := relays_of(job.deployment):
         many = "1 client forwards" if len(relays) == 1 else f"{len(relays)} clients forward"
-        yield f"{many} messages of others, which their radios and batteries pay for"
+        yield "relays", f"{many} messages of others, which their radios and batteries pay for"
+
+
+def _facts(job: Job) -> Iterator[str]:
+    """Yield how the simulator computes a job, and when its server stops waiting."""
+    yield _evaluator(job)
+    yield _observer(job)
     if any(group.battery is not None or not group.availability.always for group in job.groups):
         yield _notice(job)
     if job.participation.round_timeout < inf:
@@ -198,7 +202,7 @@ def _facts(job: Job) -> Iterator[str]:
 def _objective(job: Job) -> str:
     """Return F as a formula, with the range of the clients' weights in it."""
     problem = job.problem
-    text = f"objective: {problem.describe_objective()}"
+    text = problem.describe_objective()
     if problem.weighting != "sum":
         low, high = (f"{weight:.3g}" for weight in (problem.weights.min(), problem.weights.max()))
         text += f", weights {low}{'' if low == high else f' to {high}'}"
@@ -306,9 +310,9 @@ def _batteries(job: Job, opening: Opening) -> Iterator[str]:
         group = job.groups[job.members[first]]
         turn, number = _unit_of_progress(job), len(opening.rounds)
         yield (
-            f"extrapolation: if all {turn}s cost as much as {turn} {number}, the first battery"
-            f" ({group.device.kind} over {group.radio.kind}) is empty after"
-            f" {floor(opening.lasts[first]):,} of them, without charging"
+            f"if every {turn} cost as much as {turn} {number}, the first battery"
+            f" ({group.device.kind} over {group.radio.kind}) would be empty after"
+            f" {floor(opening.lasts[first]):,} {turn}s, without charging"
         )
 
 

@@ -159,7 +159,7 @@ class GridCarbon(Presettable, Carbon):
 
 
 class HourlyCarbon(Carbon):
-    """An intensity from a file: times in hours, and grams for a kilowatt-hour from then on."""
+    """An intensity from a file: times in hours, and grams per kilowatt-hour from then on."""
 
     kind: Literal["hourly"] = Field(default="hourly", description="the intensity in a file")
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")

@@ -344,7 +344,7 @@ _CYCLES = ("kappa", "cycles_per_sample", "frequency")
 
 
 class Device(Presettable, DeviceLaw):
-    """A client's processor: `operations / speed` seconds a task.
+    """A client's processor: `operations / speed` seconds per task.
 
     Its energy is idle power while it is on, plus the difference of active and idle power while it
     computes. In the model of the literature a task takes `cycles / frequency` seconds and kappa *

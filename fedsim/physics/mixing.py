@@ -186,7 +186,7 @@ class BestConstant(Mixing):
 
 
 class FastestMixing(Mixing):
-    """The weights of at least 0 with which models come together the fastest: the largest gap.
+    """The nonnegative weights with the fastest consensus: the largest spectral gap.
 
     Boyd, Diaconis, Xiao, "Fastest Mixing Markov Chain on a Graph", SIAM Rev. 2004: the symmetric W
     with entries of at least 0 that minimises the second largest modulus of an eigenvalue. A convex

@@ -159,7 +159,7 @@ class Moving(NeighboursInTime):
 
 
 class RandomWaypoint(Moving):
-    """Nodes move to a point drawn in a rectangle, at a speed that is drawn, pause, and go on.
+    """Nodes move to a point drawn in a rectangle, at a speed that is drawn, and pause.
 
     Johnson, Maltz, "Dynamic Source Routing in Ad Hoc Wireless Networks", 1996. Places and speeds
     are stationary from the beginning (Navidi, Camp, "Stationary Distributions for the Random

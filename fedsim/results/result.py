@@ -56,12 +56,12 @@ class Result:
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """The round tables, one row a round; costs are those of the round."""
+        """The round tables, one row per round; costs are those of the round."""
         return read.read_all(self.runs, "rounds")
 
     @cached_property
     def clients(self) -> pd.DataFrame:
-        """The client tables, one row a client and run."""
+        """The client tables, one row per client and run."""
         return read.read_all(self.runs, "clients")
 
     @cached_property
@@ -130,7 +130,7 @@ class Result:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row a run: how it ended, what it reached and what it cost."""
+        """One row per run: how it ended, what it reached and what it cost."""
         return read.read_summaries(self.runs)
 
     @property

@@ -110,7 +110,7 @@ class RoundCost:
     Attributes:
         seconds: how long it takes.
         traffic: what it costs all clients together, as the round table has it.
-        clients: one row a client: the columns of the client table that are costs.
+        clients: one row per client: the columns of the client table that are costs.
     """
 
     seconds: float

@@ -32,7 +32,7 @@ class Block(NamedTuple):
         A: the products, and then the slopes, (m, B).
         T: the targets, (c, B).
         O: the outputs of a perceptron, (c, B).
-        Z: two numbers a row, (2, B).
+        Z: two numbers per row, (2, B).
         rest: for how the rows are stored.
     """
 

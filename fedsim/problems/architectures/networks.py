@@ -222,7 +222,7 @@ class ImageNetwork(Architecture):
             return square_image(features)
         c, h, w = self.image
         if c * h * w != features:
-            text = f"{c} x {h} x {w} is {c * h * w} numbers a row; the data has {features}"
+            text = f"{c} x {h} x {w} is {c * h * w} numbers per row; the data has {features}"
             raise DataError("loss.model.image", text)
         return self.image
 

@@ -243,7 +243,7 @@ FOLDER_VARIABLE = "FEDSIM_DATA"
 
 
 class Catalogue(Source):
-    """A well-known data set: a copy of the user's own, or one that `fedsim fetch` has got.
+    """A well-known data set: a copy of the user's own, or one downloaded by `fedsim fetch`.
 
     It is searched for in the folder named by FEDSIM_DATA, in its subfolder with the set's name, and
     then among the downloads. It is recognised by the checksums of its files; if the catalogue has

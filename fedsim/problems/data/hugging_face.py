@@ -151,7 +151,7 @@ class HuggingFace(PictureSource):
             return number_values(column).astype(np.float64)
         y = numbers(column, self.label, key, where).astype(np.float64)
         if y.shape[1] != 1:
-            text = f"{where}: the column {self.label!r} has {y.shape[1]} numbers a row"
+            text = f"{where}: the column {self.label!r} has {y.shape[1]} numbers per row"
             raise DataError(key, f"{text}; a label is one")
         unknown = np.flatnonzero(y[:, 0] < 0)
         if len(unknown) and _is_class(table.schema, self.label):

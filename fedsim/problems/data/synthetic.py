@@ -298,7 +298,7 @@ class Tong(Source):
                 f"{self.informative} informative features, but only {self.features} features"
             )
         if self.task == "classification" and self.samples < 2:
-            raise ValueError("classification takes 2 rows a client or more; got 1")
+            raise ValueError("classification takes 2 rows per client or more; got 1")
         return self
 
     @property

@@ -17,7 +17,7 @@ _PAIRS = 256
 
 
 class Generation(Measure):
-    """Greedy continuations of test rows by the model, beside how the text goes on.
+    """Greedy continuations of test rows by the model, compared with the true text.
 
     A prompt is the tokens of a test row. The model's most likely next token is appended, the
     oldest one dropped, and so on: it reads its own tokens, never the true ones. `exact_match` is

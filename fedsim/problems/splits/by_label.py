@@ -39,7 +39,7 @@ class ByLabel(SizedSplit):
         if self.per_client > len(labels):
             raise DataError(
                 "split.per_client",
-                f"{self.per_client} labels a client, but the data has {len(labels)}",
+                f"{self.per_client} labels per client, but the data has {len(labels)}",
             )
         return _deal(kinds, self.count(samples.rows, clients), self.per_client, rng)
 
@@ -181,7 +181,7 @@ class Shards(SizedSplit):
 
 
 class LabelMix(SizedSplit):
-    """Each client has a mix of labels from a Dirichlet distribution, all as many rows.
+    """Each client has a mix of labels from a Dirichlet distribution, all equally many rows.
 
     A client's mix is drawn around the shares p of the labels in the data, Dirichlet(alpha p), and
     its rows by that mix, none twice: of a label that has run out, the others take its place. The

@@ -81,7 +81,7 @@ def _ends(rows: Iterable[Row], path: Path) -> Iterator[Row]:
         yield where, kept
     if others:
         names = printable(", ".join(others))
-        remark(f"{printable(path.name)}: {names} of edges have no effect on who is whose neighbour")
+        remark(f"{printable(path.name)}: the attributes {names} of edges have no effect")
 
 
 def _edges(rows: Iterable[Row], path: Path) -> Iterator[tuple[str, Edge]]:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from inspect import get_annotations, unwrap
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -123,7 +124,7 @@ class _Commands(TyperGroup):
         if unknown and not ctx.resilient_parsing:
             from fedsim.blocks.wording import nearest
 
-            ctx.fail(f"got an unknown command {name!r}{nearest(name, self.commands)}")
+            ctx.fail(f"unknown command {name!r}{nearest(name, self.commands)}")
         return super().resolve_command(ctx, args)
 
 
@@ -222,7 +223,7 @@ PaperStyles = Annotated[
 PaperColumns = Annotated[
     int,
     typer.Option(
-        min=1, max=2, metavar="N", help="how many columns of the paper figures and tables span"
+        min=1, max=2, metavar="N", help="columns of the paper that figures and tables span"
     ),
 ]
 Gzip = Annotated[
@@ -230,25 +231,25 @@ Gzip = Annotated[
 ]
 Practical = Annotated[
     str,
-    typer.Option(metavar="PERCENT", help="costs that differ by less are the same, such as 1%"),
+    typer.Option(metavar="PERCENT", help="treat costs that differ by less as the same, such as 1%"),
 ]
 Against = Annotated[
     str | None,
     typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="print results alone: no progress, no next commands")
+    bool, typer.Option("--quiet", "-q", help="print only results: no progress, no next commands")
 ]
 WatchPage = Annotated[
     bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="print one JSON document alone; all else goes to stderr")
+    bool, typer.Option("--json", help="print one JSON document, and everything else on stderr")
 ]
 BrowserPage = Annotated[
     bool,
     typer.Option(
-        "--browser", help="serve a page of the runs and their report to this machine, while it runs"
+        "--browser", help="serve a page with runs and report on this machine while it runs"
     ),
 ]
 Fresh = Annotated[
@@ -314,12 +315,19 @@ def theory() -> Iterator[None]:
 
 def note(text: str) -> None:
     """Print a condition of convergence theory that does not hold."""
-    err.print(escape(f"outside convergence theory: {text}"), style="yellow")
+    _print_wrapped(f"outside convergence theory: {text}")
 
 
 def remark(text: object) -> None:
     """Print a note on a scenario or a run."""
-    err.print(escape(f"note: {text}"), style="yellow")
+    _print_wrapped(f"note: {text}")
+
+
+def _print_wrapped(text: str) -> None:
+    """Print a text on standard error: in a terminal as wide as that, elsewhere on one line."""
+    if err.is_terminal:
+        text = fill(text, err.width, subsequent_indent="  ", break_long_words=False)
+    err.print(escape(text), style="yellow")
 
 
 def mention_size(folder: Path) -> None:
@@ -463,11 +471,11 @@ def errors() -> Iterator[None]:
         err.print(escape(str(error)), style="red")
         raise typer.Exit(2) from None
     except MemoryError:
-        err.print("out of memory; what was written until now can be read")
+        err.print("out of memory; finished runs are saved")
         raise typer.Exit(1) from None
     except FedsimError as error:
         err.print(escape(str(error)), style="red")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        err.print("interrupted; what was written until now can be read", style="red")
+        err.print("interrupted; finished runs are saved", style="red")
         raise typer.Exit(130) from None

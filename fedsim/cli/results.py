@@ -57,23 +57,27 @@ def compare(
     ] = None,
     x: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="of the figure: round, bits, t, joules, or a measure"),
+        typer.Option(
+            metavar="COLUMN", help="x axis of the figure: round, bits, t, joules, or a measure"
+        ),
     ] = None,
     y: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="of the figure: gap, objective, a measure, or a cost"),
+        typer.Option(
+            metavar="COLUMN", help="y axis of the figure: gap, objective, a measure, or a cost"
+        ),
     ] = None,
     style: PaperStyles = "ieee",
     columns: PaperColumns = 1,
-    csv: Annotated[bool, typer.Option("--csv", help="print the costs as CSV alone")] = False,  # noqa: FBT002 - a flag
-    as_json: Annotated[bool, typer.Option("--json", help="print all tables as JSON alone")] = False,  # noqa: FBT002 - a flag
-    latex: Annotated[bool, typer.Option("--latex", help="print the costs in LaTeX alone")] = False,  # noqa: FBT002 - a flag
+    csv: Annotated[bool, typer.Option("--csv", help="print only the costs, as CSV")] = False,  # noqa: FBT002 - a flag
+    as_json: Annotated[bool, typer.Option("--json", help="print only the tables, as JSON")] = False,  # noqa: FBT002 - a flag
+    latex: Annotated[bool, typer.Option("--latex", help="print only the costs, in LaTeX")] = False,  # noqa: FBT002 - a flag
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Compare the costs of variants to reach a target, with confidence intervals.
 
-    With a file as `--out`, one figure of the curves is drawn into it,
-    as wide as a column of a paper.
+    If `--out` is a file, draw one figure of the curves into it, as
+    wide as a column of a paper.
     """
     from fedsim.cli.compare_output import Request, write_files
 
@@ -138,7 +142,7 @@ def report_command(
     ] = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Write one HTML page about a study; it opens without a network."""
+    """Write one HTML page about a study, which opens offline."""
     from fedsim import analysis, report
     from fedsim.cli.next_steps import after_comparison
     from fedsim.record.outputs import check_page
@@ -286,7 +290,8 @@ def watch_command(
 @app.command("examples")
 def examples_command(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="print this one, as a file to start from")
+        str | None,
+        typer.Argument(metavar="NAME", help="print this scenario, as a file to start from"),
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:

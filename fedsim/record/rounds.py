@@ -71,7 +71,7 @@ _TOTALS = tuple(field.name for field in fields(Traffic))
 
 
 class RoundTable:
-    """The writer of `rounds.parquet`: gets round 0 and then a row a round, then is closed once.
+    """The writer of `rounds.parquet`: gets round 0 and then one row per round, then is closed once.
 
     Attributes:
         rounds: the number of the last round.

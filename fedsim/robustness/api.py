@@ -254,9 +254,7 @@ def _remarks(hindered: Mapping[str, str], design: Design, table: CostTable) -> l
         few = f"{design.words} are too few to find how much each constant decides"
         remarks.append(f"{few}: {least}")
     if len(table.seeds) == 1:
-        remarks.append(
-            "one seed: intervals are over worlds alone, as if every seed gave the same run"
-        )
+        remarks.append("one seed: intervals cover the worlds only, not the randomness of training")
     remarks.append(_sampling_error(design))
     for name, values in zip(table.variants, table.costs["t"], strict=True):
         gone = np.isnan(values[~np.isnan(values).all(axis=1)]).any(axis=0)
@@ -292,8 +290,8 @@ def _without_grams(
 def _sampling_error(design: Design) -> str:
     """Return a note on the sampling error of the worlds."""
     low, high = interval(0.5, design.drawn)
-    text = f"{design.words}: by them alone, a 90 % interval of a probability extends at most"
-    return f"{text} {format_number(100 * (high - low) / 2, '.2g')} % to either side"
+    error = format_number(100 * (high - low) / 2, ".2g")
+    return f"{design.words}: the 90 % interval of a probability is at most \u00b1{error} %"
 
 
 # Sampled worlds of a scenario, for any other question.

@@ -37,8 +37,8 @@ def test_runs_that_count_rounds_in_two_ways_are_refused_by_name(reader: str, mix
     with pytest.raises(DataError) as caught:
         READERS[reader](mixed)
     assert str(caught.value) == (
-        "rounds are not counted alike (counting: rounds in base (chb), gd; counting: iterates in"
-        " before (gd)): compare runs of one counting"
+        "rounds are counted differently (counting: rounds in base (chb), gd; counting: iterates in"
+        " before (gd)): compare runs with the same counting"
     )
 
 

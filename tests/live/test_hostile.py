@@ -173,7 +173,7 @@ def test_connections_that_say_nothing_keep_no_client_out(tmp_path: Path) -> None
 
     made = live(tmp_path, (LAST, crowd), timing=replace(STEADY, handshake=60.0))
     check_others_went_on(made)
-    said = "a client that is not let in has made room for others"
+    said = "a client that was not admitted was disconnected to make room for others"
     assert set(map(str, made.refused)) == {said}, made.refused
 
 

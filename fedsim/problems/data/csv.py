@@ -1,4 +1,4 @@
-"""Comma-separated values: a row a sample, one column of labels, features in all others."""
+"""Comma-separated values: one row per sample, one column of labels, features in all others."""
 
 # ruff: noqa: ARG002 - a file draws nothing
 
@@ -63,8 +63,10 @@ class Csv(Source):
     label: Column = Field(description="the column of labels: its name, or its number from 1")
     client: Column | None = Field(
         default=None,
-        description="the client column, which is no feature: name or number; "
-        "for the split `groups`",
+        description=(
+            "the column that names the client, by its name or number; not a feature; for"
+            " the split `groups`"
+        ),
     )
     header: bool = Field(default=True, description="whether the first line names the columns")
     separator: str = Field(

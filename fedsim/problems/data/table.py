@@ -46,18 +46,22 @@ class TableSource(Source):
     label: Place = Field(description="the column of labels: its name, or its number from 1")
     client: Place | None = Field(
         default=None,
-        description="the client column, such as hospitals by name; for the split `groups`",
+        description="the column that names the client, such as a hospital; for the split `groups`",
     )
     drop: Given[tuple[Place, ...], Sequence[Place]] = as_written(
-        (), "columns that are left out, by name or number"
+        (), "columns to leave out, by name or number"
     )
     columns: Mapping[str, Literal["number", "category", "date"]] = Field(
-        default_factory=dict, description="roles of columns that their cells do not show, by name"
+        default_factory=dict,
+        description="roles of columns, by name, where the cells do not show them",
     )
     missing: Literal["impute", "drop-rows"] = Field(
         default="impute",
-        description="impute: a gap becomes the median of its column, or its most frequent text;"
-        " drop-rows: rows with a gap are left out and counted. Rows without a label always are",
+        description=(
+            "impute: a missing cell becomes the median of its column, or its most frequent"
+            " text; drop-rows: rows with missing cells are left out and counted. Rows"
+            " without a label always are"
+        ),
     )
     missing_marks: Given[tuple[str, ...], Sequence[str]] = as_written(
         (),
@@ -65,10 +69,11 @@ class TableSource(Source):
         " files of text",
     )
     not_missing: Given[tuple[str, ...], Sequence[str]] = as_written(
-        (), "words such as NA and -, which are values among texts, not gaps"
+        (), "texts such as NA and - that count as values, not as missing"
     )
     decimal: Literal[".", ","] | None = Field(
-        default=None, description="the decimal sign of texts; found for the whole table if null"
+        default=None,
+        description="decimal sign of numbers in text; null: detected for the whole table",
     )
     duplicates: Literal["keep", "drop"] = Field(
         default="keep", description="whether rows that repeat an earlier one are kept"
@@ -82,7 +87,8 @@ class TableSource(Source):
         " ascending order of the texts. Several texts may share one",
     )
     rename: Mapping[str, str] = Field(
-        default_factory=dict, description="other names for clients, by name; equal ones are joined"
+        default_factory=dict,
+        description="new names of clients, by name; clients of equal names are merged",
     )
     scale: Literal["standardise", "unit-range", "none"] = Field(
         default="standardise",
@@ -91,13 +97,18 @@ class TableSource(Source):
     )
     rare: float = Field(
         default=0.01, ge=0, lt=1,
-        description="texts of a category in a smaller share of the rows are pooled into one",
+        description=(
+"texts of a category that appear in a smaller share of the rows are pooled into"
+" one"
+),
     )  # fmt: skip
     fit: Literal["all", "exchange", "clients"] = Field(
         default="all",
-        description="the training rows by which gaps are filled and numbers scaled: all of them,"
-        " information that would have to travel; exchange: all, and its messages are charged;"
-        " or each client its own",
+        description=(
+            "training rows that decide imputation and scaling. all: those of all clients,"
+            " at no cost; exchange: those of all clients, and the messages are charged;"
+            " clients: each client's own"
+        ),
     )
 
     @model_validator(mode="after")
@@ -233,9 +244,8 @@ class TableSource(Source):
             return "preprocessing is fitted on each client's own training rows (data.fit: clients)"
         numbers = recipe.statistics
         return (
-            "preprocessing is fitted on the training rows of all clients (data.fit: all): at least"
-            f" {numbers} numbers a client up, and as many down, would have to travel for it, which"
-            " are not charged"
+            "preprocessing is fitted on the training rows of all clients (data.fit: all); the at"
+            f" least {numbers} numbers per client in each direction that this takes are not charged"
         )
 
     def _recipe(self, samples: Samples) -> features.FeatureRecipe:
@@ -275,17 +285,22 @@ class Table(TableSource):
     kind: Literal["table"] = "table"
     path: AnyPath = Field(description="the file, relative to the scenario file's folder")
     separator: str | None = Field(
-        default=None, min_length=1, max_length=1, description="between two cells; found if null"
+        default=None,
+        min_length=1,
+        max_length=1,
+        description="separator between cells; null: detected",
     )
     encoding: str | None = Field(
-        default=None, description="of text, such as latin-1 or utf-16; found if null"
+        default=None, description="encoding of text, such as latin-1 or utf-16; null: detected"
     )
     header: bool | None = Field(
         default=None,
-        description="whether the first line names the columns; if null it does, unless it is"
-        " like the rows after it",
+        description=(
+            "whether the first line names the columns; null: it does, unless it is like the"
+            " rows after it"
+        ),
     )
-    sheet: str | None = Field(default=None, description="of a workbook; the first if null")
+    sheet: str | None = Field(default=None, description="sheet of a workbook; null: the first")
 
     def table(self, folder: Path) -> Found:
         """Read the file."""
@@ -308,7 +323,7 @@ class Database(TableSource):
         description="a file of SQLite, relative to the scenario file's folder, or an address of"
         " SQLAlchemy, such as postgresql://host/name",
     )
-    query: str = Field(min_length=1, description="what is read: SELECT ... FROM ...")
+    query: str = Field(min_length=1, description="the query: SELECT ... FROM ...")
 
     @model_validator(mode="after")
     def _reads_only(self) -> Self:
@@ -337,8 +352,8 @@ class OpenML(TableSource):
     source: ClassVar[str] = "Vanschoren et al., OpenML, SIGKDD Explorations 2013"
 
     kind: Literal["openml"] = "openml"
-    name: str = Field(min_length=1, description="of the data set, such as credit-g")
-    version: int = Field(default=1, ge=1, description="of the data set")
+    name: str = Field(min_length=1, description="name of the data set, such as credit-g")
+    version: int = Field(default=1, ge=1, description="version of the data set")
 
     def table(self, folder: Path) -> Found:
         """Get the data set."""
@@ -353,7 +368,7 @@ class Hub(TableSource):
     source: ClassVar[str] = "Lhoest et al., Datasets, EMNLP 2021"
 
     kind: Literal["hub"] = "hub"
-    name: str = Field(min_length=1, description="of the data set, such as scikit-learn/iris")
+    name: str = Field(min_length=1, description="name of the data set, such as scikit-learn/iris")
     part: str = Field(default="train", description="the split of the data set")
     revision: str | None = Field(
         default=None, description="a commit of the data set, so that later changes have no effect"
@@ -392,7 +407,7 @@ def table(
         fedsim.run({"problem": {"data": data, "split": "groups", ...}, ...})
 
     Args:
-        frame: a row a sample.
+        frame: one row per sample.
         target: the column of labels: its name, or its number from 1.
         client: the column of clients, for the split `groups`.
         keys: further keys of `kind: table` that concern columns, such as `drop`, `columns`,

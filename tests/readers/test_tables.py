@@ -59,6 +59,10 @@ def repeated(*texts: str) -> list[str]:
     return [*texts * ROWS][:ROWS]
 
 
+def plain(_: str) -> Odd:
+    return Odd(frame_of(), PLAIN)
+
+
 def numbered(reader: str) -> Odd:
     """Return a table with the index of a data frame, as its format has it."""
     frame = frame_of()
@@ -225,7 +229,7 @@ def test_tables(cell: Cell, tmp_path: Path) -> None:
         X, y = pd.DataFrame({"a": [0.5, 2, 1]}), pd.Series([1.0, 0.0, 0.0], index=[1, 2, 0])
         hold(cell, lambda: (fedsim.arrays(X, y), []), None)
         return
-    odd = MADE.get(cell.oddity, lambda _: Odd(frame_of(), PLAIN))(cell.reader)
+    odd = MADE.get(cell.oddity, plain)(cell.reader)
     near = {
         name: [None if each is None else pytest.approx(each, rel=1e-9) for each in column]
         for name, column in odd.answer.items()

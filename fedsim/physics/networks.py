@@ -434,8 +434,8 @@ class GraphNetwork(Network):
 
     A GraphML or GML file is read as published: links may have the Topology Zoo's `LinkSpeedRaw`, or
     `LinkSpeed` and `LinkSpeedUnits`; its texts, such as `LinkLabel`, are left out. Nodes have their
-    ids for names, or their labels if these are `server` and `client-0`. Of parallel edges the one
-    with the highest rate counts, which a note says.
+    ids for names, or their labels if these are `server` and `client-0`, or all of them whole
+    numbers. Of parallel edges the one with the highest rate counts, which a note says.
     """
 
     topology: Literal["graph"] = Field(description="star, tree or graph")

@@ -200,5 +200,6 @@ def test_a_report_of_too_many_pieces_is_none() -> None:
 def test_whatever_clients_with_a_token_do_the_others_and_the_log_go_on() -> None:
     found = script("live/hostile").main(48, 3)
     assert found.faults == []
-    assert found.sessions == 48
+    assert found.behaviours >= 48
+    assert found.runs == 2  # of clients that must stay away, and of those that may return
     assert found.rows < 50_000

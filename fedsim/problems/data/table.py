@@ -29,7 +29,7 @@ from fedsim.problems.description import Description, names_of_clients
 from fedsim.problems.samples import Samples, check
 from fedsim.problems.tables import features
 from fedsim.problems.tables.fit_exchange import FitExchange, exchange_of
-from fedsim.problems.tables.formats import Found, Reading, read_table
+from fedsim.problems.tables.formats import Found, Reading, check_names, read_table
 from fedsim.problems.tables.rows import Wanted, table_samples
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
@@ -257,9 +257,13 @@ class TableSource(Source):
         where = str(getattr(self, "path", None) or "the table")
         wanted = replace(self.wanted, thousands=found.separator == ",", typed=found.typed)
         samples = table_samples(found.frame, wanted, where, like)
-        if like is None and found.words and samples.described is not None:
-            noted = (f"{where} is read as {found.words}", *samples.described.notes)
-            samples = replace(samples, described=replace(samples.described, notes=noted))
+        noted = [f"{where} is read as {found.words}"] if found.words else []
+        if (index := found.frame.index.name) is not None:
+            text = f"the index {str(index)!r} is left out"
+            noted.append(f"{text}; frame.reset_index() makes a column of it")
+        if like is None and noted and samples.described is not None:
+            noted += samples.described.notes
+            samples = replace(samples, described=replace(samples.described, notes=tuple(noted)))
         return samples
 
     @staticmethod
@@ -433,6 +437,8 @@ def table(
         raise DataError("data", "got a frame without rows; at least one is needed")
     held = frame.reset_index(drop=True).copy()
     held.columns = [str(name) for name in held.columns]
+    held.index.name = ", ".join(str(name) for name in frame.index.names if name is not None) or None
+    check_names(held, "the frame", "data")
     identity = _identify(held)
     try:
         block = FrameTable.holding(
@@ -453,7 +459,7 @@ def _identify(frame: "pd.DataFrame") -> ObjectIdentity:
     for name in frame.columns:
         column = frame[name]
         digest.update(f"{name!r} {column.dtype} ".encode())
-        if column.dtype.kind in "iufbM":
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iufbM":
             digest.update(np.ascontiguousarray(column.to_numpy()).view(np.uint8).data)
         else:
             for value in column.tolist():

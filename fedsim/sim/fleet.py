@@ -1,4 +1,4 @@
-"""The fleet: the physical components of all clients, connected to each other."""
+"""The fleet: the physical components of all clients, and their connections."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -41,10 +41,10 @@ class Roster(Sequence[ClientConfig]):
     """The members of a fleet, each created at its first lookup.
 
     Args:
-        kinds: for each client one like it: of the same device, radio and group, with a battery or
-            not, at rates that reach as much, always there or not. Its loss, and where its traces
-            start, may be another client's.
-        member: makes one client.
+        kinds: for each client a similar one: with the same device, radio and group, with a battery
+            or not, with the same peak rates, and always present or not. Its loss, and the start of
+            its traces, may be those of another client.
+        member: creates one client.
 
     Attributes:
         kinds: see above.
@@ -55,11 +55,11 @@ class Roster(Sequence[ClientConfig]):
     ) -> None:
         self.kinds = kinds
         self._member = member
-        self._made = LazyTable(member)
+        self._members = LazyTable(member)
 
     @classmethod
     def of(cls, members: Sequence[ClientConfig]) -> "Roster":
-        """Return the roster of a fleet, whatever sequence it is."""
+        """Return the roster of a fleet."""
         return (
             members
             if isinstance(members, cls)
@@ -67,9 +67,9 @@ class Roster(Sequence[ClientConfig]):
         )
 
     def oracle(self, client: ClientId) -> Oracle:
-        """Return a client's loss; nothing else of the client is created or kept."""
-        made = self._made.get(client)
-        return (self._member(client) if made is None else made).oracle
+        """Return a client's loss without creating or keeping the rest of the client."""
+        member = self._members.get(client)
+        return (self._member(client) if member is None else member).oracle
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -80,42 +80,43 @@ class Roster(Sequence[ClientConfig]):
     def __getitem__(self, index: slice) -> Sequence[ClientConfig]: ...
     def __getitem__(self, index: int | slice) -> ClientConfig | Sequence[ClientConfig]:
         if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
+            return [self[number] for number in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
             raise IndexError(f"there are {len(self)} clients, from 0, and no client {index}")
-        return self._made[index]
+        return self._members[index]
 
 
 class HeldStores(Charges, Protocol):
-    """Batteries that are played in arrays."""
+    """Batteries that are computed in arrays."""
 
     def stores(self) -> Stores:
-        """Return their accounts, as of now."""
+        """Return their accounts at this time."""
         ...
 
 
 class Fleet:
     """The components of all clients, each created when it is first needed.
 
-    A client with a battery, or one that comes and goes, has a part in what happens whether or not
-    it gets a message: it exists from the start. Where rounds are played in arrays, batteries are
-    arrays, too, and `hold` gives them to the fleet.
+    A client with a battery, or one that comes and goes, acts whether or not it gets a message, so
+    it exists from the start. If rounds run in arrays, batteries are arrays, too; `hold` passes them
+    to the fleet.
 
     Args:
-        setup: of the world.
-        calendar, log, traffic: its time, and where it is written down and charged.
-        in_arrays: whether its rounds are played in arrays.
+        setup: the configuration of the world.
+        calendar, log, traffic: the calendar, the event log, and the totals of costs.
+        in_arrays: whether rounds run in arrays.
 
     Attributes:
-        idle: the meter of their idle power.
+        idle: the meter of idle power.
         presence: which clients are present.
-        supplies: their batteries; clients on mains, and all in arrays, have no entry.
-        kinds: for each client one like it; see `Roster`.
+        supplies: the batteries by client; clients on mains, and all batteries in arrays, have
+            no entry.
+        kinds: for each client a similar one; see `Roster`.
         take_back: the method's; see `fedsim.sim.participant.TakeBack`.
         vectorised_joules: the energy of each client, J, shape (M,), if rounds are played in arrays
             or by a kernel; otherwise None.
-        radios: theirs.
-        radio_kinds: what the radio of each has in common with others.
+        radios: the radios by client.
+        radio_kinds: the constants of each radio.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class Fleet:
         self.calendar = self._calendar = calendar
         self._log = log
         self._traffic = traffic
-        self.take_back = setup.take_back  # read once: it is an object for each time
+        self.take_back = setup.take_back  # read once, as every access creates a new object
         self.vectorised_joules: Array | None = None
         self._held: HeldStores | None = None
         self._followers: dict[ClientId, Sequence[Lane]] = {}
@@ -139,8 +140,8 @@ class Fleet:
         self.kinds = kinds = roster.kinds
         self.idle = IdleMeter(kinds.array(self._idle), log.emissions)
         self.presence = Presence(calendar, log, self.idle)
-        alone = kinds.where(lambda kind: kind.battery and not in_arrays)
-        self.supplies = {client: self._supply(client) for client in alone}
+        owners = kinds.where(lambda kind: kind.battery and not in_arrays)
+        self.supplies = {client: self._supply(client) for client in owners}
         for client in kinds.where(
             lambda kind: (kind.battery and not in_arrays) or not kind.availability.always
         ):
@@ -149,11 +150,11 @@ class Fleet:
                 client, availability, supply, partial(setup.rng, "availability", client)
             )
         self._processors: list[Processor] = []
-        self._owners: list[ClientId] = []  # of the processors
+        self._owners: list[ClientId] = []  # the clients of these processors
         self.radios = LazyTable(self._radio)
         factor = setup.network.factor
         self.radio_kinds = kinds.map(lambda kind: RadioKind.of(kind.radio, kind.rates, factor))
-        # Among peers a lane is a radio alone: the links depend on the message's receiver.
+        # Among peers a lane is only a radio, as the links depend on the receiver of a message.
         links = setup.topology if setup.overlay is None else None
         self._routes = links or star(len(roster))
         self._relays = Relays(self._relay, calendar, log, traffic)
@@ -161,21 +162,21 @@ class Fleet:
         self._bearers = setup.network.bearers(self._site)
 
     def hold(self, stores: "HeldStores") -> None:
-        """Have batteries that are played in arrays."""
+        """Use batteries that are computed in arrays."""
         self._held = stores
         self.presence.hold(stores)
 
     def _processor(self, client: ClientId) -> Processor:
         """Create a client's processor, once."""
-        made = Processor(self.kinds[client].device, self._calendar, self.supplies.get(client))
-        self._processors.append(made)
+        processor = Processor(self.kinds[client].device, self._calendar, self.supplies.get(client))
+        self._processors.append(processor)
         self._owners.append(client)
-        return made
+        return processor
 
     def _radio(self, client: ClientId) -> RadioMeter:
         kind, supply = self.radio_kinds[client], self.supplies.get(client)
-        if (own := self._setup.network.meter(kind, supply)) is not None:
-            return own
+        if (meter := self._setup.network.meter(kind, supply)) is not None:
+            return meter
         if not kind.stateful:
             return RadioMeter(kind, supply)
         return CellularRadio(kind, client, supply, self._calendar, self._log, self._traffic)
@@ -193,15 +194,16 @@ class Fleet:
         return member.device.idle + member.radio.resting + listening
 
     def _make_site(self) -> FleetSite:
-        """Return where the network is built."""
+        """Return the site on which the network is built."""
         setup, kinds, network = self._setup, self.kinds, self._setup.network
-        alike = RunLengthSequence.of(self._roster) if network.own_traces else kinds
+        # Traces that start at a different time for each client make all clients different.
+        rated = RunLengthSequence.of(self._roster) if network.own_traces else kinds
         lossy = any(kind.radio.loss.mean for _, kind in kinds.runs)
         return FleetSite(
             calendar=self._calendar,
             topology=self._routes,
-            up=alike.map(lambda member: member.rates.up),
-            down=alike.map(lambda member: member.rates.down),
+            up=rated.map(lambda member: member.rates.up),
+            down=rated.map(lambda member: member.rates.down),
             latency=kinds.map(lambda kind: kind.radio.latency),
             watched=network.watched(kinds),
             cellular=kinds.map(lambda kind: kind.radio.cellular),
@@ -232,15 +234,15 @@ class Fleet:
         return self._setup.network.framing(self.kinds[client].radio)
 
     def _losses(self, client: ClientId, up: bool) -> LossProcess | None:  # noqa: FBT001
-        """Return the losses of one direction of a client's radio, if there are any."""
+        """Return the loss process of one direction of a radio, if any."""
         loss, way = self.kinds[client].radio.loss, "up" if up else "down"
         return loss.process(self._setup.rng("loss", client, way)) if loss.mean else None
 
     def _law(self, client: ClientId, up: bool) -> RateLaw:  # noqa: FBT001
         """Return the rate law of one direction of a client's radio."""
         kind = self.kinds[client]
-        own = any(trace.starts_anywhere for trace in kind.radio.traces.values())
-        rates = self._roster[client].rates if own else kind.rates
+        differs = any(trace.starts_anywhere for trace in kind.radio.traces.values())
+        rates = self._roster[client].rates if differs else kind.rates
         return rates.up if up else rates.down
 
     def lane(self, client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - once a lane
@@ -254,13 +256,13 @@ class Fleet:
             client,
             radio,
             self._bearers[0 if up else 1][client],
-            # Both directions draw from a stream of one name: shadow and fading are the place's.
+            # Both directions use the stream of one name: shadowing and fading belong to the place.
             rate,
             rate.carrier(partial(rng, "channel", client)),
             None if network.reliable else self._losses(client, up),
             network.delay(latency),
             up=up,
-            may_leave=not (stays(client) and stays(server)),  # what a gateway sends breaks off, too
+            may_leave=not (stays(client) and stays(server)),  # a gateway may leave, too
             factor=network.factor,
             packets=self._packets(client),
             reliable=network.reliable,
@@ -272,22 +274,22 @@ class Fleet:
         return lane
 
     def _off(self, gateway: ClientId) -> Callable[[], bool] | None:
-        """Return whether a gateway is off now, as a function; None for one that always is on."""
+        """Return a function that tells whether a gateway is off; None for one that never is."""
         if self.presence.never_leaves(gateway):
             return None
         return lambda: not self.presence.is_present(gateway)
 
     def channel(self, client: ClientId, up: bool) -> Channel:  # noqa: FBT001 - as `lane`
-        """Create the channel of one direction of a client's radio, as its lane has it."""
+        """Create the channel of one direction of a client's radio, equal to that of its lane."""
         rate, law = self._law(client, up), self.kinds[client].radio
         carrier = rate.carrier(partial(self._setup.rng, "channel", client))
         losses = self._losses(client, up)
         return Channel(rate, carrier, losses, self._packets(client), law.most_tries)
 
     def _relay(self, client: ClientId) -> Relay:
-        """Create the relay of the messages that go through a client's node of a graph."""
+        """Create the relay of messages that pass a client's node of a graph."""
         rates = self._law(client, True), self._law(client, False)  # noqa: FBT003 - up, and down
-        # Its carriers draw what those of its own lanes draw: the place is the same.
+        # Same streams as its own lanes, as shadowing and fading belong to the place.
         carriers = [rate.carrier(partial(self._setup.rng, "channel", client)) for rate in rates]
         is_present = partial(self.presence.is_present, client)
         return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), is_present)
@@ -315,7 +317,7 @@ class Fleet:
         """Return the equipment of a client.
 
         Args:
-            client: its number.
+            client: the number of the client.
             looks: the set to which the names of what its method reads are added.
         """
         setup = self._setup
@@ -338,16 +340,16 @@ class Fleet:
         return self._roster.oracle(client)
 
     def joules(self) -> Array:
-        """Return what each client spent beyond its idle power, shape (M,).
+        """Return the energy of each client beyond its idle power, J, shape (M,).
 
-        Where all was spent in arrays it is that very array, of which another exchange writes more.
+        If all of it was spent in arrays, this is that very array, to which later exchanges write.
         """
         if self.vectorised_joules is not None and not (self._owners or self.radios):
             return self.vectorised_joules
         spent = np.zeros(len(self._roster))
-        if self.vectorised_joules is not None:  # where most are 0, most of the copy takes no memory
-            some = np.flatnonzero(self.vectorised_joules)
-            spent[some] = self.vectorised_joules[some]
+        if self.vectorised_joules is not None:  # only nonzero entries, so that zeros take no memory
+            spenders = np.flatnonzero(self.vectorised_joules)
+            spent[spenders] = self.vectorised_joules[spenders]
         for client, processor in zip(self._owners, self._processors, strict=True):
             spent[client] += processor.joules
         for client, radio in self.radios.items():

@@ -18,13 +18,13 @@ class ClientConfig:
     """The configuration of one client, and its loss.
 
     Attributes:
-        device, radio: what it is made of.
-        rates: of its radio; its traces start where they do for this client.
+        device, radio: the components of the client.
+        rates: the rates of its radio, with this client's start of traces.
         oracle: its loss.
-        battery: None on mains.
-        source: what is offered to charge it, W; it starts where it does for this client.
-        availability: when it can be reached.
-        group: the group of the fleet that it belongs to, which is also its radio cell.
+        battery: the battery; None on mains.
+        source: the charging power on offer, W, with this client's start.
+        availability: when the client can be reached.
+        group: the group of the fleet to which it belongs, which is also its radio cell.
         carbon: the intensity of its electricity; None if not tracked.
     """
 
@@ -44,10 +44,11 @@ class ClientConfig:
         return inf if self.battery is None else self.battery.holds(self.device.battery)
 
     def store(self, least_charge: float) -> BatteryStore:
-        """Return its battery as the run begins.
+        """Return the client's battery at the start of the run.
 
         Args:
-            least_charge: with which a client takes part, whatever its battery says.
+            least_charge: the state of charge that participation requires beside the battery's
+                own threshold.
 
         Raises:
             ValueError: it is on mains.

@@ -1,4 +1,4 @@
-"""Transmission: the bearer of a lane's messages, chosen once for each lane."""
+"""Choice of the bearer of each lane."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -21,18 +21,17 @@ T = TypeVar("T")
 
 
 class FairBearer:
-    """Messages of constant caps share one link with others of their kind."""
+    """Messages of constant caps that share one link fairly."""
 
     open = False
 
     def __init__(self, link: FairLink) -> None:
-        # The link's own method, for this runs once a message: the code that declared the lane's
-        # rate to be constant gives a number.
+        # The method of the link itself, as this runs once per message.
         self.start: Any = link.add
 
 
 class WatchedBearer:
-    """A radio alone, at a rate that follows a trace, with a callback for changes of the rate."""
+    """A radio whose rate follows a trace, with a callback for changes of the rate."""
 
     open = True
 
@@ -49,14 +48,14 @@ class WatchedBearer:
 
 
 class FluidBearer:
-    """The bearer of messages that no simpler one carries: flows of a fluid network.
+    """Flows of a fluid network, for messages that no simpler bearer carries.
 
     Args:
-        fluid: where it flows.
-        path: over which links.
-        changed: callback for changes of its rate, if any.
-        signal: what the radio's rate follows, if it varies.
-        factor: what is left of that rate, and of the cap of a message.
+        fluid: the fluid network.
+        path: the links on the path.
+        changed: callback for changes of the rate, if any.
+        signal: the signal of the radio's rate, if it varies.
+        factor: the factor on that rate, and on the cap of a message.
     """
 
     open = False
@@ -82,17 +81,17 @@ class FluidBearer:
 
 
 class FluidPlan:
-    """The cheapest exact bearers of a fluid network, and what they are made of.
+    """The cheapest exact bearers of a fluid network.
 
-    A lane carries one message at a time, so a link with room for what all of its lanes can reach is
-    never contended. A lane without any other link is open. Lanes that meet at one contended link
-    alone share it at O(log n) a message. All others are flows of a network.
+    A lane carries one message at a time, so a link with capacity for all of its lanes is never
+    contended. A lane without contended links is open. Lanes whose only contended link is the same
+    share it in O(log n) per message. All others are flows of a network.
 
     Args:
         site: the radios and the links. Rates are reported at the end of an instant, but constant
             ones of open bearers.
-        alone: whether a link that several lanes share has to be one of the fluid network: the
-            clients of a cell share it with others.
+        alone: whether links that several lanes share have to belong to the fluid network,
+            because the clients of a cell share them with others.
 
     Attributes:
         fluid: the network.
@@ -109,10 +108,10 @@ class FluidPlan:
 
     @property
     def bearers(self) -> Bearers:
-        """What carries the messages up and down of each client."""
+        """The bearers of each client, uplink and downlink."""
         site = self._site
-        one, other = (_Lanes(lane, self._chooser, site.changed, site.own) for lane in self.lanes)
-        return one, other
+        up, down = (_Lanes(lane, self._chooser, site.changed, site.own) for lane in self.lanes)
+        return up, down
 
     def links(self, lane: RoutedLane) -> list[Link]:
         """Return the links of the fluid network that can limit a lane."""
@@ -138,7 +137,8 @@ def lanes_of(site: Site) -> tuple[RunLengthSequence[RoutedLane], RunLengthSequen
 def rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | None:
     """Return the rate callback of a lane's flows.
 
-    A battery follows every rate; and where a radio's own rate varies, its time on air does.
+    A battery needs every change of rate, and so does the time on air of a radio whose own rate
+    varies.
     """
     if changed is None or not (lane.watched or lane.rate.signal is not None):
         return None
@@ -156,24 +156,24 @@ class _Lanes(ComputedSequence[Bearer]):
         changed: RateChanged | None,
         own: OwnLaw | None,
     ) -> None:
-        self._ways = route_lanes
+        self._lanes = route_lanes
         self._chooser = chooser
         self._changed = changed
         self._own = own
 
     def item(self, index: ClientId) -> Bearer:
         """Return the bearer of a client."""
-        way = self._ways[index]._replace(client=index)
-        if self._own is not None and way.rate.signal is not None:
-            way = way._replace(rate=self._own(index, way.up))
-        return self._chooser.bearer(way, rate_callback(way, self._changed))
+        lane = self._lanes[index]._replace(client=index)
+        if self._own is not None and lane.rate.signal is not None:
+            lane = lane._replace(rate=self._own(index, lane.up))
+        return self._chooser.bearer(lane, rate_callback(lane, self._changed))
 
     def __len__(self) -> int:
-        return len(self._ways)
+        return len(self._lanes)
 
 
 class _Chooser:
-    """Chooses bearers, and creates the links that they need, each of them once."""
+    """Chooses bearers, and creates each link that they need once."""
 
     def __init__(
         self,
@@ -188,18 +188,18 @@ class _Chooser:
         self._fluid = fluid
         self._links = topology.links
         self._plan = LinkPlan(topology, lanes)
-        self._plain = OpenBearer(calendar)  # shared by all lanes that need no more
+        self._plain = OpenBearer(calendar)  # shared by all open lanes
         self._fair: dict[int, FairBearer] = {}
         self._fluid_links: dict[int, Link] = {}
         self._fluid_alone = fluid_alone
 
     def bearer(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         """Return the cheapest exact bearer of a lane."""
-        kept = self._plan.links(lane)
-        if not kept:
+        limiting = self._plan.links(lane)
+        if not limiting:
             return self._open(lane, changed)
         if self._plan.simple(lane) and not self._fluid_alone:
-            return self._fair_bearer(kept[0])
+            return self._fair_bearer(limiting[0])
         path = self._fluid.path(self.fluid_links(lane))
         return FluidBearer(self._fluid, path, changed, lane.rate.signal)
 
@@ -216,7 +216,7 @@ class _Chooser:
 
     def _fair_bearer(self, number: int) -> FairBearer:
         if number not in self._fair:
-            capacity = self._links[number].capacity.peak  # it does not vary
+            capacity = self._links[number].capacity.peak  # constant, by the choice of bearer
             self._fair[number] = FairBearer(FairLink(self._calendar, capacity))
         return self._fair[number]
 

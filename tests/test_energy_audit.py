@@ -184,7 +184,7 @@ def test_it_sees_radios_that_are_not_paid_to_the_end(
     (folder,) = fedsim.run(block, out=tmp_path / "out").runs
     reason = broken(folder)["a radio is in exactly one state at every instant"]
     assert reason.startswith("client-0: the log has no state of the radio from ")
-    with pytest.raises(AssertionError, match="one state at each instant"):
+    with pytest.raises(AssertionError, match="exactly one state at every instant"):
         assert_ledger_balanced(folder)
 
 

@@ -47,7 +47,7 @@ def test_a_variant_that_is_merged_into_the_base_is_named() -> None:
     none = {"wire": {"up": {"compressor": top, "error_feedback": "none"}}}
     (note,) = notes(algorithm=dcgd, wire=wire, variants={"noef": noef, "none": none})
     assert (note.about, note.key) == ("noef", "variants")
-    assert "same scenario as base" in note.text
+    assert "identical to base, " in note.text
     assert "merged" in note.text
 
 
@@ -61,7 +61,7 @@ def test_a_variant_that_is_another_variant_is_named() -> None:
 def test_a_point_of_a_sweep_that_is_the_same_number_is_named() -> None:
     (note,) = notes(algorithm=GD, sweep={"algorithm.step_size": ["1/L", "0.5/L", "1.0/L"]})
     assert (note.about, note.key) == ("step_size-1.0-L", "variants")
-    assert "same scenario as step_size-1-L," in note.text
+    assert "identical to step_size-1-L, " in note.text
 
 
 # -- seeds -------------------------------------------------------------------------------

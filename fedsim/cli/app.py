@@ -315,19 +315,30 @@ def theory() -> Iterator[None]:
 
 def note(text: str) -> None:
     """Print a condition of convergence theory that does not hold."""
-    _print_wrapped(f"outside convergence theory: {text}")
+    warn(f"outside convergence theory: {text}")
 
 
 def remark(text: object) -> None:
     """Print a note on a scenario or a run."""
-    _print_wrapped(f"note: {text}")
+    warn(f"note: {text}")
 
 
-def _print_wrapped(text: str) -> None:
-    """Print a text on standard error: in a terminal as wide as that, elsewhere on one line."""
-    if err.is_terminal:
-        text = fill(text, err.width, subsequent_indent="  ", break_long_words=False)
-    err.print(escape(text), style="yellow")
+def warn(text: str) -> None:
+    """Print a text on standard error, in a terminal with its further lines indented."""
+    err.print(escape(_fitted(text)), style="yellow")
+
+
+def _fitted(text: str, indent: str = "  ") -> str:
+    """Return a text whose lines fit into the terminal; elsewhere each stays one line."""
+    if not err.is_terminal:
+        return text
+    lines = [
+        fill(line, err.width, subsequent_indent=indent, break_long_words=False)
+        if len(line) > err.width
+        else line
+        for line in text.split("\n")
+    ]
+    return "\n".join(lines)
 
 
 def mention_size(folder: Path) -> None:
@@ -460,21 +471,21 @@ def errors() -> Iterator[None]:
     except ScenarioError as error:
         err.print(error.title, style="red")
         for text in error.describe_faults():
-            err.print(f"  {escape(text)}", highlight=False)
+            err.print(escape(_fitted(f"  {text}", "    ")), highlight=False)
         raise typer.Exit(2) from None
     except OutputError as error:
-        err.print(escape(str(error)), style="red")
+        err.print(escape(_fitted(str(error))), style="red")
         raise typer.Exit(2 if error.misplaced else 1) from None
     except (BlockError, DataError, OccupiedError, OSError) as error:
         if isinstance(error, OSError) and error.errno in _UNPRINTED and error.filename is None:
             raise  # standard output: a full disk, or a closed pipe
-        err.print(escape(str(error)), style="red")
+        err.print(escape(_fitted(str(error))), style="red")
         raise typer.Exit(2) from None
     except MemoryError:
         err.print("out of memory; finished runs are saved")
         raise typer.Exit(1) from None
     except FedsimError as error:
-        err.print(escape(str(error)), style="red")
+        err.print(escape(_fitted(str(error))), style="red")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         err.print("interrupted; finished runs are saved", style="red")

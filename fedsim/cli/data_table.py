@@ -1,4 +1,4 @@
-"""The table of `fedsim check` by client: samples, labels, gaps, and how much clients differ."""
+"""The table of `fedsim check` by client: samples, labels, missing cells, and differences."""
 
 import numpy as np
 from rich.console import Group

@@ -26,11 +26,11 @@ from fedsim.cli.app import (
     comparison_options,
     practical_difference,
 )
-from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import suggest as _next
+from fedsim.cli.app import warn as _warn
 from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
@@ -122,14 +122,14 @@ def _print_comparison(comparison: "Comparison") -> None:
     """Print endings, answers, tables and notes."""
     endings = comparison.endings  # above the tables, which do not show missing runs
     for text in endings:
-        _err.print(escape(text), style="yellow")
+        _warn(text)
     for text in comparison.explained_answers:
         _out.print(f"{escape(text)}\n")
     for table in comparison.tables():
         _out.print(table)
     for text in comparison.notes:
         if text not in endings:
-            _err.print(escape(text), style="yellow")
+            _warn(text)
 
 
 @app.command("report")

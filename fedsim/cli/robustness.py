@@ -22,10 +22,10 @@ from fedsim.cli.app import (
     practical_difference,
     within,
 )
-from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import suggest as _next
+from fedsim.cli.app import warn as _warn
 from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _print_robustness(known: "Robustness") -> None:
     for table in known.tables():
         _out.print(table)
     for text in known.notes:
-        _err.print(escape(text), style="yellow")
+        _warn(text)
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:

@@ -169,7 +169,9 @@ def finished_runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
         raise DataError("folder", "no run of this study is complete: fedsim run shows the reasons")
     if all(run.look is None for run in runs):
         reached = f"reached {target}" if target.measure else "been completed by its stop rules"
-        text = f"no run has {reached}; expected a target that some have, such as --target gap=1"
+        text = (
+            f"no run has {reached}; give a target that some run has reached, such as --target gap=1"
+        )
         raise DataError("target", text)
     return runs
 

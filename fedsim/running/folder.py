@@ -153,7 +153,8 @@ class Shard(NamedTuple):
         found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
         shard = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
         if not 1 <= shard.number <= shard.shares:
-            raise DataError("shard", f"got {text!r}; expected K/N with K from 1 to N, such as 3/16")
+            wanted = "expected K/N with K from 1 to N, such as 3/16"
+            raise DataError("shard", f"shard: got {text!r}; {wanted}")
         return shard
 
     def of(self, runs: Sequence[_T]) -> list[_T]:

@@ -117,7 +117,7 @@ def test_a_click_on_the_map_moves_both_of_its_constants(
 def test_keys_move_a_slider_and_a_button_moves_all_back(seen: Seen) -> None:
     tab = seen.tab
     tab.get_by_role("button", name="Reset").click()
-    assert "nothing is moved" in (tab.locator("#command").text_content() or "")
+    assert "no constant has been moved" in (tab.locator("#command").text_content() or "")
     before = tab.locator("#costs").inner_text()
     first = tab.get_by_role("slider").first
     first.focus()

@@ -146,7 +146,7 @@ def test_what_comes_after_the_last_round_counts_only_where_the_method_has_ended(
     assert whole == stopped
     assert stopped.reason != ENDED
     written(made, tmp_path, changed(longer, len(longer) - 1, "detail", ENDED))
-    with pytest.raises(DataError, match="a row late"):
+    with pytest.raises(DataError, match="cannot re-price: a reply of "):
         read_history(tmp_path, CLIENTS)
 
 

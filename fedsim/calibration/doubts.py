@@ -88,6 +88,7 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
         return _Effect(float(free @ left.logs) / size, float(free @ left.logs) / size**0.5)
 
     plain = np.ones(len(left.kind), bool)  # what no other note explains
+    # A wrong clock lengthens one direction and shortens the other.
     signs = np.select([left.kind == way for way in MESSAGES], [1.0, -1.0], 0.0)
     for number, group in enumerate(fleet.groups):
         members = fleet.clients(number)
@@ -116,6 +117,7 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
 def _clock(name: str, effect: _Effect, left: Residuals, own: NDArray[np.bool_]) -> str:
     """Return the note on a clock; empty if its offset is a negligible part of the times."""
     sent = own & np.isin(left.kind, MESSAGES)
+    # Too small to matter for any of the times.
     if abs(effect.value) < PLAIN * float(left.seconds[sent].min()):
         return ""
     longer, shorter = ("uploads", "downloads") if effect.value > 0 else ("downloads", "uploads")
@@ -202,6 +204,7 @@ def before_fit(
         ways = [kinds == kind for way, kind in WAYS.items() if (way, *unknown.clients) in fitted]
         sizes = [recording["bytes"].to_numpy(float)[own & way] for way in ways]
         ratio = max((float(s.max() / s.min()) for s in sizes if len(s)), default=_NEARLY)
+        # Sizes differ, but too little to separate rate and latency.
         if 1.0 + SAME < ratio < _NEARLY:
             low, high = min(s.min() for s in sizes if len(s)), max(s.max() for s in sizes if len(s))
             yield (

@@ -100,6 +100,7 @@ class NetworkFit:
         seconds = (recording["end"] - recording["start"]).to_numpy(float)
         sent, shown = np.isin(kinds, MESSAGES), shown_messages(recording)
         self._hidden = kinds[~shown], clients[~shown]
+        # Messages first: `_predict` relies on this order.
         whole = [
             *(np.flatnonzero(sent & shown)),
             *(np.flatnonzero(kinds == "ping")),
@@ -139,6 +140,7 @@ class NetworkFit:
         kinds = _kinds_of(unknown)
         if self._of(unknown, *kinds).any():
             return None
+        # Observations without a time: named in the reason.
         hidden, clients = self._hidden
         if (np.isin(hidden, kinds) & np.isin(clients, [*unknown.clients, -1])).any():
             text = f"each {kinds[0]} of these clients is one segment, and a capture shows when a"
@@ -164,6 +166,7 @@ class NetworkFit:
                 way for way in WAYS if way not in fitted and self._of(unknown, WAYS[way]).any()
             ]
             by_rate = [rate for rate in rates if self._of(rate, *_kinds_of(rate)[1:]).any()]
+            # With one size of messages, rate and latency only occur as a sum.
             if rates and not (known or by_rate or any(map(self._has_sizes, rates))):
                 shown = join_names(
                     [self._sizes(rate) for rate in rates if self._sizes(rate)], "and"
@@ -207,6 +210,7 @@ class NetworkFit:
 
     def _left(self, maximum: Maximum) -> Residuals:
         sigmas = maximum.sigmas[self._kinds]
+        # In units of sigma, as `doubts` tests standardised residuals.
         logs, slopes = (
             self._residuals(maximum.x) / sigmas,
             self._jacobian(maximum.x) / sigmas[:, None],
@@ -224,6 +228,7 @@ class NetworkFit:
         route = np.where(self._client < 0, 0.0, self._prediction.route_latency[self._client])
         share = _NEAR if (pings & ~bounded).any() else 0.0
         least = np.maximum(np.nan_to_num(self._least), share * self._seconds)
+        # Not below the known latency of the route, and not above the observed time.
         least = np.clip(np.maximum(least, 2.0 * route), _INSTANT, self._seconds)
         return np.where(bounded, least, self._seconds)
 
@@ -245,6 +250,7 @@ class NetworkFit:
         halves = maximum.quantiles * maximum.errors
         for unknown, x, half in zip(self._unknowns, maximum.x, halves, strict=True):
             count = int(self._of(unknown, *_kinds_of(unknown)).sum())
+            # Rates are fitted as logarithms, so that their intervals are ratios.
             if unknown.rate:
                 low, value, high = np.exp(np.clip([x - half, x, x + half], -600, 600)).tolist()
             else:
@@ -288,6 +294,7 @@ class NetworkFit:
             x[others] = values
             return (weights[:, None] * self._jacobian(x))[:, others]
 
+        # The other parameters are fitted again, from the optimum.
         if others.any():
             limits = least[others], most[others]
             search = partial(least_squares, bounds=limits, x_scale="jac", max_nfev=_LOOKS_BEYOND)
@@ -302,6 +309,7 @@ class NetworkFit:
         radios = {name: getattr(self._fixed, name).copy() for name in RADIO}
         link = dict[str, float]()
         for unknown, value in zip(self._unknowns, x, strict=True):
+            # Clipped, as trial steps of the search may overflow.
             number = float(np.exp(np.clip(value, -50, 50))) if unknown.rate else float(value)
             if unknown.field in RADIO:
                 radios[unknown.field][unknown.clients] = number
@@ -314,6 +322,7 @@ class NetworkFit:
         prediction = self._prediction if not link else self._with_link(link)
         durations = np.empty(len(self._kind))
         durations[: self._sent] = prediction.durations(radios)
+        # Pings and rates: closed forms.
         for number in range(self._sent, len(self._kind)):
             client, kind = int(self._client[number]), self._kind[number]
             which = slice(None) if client < 0 else client
@@ -333,6 +342,7 @@ class NetworkFit:
         return replace(self._prediction, network=changed, topology=topology)
 
     def _residuals(self, x: Array) -> Array:
+        # The handshake is known and has no noise: subtracted on both sides.
         seconds: Array = self._seconds - self._known
         return np.log(seconds) - _log_above(self._predict(x) - self._known, _SHARE * seconds)
 
@@ -367,6 +377,7 @@ class NetworkFit:
         shared = self._prediction.topology.links or (self._client < 0).any()
         if shared:
             return [[number] for number in range(len(self._unknowns))]
+        # Without shared links, the same field of different clients can be varied at once.
         fields = dict.fromkeys(unknown.field for unknown in self._unknowns)
         return [[n for n, u in enumerate(self._unknowns) if u.field == field] for field in fields]
 
@@ -433,6 +444,7 @@ class NetworkFit:
             sent.run[selected],
         )
         sample = range(0, len(durations), max(len(durations) // _LOOKS, 1))
+        # Rates are summed at the middle of a message, when it surely flows.
         middles = [(begin[n] + durations[n] / 2, run[n]) for n in sample]
         flows = [(begin <= t) & (t < begin + durations) & (run == which) for t, which in middles]
         return max(float(rates[flow].sum()) for flow in flows)

@@ -83,6 +83,7 @@ def maximise(
     if len(starts) > 1:  # a few steps of each show the most promising one
         tried = [search(residuals, x, jac=jacobian, max_nfev=_LOOKS) for x in starts]
         x = min(tried, key=lambda trial: float(trial.cost)).x
+    # Weights and parameters in turns (iteratively reweighted least squares).
     for _ in range(_TURNS):
         fitted = search(
             partial(_weigh, residuals, 1.0 / sigmas[kinds]),
@@ -95,6 +96,7 @@ def maximise(
         )
         x, before = fitted.x, sigmas
         free = np.maximum(_free(np.asarray(fitted.jac), kinds), _LEAST)
+        # Divided by degrees of freedom rather than counts, which removes the bias.
         sigmas = np.maximum(np.sqrt(np.bincount(kinds, residuals(x) ** 2) / free), FLOOR)
         if np.all(np.abs(sigmas / before - 1.0) < _CHANGE):
             break
@@ -128,6 +130,7 @@ def _variances(slopes: Array, kinds: NDArray[np.intp]) -> tuple[Array, tuple[int
     scale = np.where(sizes > 0, sizes, 1.0)
     basis, values, directions = np.linalg.svd(slopes / scale, full_matrices=False)
     rank = values > _RANK * max(values.max(initial=0.0), 1e-300)
+    # Directions without effect: parameters in them are not determined.
     null = directions[~rank] if len(values) == len(scale) else directions[:0]
     unknown = np.flatnonzero((np.abs(null) > _PART).any(axis=0) | (sizes == 0))
     inverse = np.where(rank, 1.0 / np.where(rank, values, 1.0), 0.0)
@@ -142,6 +145,7 @@ def _free(slopes: Array, kinds: NDArray[np.intp]) -> Array:
     sizes = np.linalg.norm(slopes, axis=0)
     basis, values, _ = np.linalg.svd(slopes / np.where(sizes > 0, sizes, 1.0), full_matrices=False)
     basis = basis[:, values > _RANK * max(values.max(initial=0.0), 1e-300)]
+    # Leverage: the share of each observation that the fit absorbs. Summed by kind.
     remaining: Array = 1.0 - (basis**2).sum(axis=1)
     return np.bincount(kinds, remaining).astype(float)
 
@@ -180,6 +184,7 @@ def fit_speed(amounts: Array, seconds: Array, mean_of: int = 1) -> Speed:
     """
     logs = np.log(amounts / seconds)
     count, mean, spread = len(logs), float(logs.mean()), float(logs.std(ddof=1))
+    # Below the floor, the spread is rounding.
     spread = spread if spread > FLOOR else 0.0
     half = float(stats.t.ppf((1 + LEVEL) / 2, count - 1)) * max(spread, FLOOR) / np.sqrt(count)
     low, high = (

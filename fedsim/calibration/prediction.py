@@ -127,6 +127,7 @@ class Prediction:
         lanes = dict[tuple[int, bool], _Lane]()
         for place, number in enumerate(which.tolist()):
             client, up = int(sent.client[number]), bool(sent.up[number])
+            # Created at the first message, as most clients send in one direction only.
             lane = lanes.get((client, up))
             if lane is None:
                 delay = network.delay(float(self.route_latency[client] + latencies[client]))
@@ -162,6 +163,7 @@ class _Lane:
 
     def send(self, message: tuple[int, float]) -> None:
         """Send a message (index, bits) as soon as the lane is free."""
+        # First in, first out, as in the simulator.
         self._waiting.append(message)
         if not self._busy:
             self._next()

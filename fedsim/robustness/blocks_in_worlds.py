@@ -44,6 +44,7 @@ class DeviceFigures(NamedTuple):
     @classmethod
     def of(cls, device: DeviceLaw) -> "DeviceFigures":
         """Return the constants of a device."""
+        # Work takes time by operations or by samples, depending on the model of the device.
         speed, working = device.constant, device.working() - device.idle
         times = (0.0, device.seconds(0.0, 1.0)) if speed is None else (1.0 / speed, 0.0)
         return cls(device.idle, working, *times, device.battery)
@@ -72,6 +73,7 @@ class RadioFigures(NamedTuple):
     def of(cls, radio: RadioLaw) -> "RadioFigures":
         """Return the constants of a radio with constant rates."""
         rates, powers, states = radio.rates({}), powers_of(radio), radio.states
+        # A rate of 0 stands for one that is not constant: such radios are not priced here.
         down, up = (0.0 if rate.constant is None else rate.constant for rate in rates[::-1])
         stages = tuple(
             (
@@ -89,6 +91,7 @@ class RadioFigures(NamedTuple):
     def pad_stages(self, count: int) -> "RadioFigures":
         """Return the radio with `count` stages; added ones last no time, before the last one."""
         *passing, (power, _, *further) = self.stages
+        # A stage of no time changes neither times nor energies.
         more = [(power, 0.0, *further)] * (count - len(self.stages))
         return self._replace(stages=(*passing, *more, self.stages[-1]))  # type: ignore[arg-type]  # five figures each
 

@@ -111,6 +111,7 @@ def _lines(ratios: Array, design: Design) -> Iterator[Array]:
 def _reversals(variant: str, cost: str, constant: int, line: Array) -> Iterator[_Reversal]:
     shares, less = np.linspace(0.0, 1.0, STEPS), line < 0
     known = np.isfinite(line)
+    # A step between two finite ratios of different sign.
     for first in np.flatnonzero((less[:-1] != less[1:]) & known[:-1] & known[1:]):
         sides = float(shares[first]), float(shares[first + 1])
         yield _Reversal(

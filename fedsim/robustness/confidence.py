@@ -30,6 +30,7 @@ def interval(share: float, count: float, confidence: float = CONFIDENCE) -> tupl
         confidence: least probability that the interval contains the true value.
     """
     seen, tail = share * count, (1.0 - confidence) / 2.0
+    # Clopper and Pearson: exact binomial tails by quantiles of the beta distribution.
     low = beta.ppf(tail, seen, count - seen + 1.0) if seen > 0 else 0.0
     high = beta.ppf(1.0 - tail, seen + 1.0, count - seen) if seen < count else 1.0
     return float(low), float(high)
@@ -59,6 +60,7 @@ def of_a_run(logs: Array, confidence: float = CONFIDENCE) -> tuple[float, float,
     if not len(known):
         return (np.nan,) * 3
     share, each = float((known < 0).mean()), _of_a_level(confidence)
+    # Half of the error for each level if both vary (Bonferroni).
     count, both = _worth(logs, (1.0 - each) / 2.0)
     return share, *interval(share, count, each if both else confidence)
 
@@ -91,6 +93,7 @@ def seeds_share(logs: Array, factor: float = 1.0) -> float:
         In [0, 1]: the variance over seeds within worlds, divided by its sum with the variance of
         the worlds' means; 1 if some ratios are infinite, unless the seeds agree in that.
     """
+    # Only worlds in which all seeds are known: the table has to be complete.
     logs = logs[:, ~np.isnan(logs).any(axis=0)]
     if np.isinf(logs).any():
         less = logs < 0
@@ -98,6 +101,7 @@ def seeds_share(logs: Array, factor: float = 1.0) -> float:
     if min(logs.shape) < 2:
         return 1.0
     training = float(logs.var(axis=0, ddof=1).mean()) * factor
+    # Variance components of a crossed design: within worlds, and between the means of worlds.
     whole = training + float(logs.mean(axis=0).var(ddof=1))
     return float(training / whole) if whole > 0 and isfinite(whole) else 0.0
 

@@ -71,6 +71,7 @@ class UncertainConstant:
         The distribution is log-uniform; a constant that may be zero is uniform.
         """
         if self.positive:
+            # Log-uniform: equal probability for equal ratios.
             return np.asarray(np.exp(log(self.low) + share * (log(self.high) - log(self.low))))
         return np.asarray(self.low + share * (self.high - self.low))
 
@@ -155,6 +156,7 @@ def general(scenarios: Sequence[Scenario]) -> Iterator[UncertainConstant]:
     for field, unit in _LINK.items():
         links = [getattr(scenario.network, "server", None) for scenario in scenarios]
         values = {getattr(link, field, 0.0) for link in links}
+        # A rate that differs between variants is a design choice, not an uncertainty.
         if len(values) == 1 and 0.0 < (value := float(values.pop())) < inf:
             low, high = (value * share for share in (_DELAYS if unit == "s" else _RATES))
             yield UncertainConstant(server(field), value, low, high, unit, "lit", str(FCC_2011))
@@ -177,6 +179,7 @@ def parse_interval(constant: UncertainConstant, text: str) -> UncertainConstant:
     try:
         if constant.unit:
             low, high = (
+                # Validated as the scenario would, with its units.
                 float(getattr(ServerLink.model_validate({field: end.strip()}), field))
                 for end in (first, second)
             )
@@ -198,6 +201,7 @@ def _counts(scenario: Scenario) -> Counter[str]:
     """Return the number of clients per kind of device whose work takes time."""
     counts = Counter[str]()
     for group in scenario.fleet:
+        # Devices without work time have no spread.
         if group.device.seconds(1.0, 1.0) > 0.0 and not is_measured(group):
             counts[group.device.kind] += group.count
     return counts
@@ -212,6 +216,7 @@ def scores(count: int) -> Array:
     """
     if count < 2:
         return np.zeros(count)
+    # Midpoints of equal shares of probability.
     shares = (np.arange(count) + 0.5) / count
     quantiles = np.asarray(ndtri(shares)) / float(ndtri(shares[-1]))
     golden = (sqrt(5.0) - 1.0) / 2.0  # a low-discrepancy order: neighbours get distant scores

@@ -40,6 +40,7 @@ class Worlds:
     @cached_property
     def digest(self) -> str:
         """A hash of the constants' names and values."""
+        # Values alone do not tell which constants they belong to.
         digest = hashlib.sha256(self.values.tobytes())
         for constant in self.constants:
             digest.update(f"{constant.key[0]} {constant.key}\n".encode())
@@ -92,6 +93,7 @@ class Design:
         """
         if runs:
             return cls(tuple(constants), runs, seed, lines=False)
+        # A power of two, as Sobol sequences are balanced only there.
         return cls(tuple(constants), max(2, 1 << (worlds - 1).bit_length()), seed)
 
     @property
@@ -181,4 +183,5 @@ class Design:
         """
         if self.saltelli is None:
             return None
+        # A and B are the sampled worlds themselves.
         return self.saltelli.indices(values[: self.drawn], values[self._mixed])

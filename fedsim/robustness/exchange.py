@@ -38,6 +38,7 @@ def play_exchange(
         return legs.pass_bits(lanes, bits, over)
 
     received = move(clients.down, np.zeros_like(clients.idle), load.down, up=False)
+    # One of the two models of a device has zero cost: operations or samples.
     works = clients.per_operation * load.operations[:, None]
     works = works + clients.per_sample * load.samples[:, None]
     legs.spent = legs.spent + clients.working * works
@@ -78,6 +79,7 @@ class _Legs:
         if self._clients.stateful:
             self._pass_until(now)
             if paged:
+                # A sleeping radio listens periodically: the message waits for the next occasion.
                 now = self._clients.states.reception_times(self._stage, self._since, now)
                 self._pass_until(now)
             now = self._connect(now)
@@ -111,6 +113,7 @@ class _Legs:
         wakes = np.where(asleep, states.figure("wake_time", stage), 0.0)
         self.spent = self.spent + np.where(asleep, states.figure("wake_power", stage), 0.0) * wakes
         ready: Array = now + wakes
+        # A radio that was connected keeps its wait; one that woke up starts a new one.
         self._stage, self._since = 0 * stage, np.where(asleep, ready, self._since)
         return ready
 

@@ -104,6 +104,7 @@ def _part(whole: Any, ids: Numbers) -> Any:  # noqa: ANN401 - clients, lanes, or
         value = getattr(whole, field.name)
         if isinstance(value, np.ndarray) and value.ndim == 2:  # 1-d arrays are of the shared link
             changed[field.name] = value[ids]
+        # Recursively, as lanes and stages have arrays of the same rows.
         elif isinstance(value, Lanes):
             changed[field.name] = _part(value, ids)
         elif isinstance(value, States):
@@ -143,6 +144,7 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         rows = [np.broadcast_to(constant(group), worlds) for group in known]
         return np.repeat(np.array(rows), counts, axis=0)
 
+    # Rates and latency of the server may be uncertain, too.
     link = scenario.network.server  # type: ignore[attr-defined]  # it is a star
 
     def of_server(field: str) -> float | Array:
@@ -161,6 +163,7 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
             bool((rate.sum(axis=0) > capacity).any()),
         )
 
+    # Differences between devices multiply all work times.
     slower = _slower(groups, world, worlds)
     states = _states(known, counts, worlds)
     return Clients(
@@ -201,6 +204,7 @@ def counts_grams(groups: Sequence[Group]) -> bool:
 
     With an intensity from a file they depend on when a joule is drawn, which the recursion drops.
     """
+    # Clients without an intensity count as 0, unless no client has one.
     known = [group.carbon for group in groups if group.carbon is not None]
     return bool(known) and all(type(each) is GridCarbon for each in known)
 
@@ -235,6 +239,7 @@ def overheads(groups: Sequence[Group], world: World, worlds: int) -> NDArray[np.
     if not any(key_of(*place, "radio", "framing") in world for place in _places(groups)):
         return None
     rows = [_GroupInWorlds(*place, world, worlds).framing for place in _places(groups)]
+    # By client, as the number of packets differs between messages.
     return np.repeat(np.array(rows), [group.count for group in groups], axis=0)
 
 
@@ -261,6 +266,7 @@ class _GroupInWorlds:
             field: key_of(self._place, self._group, name, field)
             for field in type(block).model_fields
         }
+        # Only sampled constants: the block itself has the others.
         return {field: self._world[key] for field, key in keys.items() if key in self._world}
 
     @cached_property

@@ -57,6 +57,7 @@ class Loads:
             for bits in self._unframed
         )
         self._overheads: Whole | None = None
+        # A task is one client's part of an exchange; it may have several pieces of work.
         self._operations = _by_task(tasks.operations, tasks.begin, tasks.end)
         self._samples = _by_task(tasks.samples, tasks.begin, tasks.end)
 
@@ -98,6 +99,7 @@ class Loads:
 
     def _charge(self, bits: Whole, clients: Numbers | slice) -> Array:
         """Return bits with framing, shape as in `Load`."""
+        # A column broadcasts over worlds if the framing is common.
         column = bits[:, None]
         if self._overheads is not None:
             packets = self._packets[clients, None]

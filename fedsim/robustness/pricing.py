@@ -126,6 +126,7 @@ def price(
     """
     original = run.original(blocks)
     if run.look is None:
+        # It did not reach the target, and rounds do not depend on the world.
         never = np.full(worlds, np.inf)
         counted = counts_grams(original.scenario.fleet)
         return Costs(never, never, never if counted else np.full(worlds, np.nan))
@@ -156,6 +157,7 @@ def priced_at(
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     framings = [group.radio.packaging for group in groups for _ in range(group.count)]
     loads = Loads(history, framings, HEADER_BITS)
+    # Blocks of worlds that fit into the cache; each is independent of the others.
     step = max(1, _AT_ONCE // len(framings))
     costs = np.empty((len(Costs._fields), len(looks), worlds))
 
@@ -199,6 +201,7 @@ def play(
         DataError: the data are other ones than those of the run.
     """
     overrides = overridden(run.original(blocks).scenario, worlds.one(run.world or 0))
+    # Only its costs are kept.
     with tempfile.TemporaryDirectory(prefix="fedsim-") as folder:
         again = _again(run, overrides, Path(folder), blocks, base or Path.cwd())
         row: dict[Any, Any] = run.target.costs(again).to_dict("records")[0]
@@ -213,6 +216,7 @@ def _again(
 ) -> Result:
     try:
         return reprice(run.folder, overrides, folder / "price", base=base, blocks=blocks)
+    # Decisions depend on time in this world: only a new run can tell.
     except RepricingError:
         original = run.original(blocks)
     with catch_warnings():  # the original run has issued them already
@@ -320,6 +324,7 @@ class PriceStore:
         except OSError:  # a folder, or a file without read permission
             written = b""
         content = written[_SEAL:]
+        # The seal covers the name, so that a copied file does not pass for another one.
         if written[:_SEAL] != _seal(path.name, content):
             self.damaged.add(path.name)
             return None

@@ -69,6 +69,7 @@ def prices(
     play = _WorldsRun(loads, clients)
     exchange, seconds, joules, grams = 0, [], [], []
     for number in looks:
+        # Exchanges are played once, in order; looks only read the totals in between.
         while exchange < history.exchanges_until(number):
             play.exchange(exchange)
             exchange += 1
@@ -129,6 +130,7 @@ class _WorldsRun:
         shape = clients.idle.shape
         self.now = np.zeros(shape[1])
         cycle = np.broadcast_to(clients.states.stages[-1].cycle, shape)
+        # A paged radio has had an occasion one cycle before 0; any other rests since for ever.
         self._last = np.where(cycle > 0.0, -cycle, -np.inf)
         self._woken = np.zeros(shape[0], np.bool_)
         self._spent = np.zeros(shape)  # J, beyond idle power
@@ -139,6 +141,7 @@ class _WorldsRun:
         """Play an exchange: the cohort receives, computes and replies."""
         ids = self._loads.clients(number)
         key = self._loads.key(number) + self._woken[ids].tobytes()
+        # Relative to now, so that the state repeats from round to round.
         since = self.now - self._last[ids]
         costs = self._cached_exchange(key, since)
         if costs is None:
@@ -146,6 +149,7 @@ class _WorldsRun:
             self._store_exchange(key, costs)
         self._last[ids] = self.now + costs.arrivals
         self._woken[ids] = True
+        # Energies are differences, too, and may be added from the cache.
         self._spent[ids] += costs.spent
         self.now = self.now + costs.duration
 
@@ -189,6 +193,7 @@ class _WorldsRun:
         """
         clients = self._clients
         spent = self._spent + self._advance()[2]
+        # Idle power is paid all the time, whatever else happens.
         joules = self._idle_power * self.now + spent.sum(axis=0)
         # Emissions per joule are constant here, so that when a joule is drawn does not matter.
         if clients.emitted is None:
@@ -203,6 +208,7 @@ class _WorldsRun:
         """Return the worlds in which no battery has fallen to its threshold or cut-off."""
         clients = self._clients
         stage, since, drawn = self._advance()
+        # Time in the present stage, which no row has charged yet.
         waiting = np.where(np.isfinite(since), self.now - since, 0.0)
         drawn = drawn + clients.states.figure("power", stage) * waiting
         # Marks are only tested at the end: a battery that is never charged falls monotonically.

@@ -76,6 +76,7 @@ class Saltelli:
         sampled = sampling.sample(
             self._problem, self.points, calc_second_order=False, seed=self.seed
         ).reshape(self.points, count + 2, count)
+        # SALib returns for each point A, its k mixed points, and B.
         return np.vstack([sampled[:, 0], sampled[:, -1]]), sampled[: self.base, 1:-1].reshape(
             -1, count
         )

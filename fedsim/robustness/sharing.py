@@ -34,6 +34,7 @@ def ends(begins: Array, bits: Array, caps: Array, capacity: float | Array) -> Ar
         caps: the rate of each transfer alone on the link, bit/s, shape (n, W).
         capacity: the capacity of the link, bit/s, shape (W,) or one number.
     """
+    # Worlds become rows, so that each one is contiguous in the kernel.
     over, left = np.empty((2, *begins.shape[::-1]))
     left[:] = bits.T
     first, rates = np.ascontiguousarray(begins.T), np.ascontiguousarray(caps.T)
@@ -57,10 +58,12 @@ def fair_level(caps: Array, flows: Order, capacity: float) -> float:
     wanted = 0.0
     for i in flows:
         wanted += caps[i]
+    # Everyone runs at its cap.
     if wanted <= capacity:
         return np.inf
     left, rest = capacity, len(flows)
     for i in flows:
+        # Water filling: the smaller caps are satisfied first.
         share = left / rest
         if caps[i] > share:
             return share
@@ -111,9 +114,11 @@ def _play(
     times.
     """
     n, came, count, now = len(begins), 0, 0, -np.inf
+    # Insertion sort: n is a cohort, and beginnings are often sorted already.
     for i in range(n):
         _insert(i, begins, turns, i)
     while came < n or count > 0:
+        # Rates are constant up to the next change.
         level = fair_level(caps, flows[:count], capacity)
         step = _time_left(left, caps, flows[:count], level, lasts)
         then = now + step

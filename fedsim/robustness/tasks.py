@@ -57,6 +57,7 @@ class Pricing:
         """Return the costs of tasks, from the store or computed."""
         known = [self.store.read(task, worlds) for task in tasks]
         missing = [task for task, costs in zip(tasks, known, strict=True) if costs is None]
+        # Computed ones fill the gaps, in order.
         fresh = iter(self._map(missing, worlds, price))
         return [next(fresh) if costs is None else costs for costs in known]
 
@@ -67,6 +68,7 @@ class Pricing:
         with self._pool(len(tasks)) as pool:
             if pool is None:
                 return [keep(task, worlds, price(task)) for task in tasks]
+            # An interrupt between two submissions would lose track of tasks.
             with postpone_signals():
                 futures = [pool.submit(price, task) for task in tasks]
             try:

@@ -50,6 +50,7 @@ def constants_of(
     for key, block in _figures(scenarios):
         # By key, the distinct values in use, each with the first block that has it.
         seen.setdefault(key, {}).setdefault(getattr(block, key[2]), block)
+    # Intervals of the user refer to constants by name.
     named = {str(key): key for key in seen}
     more = {str(constant.key): constant for constant in (general(scenarios) if priced else ())}
     for name in intervals:
@@ -98,6 +99,7 @@ def _check_together(
     if one.key[:2] != other.key[:2]:
         return
     block = next(iter(seen[one.key].values()))
+    # A corner of the box of intervals: the model may restrict combinations.
     for ends in product((one.low, one.high), (other.low, other.high)):
         values = {one.key[2]: ends[0], other.key[2]: ends[1]}
         try:
@@ -152,6 +154,7 @@ def _numbers(block: Presettable, group: Group) -> Iterator[str]:
     """Yield the fields of a block that are finite numbers with an effect on its group."""
     for field in type(block).model_fields:
         value = getattr(block, field)
+        # The capacity of a device is unused if the battery states its own, or on mains.
         own = field != "battery" or (group.battery is not None and not group.battery.capacity)
         if own and isinstance(value, float | int) and not isinstance(value, bool) and value < inf:
             yield field

@@ -52,6 +52,7 @@ def seed_ratios(table: CostTable, cost: str, one: int, other: int) -> Array:
 
 def log_typical(table: CostTable, cost: str, one: int, other: int) -> Array:
     """Return the log of the typical ratio in each world, shape (W,): see `pairwise.typical`."""
+    # The log of a free variant is -inf, which is meant.
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(typical(seed_ratios(table, cost, one, other).T)))
 
@@ -143,6 +144,8 @@ def _quantiles(ratios: Array) -> Array:
     """Return the quantiles of ratios in [0, inf]; one next to an infinite ratio is infinite."""
     with np.errstate(invalid="ignore"):  # inf - inf, or inf times a weight of 0, is NaN
         between = np.quantile(ratios, _SPREAD)
+    # Interpolation with an infinite neighbour gives NaN: take the upper neighbour, which is
+    # infinite.
     above = np.quantile(ratios, _SPREAD, method="higher")
     return np.asarray(np.where(np.isnan(between), above, between))
 
@@ -158,6 +161,7 @@ def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
     bits = np.broadcast_to(_means(table.bits[:, :, None]), means["t"].shape)
     figures = np.array([bits, *(means[cost] for cost in COSTS)])  # costs x V x W
     known = ~np.isnan(figures).any(axis=0)
+    # Dominated: another variant is nowhere worse and somewhere better.
     as_low = (figures[:, :, None] <= figures[:, None]).all(axis=0)
     lower = (figures[:, :, None] < figures[:, None]).any(axis=0)
     optimal = known & ~(as_low & lower).any(axis=0)
@@ -178,6 +182,7 @@ def _means(values: Array) -> Array:
     )
     count = np.broadcast_to(reached, values.shape).sum(axis=1)
     with np.errstate(divide="ignore"):
+        # Geometric, since costs are compared by ratios.
         total = np.log(np.where(reached, values, 1.0)).sum(axis=1)
     means = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
     return np.asarray(np.exp(means))

@@ -48,6 +48,7 @@ def columns_of(_: tuple[Whole], data: Data, i: int, d: int) -> Columns:
 @part
 def load(_: Array, w: Array, V: Array, d: int, m: int) -> None:
     """Copy a model, stored as (d, m) and its head, to V."""
+    # Stored column by column, so that the products of a row run over contiguous numbers.
     for k in range(d):
         for c in range(m):
             V[c * d + k] = w[k * m + c]
@@ -61,6 +62,7 @@ def unload(_: Array, V: Array, subtracted: Array, out: Array, d: int, m: int) ->
     Returns:
         Whether V is finite, before it is rounded to the type of `out`.
     """
+    # A single column is stored alike in both orders.
     if m == 1:
         return unload_flat(V, subtracted, out)
     nonfinite = 0.0
@@ -90,6 +92,7 @@ def _multiply_rows(
     """Set A to the products of a block of rows with W, shape (m, d)."""
     A, n, even = block.A, len(rows), count // 4 * 4
     _clear(A, count)
+    # Four rows at a time; up to three are left for the second loop.
     for i in range(0, even, 4):
         x0, x1 = rows[row_at(drawn, first + i, n)], rows[row_at(drawn, first + i + 1, n)]
         x2, x3 = rows[row_at(drawn, first + i + 2, n)], rows[row_at(drawn, first + i + 3, n)]
@@ -118,6 +121,7 @@ def _multiply_columns(
 ) -> None:
     """Set A to the products of a block of rows stored by columns with W, shape (m, d)."""
     A, X, d = block.A, rows[0], W.shape[1]
+    # Drawn rows are not contiguous within a column: gather them once, and use them twice.
     if len(drawn):
         gathered = block.rest[: d * A.shape[1]].reshape(d, A.shape[1])
         for k in range(d):
@@ -146,6 +150,7 @@ def _collect_columns(
     """Add rows stored by columns, with their slopes in A, to G; drawn ones are gathered already."""
     A, X, d = block.A, rows[0], G.shape[1]
     if len(drawn):
+        # `_multiply_columns` has gathered the same rows just before.
         X, first = block.rest[: d * A.shape[1]].reshape(d, A.shape[1]), 0
     end, even = first + count, d // 4 * 4
     for k in range(0, even, 4):
@@ -189,6 +194,7 @@ def sum_up(
     G, to_head = gradient[: m * d].reshape(m, d), gradient[m * d :]
     gradient[:] = 0
     rows_in_all = len(drawn) or len(t)
+    # Block by block: the rows of a block are still in the cache when they are used again.
     for first in range(0, rows_in_all, form.block):
         count = min(form.block, rows_in_all - first)
         _multiply(rows, drawn, first, count, W, block)
@@ -220,6 +226,7 @@ def step(
     """Take step `s` with the drawn rows, or all of them if none is drawn."""
     start, V, single, G, block, moments = parts
     sum_up(rows, t, drawn, form, as_single(V, single), G, block)
+    # Known at run time only, but constant over a piece: the branch is cheap.
     if rule.optimizer.given:
         advance(V, start, G, moments, rule, s)
     else:

@@ -52,6 +52,8 @@ def _below(function: int, state: int, end: int) -> int:
     """Return a random number from 0 to `end` - 1; `end` is at most 2^32 - 1."""
     if end == 1:  # NumPy draws no bits for a single choice
         return 0
+    # Lemire: the high half of bits * end is uniform below `end`, if the low half is not among the
+    # few values that would bias it.
     product = np.uint64(_call(function, state)) * np.uint64(end)
     low = product & np.uint64(0xFFFFFFFF)
     if low < np.uint64(end):
@@ -76,6 +78,7 @@ def sample(bits: int, place: Whole, taken: Whole, mark: int) -> None:
     state, function = interface[0], interface[2]
     for i in range(len(taken)):
         largest = len(place) - len(taken) + i
+        # Floyd: a number that is taken already is replaced by the largest one, which cannot be.
         number = _below(function, state, largest + 1)
         if place[number] == mark:
             number = largest
@@ -111,6 +114,7 @@ def interface_of(rng: np.random.Generator) -> int:
 def agrees() -> bool:
     """Return whether NumPy's draws agree with those of `_fill`; if not, NumPy is called."""
     tested, expected = (np.random.default_rng(7) for _ in range(2))
+    # 9 of 23 rows: numbers repeat, so that replacements are tested, too.
     taken = np.empty((4, 9), np.intp)
     _fill(interface_of(tested), 23, taken)
     same = np.array_equal(taken, reference(expected, 23, 9, 4))

@@ -94,12 +94,14 @@ class CompiledEvaluator:
         if self._loading:
             self._load()
         queue = self._queues[-1]
+        # The old queue stays in the deque until its pieces are taken.
         if queue.full:
             queue.publish()
             queue = WorkQueue(self._pieces)
             with self._lock:
                 self._queues.append(queue)
         place = self._program.add(work, queue)
+        # Published in batches, as waking a thread costs more than a short piece.
         if queue.count - queue.published >= BACKLOG:
             queue.publish()
             if self._wake_thread():
@@ -192,6 +194,7 @@ class CompiledEvaluator:
 
     def _waiting(self) -> WorkQueue | None:
         """Return the oldest queue with pending work, if any; the caller holds the lock."""
+        # The last queue is kept: new pieces go there.
         while len(self._queues) > 1 and not self._queues[0].waiting:
             self._queues.popleft()
         queue = self._queues[0]
@@ -217,6 +220,7 @@ class CompiledEvaluator:
         room = self._program.room()
         while True:
             with self._lock:
+                # Wakes callers that wait for a piece this thread has just finished.
                 self._ended.notify_all()
                 queue = self._waiting()
                 if queue is None:

@@ -84,6 +84,7 @@ def _piece(
     i, b, steps = fields[CLIENT], fields[BATCH], fields[STEPS]
     n = data.rows[i]
     rows, t = _rows(data.places, data, i, d), matrix_at(data.t[i], n, c, data.like)
+    # A minibatch of b of n rows is scaled by n/b: an unbiased estimate of the full gradient.
     scale = data.factor[i] * (n / b) if b else data.factor[i]
     mark = DONE
     # The gradient is evaluated at the old model first, if there is one, and then at the model; the
@@ -96,10 +97,12 @@ def _piece(
             return WRONG
     else:
         drawn = vector_at(fields[DRAWN], b, fields)
+        # Checked once per piece: later accesses are not.
         if not rows_are_there(drawn, n):
             return WRONG
         for column in (OLD, MODEL):
             if fields[column]:
+                # `start` is free here, as a gradient has no pull.
                 if column == MODEL and fields[OLD]:
                     copy(V, start)  # the gradient at the old model
                 _load(rows, vector_at(fields[column], size, V), V, d, m)
@@ -135,6 +138,7 @@ def _descend(
     n = data.rows[i]
     start, V = parts[0], parts[1]
     optimizer = settings_at(fields[RULE], numbers)
+    # The step sizes of an optimizer follow its settings.
     rates = vector_at(fields[RULE] + 8 * LENGTH, steps if optimizer.given else 0, numbers)
     before = int(vector_at(fields[STATE], 1, numbers)[0]) if fields[STATE] else 0
     rule = StepRule(
@@ -145,6 +149,7 @@ def _descend(
     # Marks of earlier samples stay in `place`: each step uses its own number as mark, which avoids
     # clearing it.
     place, taken = np.full(n if bits else 0, -1), np.empty(b if bits else 0, np.int64)
+    # `_begin` sets `start` to the model; an anchor replaces it below.
     state = _begin(rows, form, parts, rule)
     if fields[ANCHOR]:
         _load(rows, vector_at(fields[ANCHOR], form.size, V), start, form.d, form.m)
@@ -210,6 +215,7 @@ def _keep_moments(
     """Write the state after the model of a result; return a mark."""
     optimizer, size, finite = rule.optimizer, form.size, True
     address = fields[OUT] + 8 * size
+    # The number of steps continues across rounds only for rules that count it (bias correction).
     vector_at(address, 1, moments.M)[0] = rule.taken + rule.steps * optimizer.counted
     address += 8
     for held, V in ((optimizer.momenta, moments.M), (optimizer.squares, moments.S)):
@@ -223,6 +229,7 @@ def _keep_moments(
 def _block(form: LossSpecification, room: Array) -> Block:
     """Return the buffers of a block of rows, as parts of one buffer."""
     m, c, B = form.m, form.c, form.block
+    # Parts of one buffer, in the order of `Block`; `numbers_of_a_row` gives their total.
     A, T = room[: m * B].reshape(m, B), room[m * B : (m + c) * B].reshape(c, B)
     end = (m + 2 * c) * B
     O, Z = room[(m + c) * B : end].reshape(c, B), room[end : end + 2 * B].reshape(2, B)  # noqa: E741
@@ -258,6 +265,7 @@ def evaluate(
     size, room, narrow = form.size, lent(room), lent(narrow)
     H, M, S = room[2 * size : 3 * size], room[3 * size : 4 * size], room[4 * size :]
     V, moments = room[size : 2 * size], MomentBuffers(H, M, S)
+    # `narrow` starts with the model and the gradient in the type of the samples.
     block = _block(form, narrow[2 * size :])
     parts = room[:size], V, narrow[:size], narrow[size : 2 * size], block, moments
     for done in range(most):
@@ -287,6 +295,7 @@ def values(
         i = first + j
         rows = _rows(data.places, data, i, form.d)
         t = matrix_at(data.t[i], data.rows[i], form.c, data.like)
+        # All clients are evaluated at one model, which is converted once.
         if j == 0:
             _load(rows, w, single, form.d, form.m)
         out[j] = data.factor[i] * _total(rows, t, form, single, block)

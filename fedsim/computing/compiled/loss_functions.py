@@ -59,6 +59,7 @@ def slopes(kind: int, count: int, block: Block, head: Array, to_head: Array) -> 
         to_head: the gradient of the rows' losses with respect to the head is added to it.
     """
     scores = block.A
+    # For a perceptron the products are hidden inputs; its scores are the outputs.
     if kind >= MLP_SQUARED:
         _outputs(block, count, head)
         scores = block.O
@@ -71,6 +72,7 @@ def slopes(kind: int, count: int, block: Block, head: Array, to_head: Array) -> 
                 a[r] = sigmoid(a[r])
         if kind == MLP_SIGMOID:
             for r in range(count):
+                # Derivative of the squared error of a sigmoid.
                 a[r] = (a[r] - t[r]) * a[r] * (1 - a[r])
         elif kind != LOGISTIC:  # whose targets are folded into the rows
             for r in range(count):
@@ -89,6 +91,7 @@ def value(kind: int, count: int, block: Block, head: Array) -> float:
     if kind in (SOFTMAX, MLP_SOFTMAX):
         return _cross_entropy(scores, block, count)
     a, t = scores[0], block.T[0]
+    # Targets are folded into the rows: the loss is log(1 + exp(product)).
     if kind == LOGISTIC:
         for r in range(count):
             total += softplus(a[r])
@@ -134,6 +137,7 @@ def _from_targets(scores: Array, block: Block, count: int) -> None:
     _exponentials(scores, block, count)
     total = block.Z[1]
     for r in range(count):
+        # One division per row instead of one per score.
         total[r] = 1 / total[r]
     for c in range(len(scores)):
         a, t = scores[c], block.T[c]
@@ -164,6 +168,7 @@ def _outputs(block: Block, count: int, head: Array) -> None:
     A, O = block.A, block.O  # noqa: E741
     h, c = len(A), len(O)
     weights, biases = head[h : h + h * c].reshape(h, c), head[h + h * c :]
+    # Sums start from the biases.
     for k in range(c):
         o = O[k]
         for r in range(count):
@@ -193,6 +198,7 @@ def _back(block: Block, count: int, head: Array, to_head: Array) -> None:
     for j in range(h):
         a = A[j]
         for r in range(count):
+            # `back` collects the slope of a hidden unit over all outputs.
             back[r] = 0
         for k in range(c):
             o, weight, total = O[k], weights[j, k], zero
@@ -202,6 +208,7 @@ def _back(block: Block, count: int, head: Array, to_head: Array) -> None:
             to_weights[j, k] += total
         total = zero
         for r in range(count):
+            # Derivative of the sigmoid: a (1 - a).
             a[r] = back[r] * a[r] * (1 - a[r])
             total += a[r]
         to_head[j] += total

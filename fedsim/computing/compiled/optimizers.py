@@ -28,6 +28,7 @@ def advance(
     H, M, S = moments.H, moments.M, moments.S
     clipping = _whole_gradient(V, start, G, H, rule)
     decay = 1 - eta * settings.decoupled
+    # Bias corrections of Adam; without them beta is 0, and both factors are 1.
     rate = eta / (1 - math.pow(settings.bias1, t))
     root = 1 / math.sqrt(1 - math.pow(settings.bias2, t))
     for k in range(len(V)):
@@ -44,6 +45,7 @@ def _whole_gradient(V: Array, start: Array, G: Array, H: Array, rule: StepRule) 
         h += rule.pull * (V[k] - start[k])
         H[k] = h
         total += h * h
+    # ROUNDING avoids a division by 0, as in PyTorch.
     return min(rule.optimizer.clip / (math.sqrt(total) + ROUNDING), 1.0)
 
 
@@ -64,6 +66,7 @@ def _step_number(
     """
     m = settings.first * m + settings.second * d
     square = d * d
+    # Yogi: v moves towards d^2 by a step of its size.
     direction = np.sign(square - s) if settings.signed != 0 else 1.0
     s = settings.kept * s + settings.added * square * direction
     step = settings.ahead * d + settings.behind * m

@@ -143,11 +143,14 @@ class CompiledProgram:
         X: list[Any] = [row.X for row in rows]
         t = [row.t.reshape(len(row.t), -1) for row in rows]
         kind, index, ends = X[0].dtype, np.dtype(np.int64), _NO_PLACES
+        # Sparse rows: stored numbers, their columns, and the offsets of rows, all of one index
+        # type.
         if not isinstance(X[0], np.ndarray):
             parts = [matrix.indices for matrix in X], [matrix.indptr for matrix in X]
             index = np.result_type(*{array.dtype for part in parts for array in part})
             places, ends = (self._addresses(part, index) for part in parts)
             X = [matrix.data for matrix in X]
+        # Narrow rows are stored by columns, whose loops are long enough to be vectorised.
         elif self._form.d <= NARROW:
             X, places = [matrix.T for matrix in X], (_NO_PLACES,)
         return Data(
@@ -213,6 +216,7 @@ class CompiledProgram:
         bits = interface_of(kept.one) if isinstance(kept, LaterDraws) else 0
         client: Any = work.client
         if call.training is None:
+            # float32 results only if they have memory of their own; see `SINGLES`.
             single = work.single and self._form.size >= SINGLES
             out, place = self._single() if single else self._out()
             columns = rows, batch, place, bits, call.subtract_model
@@ -292,6 +296,7 @@ class CompiledProgram:
             return None
         batch, bits = 0, np.zeros(1, np.int64)
         if isinstance(drawn, LaterDraws) and isinstance(drawn.rng, StreamGroup):
+            # Compiled code could not reproduce NumPy's draws.
             if drawn.rows > MOST or not agrees():
                 return None
             batch, bits = drawn.batch, drawn.rng.addresses(interface_of)
@@ -333,6 +338,7 @@ class CompiledProgram:
 
     def _read(self, w: Array) -> tuple[Array, int]:
         """Return a contiguous model and its address; those of the last model are cached."""
+        # Consecutive pieces mostly start from the same model.
         last = self._model
         if last is None or last[0] is not w:
             self._check(w)
@@ -435,6 +441,7 @@ def form(local: LocalLoss) -> LossSpecification:
     columns = loss.hidden if isinstance(loss, MultilayerPerceptron) else outputs
     kind = code(loss.kind, getattr(loss, "output", ""))
     l1 = float(getattr(loss, "l1", 0.0))
+    # A multiple of 4, since rows are processed in fours.
     block = _NUMBERS // (int(entries(local.arranged.X)) + columns) // 4 * 4
     block = min(max(block, _LEAST), _MOST)
     return LossSpecification(
@@ -464,6 +471,7 @@ def _rows_of(drawn: Minibatches) -> _DrawnRows:
     if isinstance(drawn, LaterDraws):
         if drawn.rows <= MOST and agrees():
             return _DrawnRows(0, drawn.batch, 0, drawn)
+        # Drawn by NumPy after all.
         drawn = drawn.drawn
     if drawn[0] is None:
         return _DrawnRows(0, 0, 0, None)

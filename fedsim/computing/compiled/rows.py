@@ -117,6 +117,7 @@ def rows_are_there(drawn: Whole, rows: int) -> bool:
     """
     there = True
     for i in range(len(drawn)):
+        # Without a branch, so that the loop is vectorised.
         there &= -rows <= drawn[i] < rows
     return there
 
@@ -142,6 +143,7 @@ def step_of(v: float, origin: float, g: float, rule: StepRule) -> float:
         g: that of the gradient without scale and penalties.
         rule: the rule of the steps.
     """
+    # h = scale g + l2 v + l1 sign(v) + pull (v - origin), in this order of operations.
     h = multiply_add(rule.l2, v, g * rule.scale)
     if rule.l1 != 0:
         h = multiply_add(rule.l1, np.sign(v), h)
@@ -158,6 +160,8 @@ def move(V: Array, start: Array, G: Array, rule: StepRule) -> None:
     loops without signs are vectorised, so the most common cases have separate loops.
     """
     scale, l1, l2, eta, pull = rule.scale, rule.l1, rule.l2, rule.eta, rule.pull
+    # Each branch computes what `step_of` does, with the same roundings: terms that are 0 change
+    # nothing.
     if l1 == 0 and pull == 0:
         for k in range(len(V)):
             V[k] = multiply_add(-eta, multiply_add(l2, V[k], G[k] * scale), V[k])
@@ -206,6 +210,7 @@ def differentiate(V: Array, G: Array, scale: float, l1: float, l2: float) -> Non
 def row_at(drawn: Whole, i: int, n: int) -> int:
     """Return the number of the i-th of the drawn rows, or of all n if none is drawn."""
     row = drawn[i] if len(drawn) else i
+    # Negative numbers count from the end, as in NumPy.
     return row + n if row < 0 else row
 
 
@@ -238,6 +243,7 @@ def add_products(x0: Array, x1: Array, x2: Array, x3: Array, W: Array, out: Arra
     The rows of W may be longer than the vectors.
     """
     m, zero = len(W), W.dtype.type(0)
+    # Two rows of W at a time; an odd last one follows below.
     for c in range(0, m - 1, 2):
         v, w = W[c], W[c + 1]
         a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zero

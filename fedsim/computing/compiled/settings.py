@@ -80,6 +80,7 @@ def settings_of(training: Training) -> Array:
     clip = math.inf if training.clip is None else training.clip
     settings = _constants(training.optimizer)
     settings = settings._replace(given=1.0, clip=clip, result=float(training.kept))
+    # Step sizes follow at offset LENGTH.
     return np.array([*settings, *training.rates])
 
 
@@ -90,6 +91,7 @@ def _constants(rule: Optimizer) -> Settings:
             coupled=rule.weight_decay,
             first=rule.momentum,
             ahead=float(rule.nesterov),
+            # Nesterov: d + momentum m; otherwise the step is m itself.
             behind=rule.momentum if rule.nesterov else 1.0,
             momenta=float(rule.momentum > 0),
         )

@@ -83,6 +83,7 @@ def _multiply(rows: Rows, drawn: Whole, first: int, count: int, W: Array, block:
     for i in range(count):
         row = row_at(drawn, first + i, len(ends) - 1)
         begin, end = ends[row], ends[row + 1]
+        # One column is by far the most common case, and needs no inner loop.
         if len(A) == 1:
             A[0, i] = _product(x[begin:end], places[begin:end], W)
         else:
@@ -165,6 +166,7 @@ def begin(
     G[:] = 0
     if rule.pull != 0 or rule.optimizer.given:
         copy(V, start)
+    # Without penalties and pull, a coordinate moves only by gradients, and no counts are needed.
     others = rule.pull != 0 or rule.l1 != 0 or rule.l2 != 0
     return np.zeros(form.d if others and not rule.optimizer.given else 0, np.int32)
 
@@ -184,6 +186,7 @@ def step(
     start, V, _, G, block, moments = parts
     _, places, ends = rows
     d, m, n = form.d, form.m, len(ends) - 1
+    # Before the gradient: the products of the rows need the present coordinates.
     if len(taken) and s:
         for i in range(len(drawn) or n):
             row = row_at(drawn, i, n)
@@ -233,12 +236,14 @@ def _catch_up(
 ) -> None:
     """Move a feature by all steps up to the s-th, the first of them with its gradient in G."""
     start, V, G = parts[0], parts[1], parts[3]
+    # A feature may occur in several rows of the step.
     if taken[feature] == s:
         return
     for k in range(m * feature, m * (feature + 1)):
         v = V[k]
         for _ in range(taken[feature], s):
             v = step_of(v, start[k] if rule.pull != 0 else v, G[k], rule)
+            # Only the first missed step has a gradient; the others have penalties and pull alone.
             G[k] = 0
         V[k] = v
     taken[feature] = s

@@ -89,6 +89,7 @@ class Channels:
         """Return the times from which radios may send, after their duty-cycle silence, s, (n,)."""
         if not (silent := self._silent[leg.up]):
             return leg.ready
+        # Few radios have a duty cycle, so that a dictionary is smaller than an array.
         until = np.array([silent.get(client, 0.0) for client in leg.clients.tolist()])
         ready: Array = np.maximum(leg.ready, until)
         return ready
@@ -106,6 +107,7 @@ class Channels:
         table, ids, up = self._table, leg.clients, int(leg.up)
         bits, caps = leg.bits + leg.framing, table.of(f"cap{up}", ids)
         per_bit = table.of(f"per_bit{up}", ids)
+        # No channel varies: one value per constant serves all messages.
         if not self._varies[up]:
             none = np.zeros(1, np.int64)
             return RadioFlow(bits, none, caps, began + bits / caps, per_bit)
@@ -122,6 +124,7 @@ class Channels:
 
     def keep_silence(self, leg: RadioLeg, flow: RadioFlow, over: Array) -> None:
         """Start the silence of radios after messages that have passed at `over`, s, (n,)."""
+        # The silence starts when the last bit has passed, which a shared link may delay.
         for place, rest in flow.rests.items():
             self._silent[leg.up][int(leg.clients[place])] = float(over[place]) + rest
 

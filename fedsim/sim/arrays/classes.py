@@ -41,6 +41,7 @@ def plan_links(
         links: the routes of clients to the server and back.
     """
     up, down = (kinds.map(lambda kind: kind.rates.up), kinds.map(lambda kind: kind.rates.down))
+    # Watched lanes report their rates to a battery.
     both = route_lanes(links, up, down, kinds.map(lambda kind: kind.battery is not None))
     lanes = [*both[0].runs, *both[1].runs]
     return LinkPlan(links, lanes), lanes
@@ -79,6 +80,7 @@ class ClassTable:
         self._columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         sizes = [size for size, _ in members.runs]
         self._count = len(members)
+        # One class needs no labels: constants stay scalars, which NumPy broadcasts.
         self._class = None if len(rows) == 1 else np.repeat(np.arange(len(rows)), sizes)
 
     def any(self, name: str) -> bool:
@@ -90,6 +92,7 @@ class ClassTable:
         if self._class is None:
             return [np.arange(len(clients))]
         labels = self._class[clients]
+        # Stable, so that clients of a class stay in their order.
         order = np.argsort(labels, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
 
@@ -149,6 +152,7 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
         "packet": framing.packet,
     }
     for up, (rate, route) in enumerate(zip(both, reversed(routes), strict=True)):
+        # Constant rate, no silence and no losses: every message has the same terms.
         plain = rate.constant is not None and rate.continuous and not radio.loss.mean
         row[f"varies{up}"] = not plain
         # A client that is not always there, or has a battery, has lanes that could break off.
@@ -170,6 +174,7 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
 def _battery_constants(member: ClientConfig, least_charge: float) -> dict[str, float]:
     """Return the constants of the batteries of a class; zeros and ones on mains."""
     if (battery := member.battery) is None:
+        # Neutral values: columns exist for all classes if any has a battery.
         names = ("battery", "rest", "leak", "mark", "initial", "level")
         return {"capacity": 1.0, "efficiency": 1.0} | dict.fromkeys(names, 0.0)
     store = member.store(least_charge)

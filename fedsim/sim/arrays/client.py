@@ -105,6 +105,8 @@ class ArrayClient(Participant):
         Raises:
             Diverged: a vector that was computed is not finite.
         """
+        # Submitted before the first yield, so that the evaluator sees the work of all clients at
+        # once.
         ticket: Any = self._submit(work)
         together, figures = self._evaluator.together, (work.operations, work.samples)
         if begun is None and not self.draws_times:
@@ -125,6 +127,7 @@ class ArrayClient(Participant):
 
     def seconds(self, work: Work) -> float:
         """Return the duration of a piece of work, s; see `Participant`."""
+        # Same operations as in `Worker.compute`, for the same rounding.
         return work.operations / self._speed if self._speed else self._duration(work)
 
     def drawn_seconds(self, work: Work, streams: Sequence[np.random.Generator]) -> Array:
@@ -139,6 +142,7 @@ class ArrayClient(Participant):
         """
         device, pieces = self._device, range(work.pieces)
         nominal, draw = device.seconds(work.operations, work.samples), device.slowdown.draw
+        # Piece by piece for each client: the order in which a single client draws.
         seconds = np.array([[nominal * draw(rng) for _ in pieces] for rng in streams]).T
         if not ((seconds >= 0.0) & (seconds < inf)).all():
             raise ReactionError("work never ends, or ends before it begins")

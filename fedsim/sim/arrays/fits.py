@@ -64,6 +64,7 @@ def why_slower(setup: WorldConfig) -> str:
         few = edges * min(setup.stop.rounds, _ROUNDS) < _MESSAGES
         return "there are few messages, and loading a kernel takes longer" if few else ""
     count = len(setup.fleet)
+    # Only the clients of one round count.
     if setup.participation.asked is not None:
         count = min(count, setup.participation.asked)
     if count >= _FEW or (count >= _FEW_TOGETHER and may_be_alike(setup)):
@@ -104,6 +105,7 @@ def _of_protocol(setup: WorldConfig) -> Iterator[str]:
     # A deadline is no reaction where it is not missed; see `fedsim.sim.arrays.closing`.
     if early := [each.key for each in policy.early() if each.key not in _DEADLINES]:
         yield f"participation.{early[0]} may close a round before all have replied"
+    # Silence is signalled by a beacon, or inferred from a deadline; arrays handle either one.
     if silence.beacon and silence.closes_after < inf:
         yield f"silence.kind {silence.kind} has both beacons and a deadline"
     if not silence.beacon and silence.closes_after == inf:
@@ -121,6 +123,7 @@ def _end_within_rounds(setup: WorldConfig) -> Iterator[str]:
 def _foreign_part(setup: WorldConfig, *parts: str) -> str:
     """Return which method of an algorithm may await more than messages and work."""
     for part in parts:
+        # The class that defines the method, which a user may have overridden.
         owner = next((cls for cls in type(setup.algorithm).__mro__ if part in vars(cls)), object)
         if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("in_arrays")):
             return f"{owner.__name__}.{part} may wait for more than messages and work"
@@ -146,6 +149,8 @@ def _of_fleet(setup: WorldConfig) -> Iterator[str]:
                 yield f"{type(setup.algorithm).__name__}.handle reads the state of charge"
     plan, lanes = plan_links(kinds, links)
     shared = [lane.up for _, lane in lanes if plan.links(lane)]
+    # Zero-duration work ends in the instant in which messages arrive, and its order depends on all
+    # of them.
     if False in shared and any(not kind.device.seconds(1.0, 1.0) for _, kind in kinds.runs):
         yield "work of no time follows messages that share a link"
     # Each message then begins by itself. Of thousands, some end at one instant, by rounding, and
@@ -173,6 +178,7 @@ def _of_links(kinds: RunLengthSequence[ClientConfig], links: Topology) -> Iterat
             name = links.links[link].name or link
             if link in followed:
                 yield f"batteries follow the rates of messages that share the link {name}"
+            # Simple: the lane has one contended link, which is shared fairly.
             elif not plan.simple(lane):
                 why = "with messages that have other links" if len(limiting) > 1 else "not fairly"
                 yield f"messages share the link {name} {why}"
@@ -203,6 +209,7 @@ def _of_battery(kind: ClientConfig, least_charge: float) -> Iterator[str]:
         yield "a battery is charged"
     elif not kind.store(least_charge).ready:
         yield "a battery is below its threshold as the run begins"
+    # The power of a radio follows its rate, which changes within a message.
     if any(rate.signal is not None for rate in (kind.rates.up, kind.rates.down)):
         yield f"a battery follows the rate of the radio {kind.radio.kind}, which changes"
 

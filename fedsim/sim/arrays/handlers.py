@@ -182,6 +182,7 @@ class Handlers:
             else:
                 self._run_together(groups, cohort, order, rows)
                 return
+        # In batches, which bounds the number of coroutines in progress.
         for begin in range(0, len(cohort.clients), _AT_ONCE):
             self._run(cohort, begin, begin + _AT_ONCE, order, rows)
 
@@ -197,6 +198,7 @@ class Handlers:
                 handler: Any = cohorts.handle(group, group.protocol.open(envelope))
                 begun.append(_Group(places, group.protocol, handler, None))
                 begun[-1] = begun[-1]._replace(first=resume(handler))
+        # Coroutines that have started have to be closed.
         except BaseException:
             for group in begun:
                 group.handler.close()
@@ -257,6 +259,7 @@ class Handlers:
             answers = self._drive(
                 [handler.send for handler in handlers], cohort, begin, order, rows
             )
+        # Also after an error in one of them.
         finally:
             for handler in handlers:
                 handler.close()  # those that are not over, where one has failed
@@ -385,6 +388,7 @@ class Handlers:
         """
         spans = np.diff(times, axis=0)
         count = len(spans)
+        # Power beyond idle, as idle power is metered for the whole run.
         joules = self._table.of("extra", ids) * spans
         operations, samples = work.operations, work.samples
         # The sum over pieces is accumulated in their order, as the event-by-event run adds them.

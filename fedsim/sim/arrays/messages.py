@@ -45,6 +45,7 @@ class MessageBatch:
 
     def _column(self, quantity: Callable[[Envelope], int]) -> Bits:
         """Return a quantity of each message, shape (n,), or (1,) if one envelope serves all."""
+        # `_kinds` expands representatives to messages; a slice keeps the values as they are.
         column: Bits = np.array([quantity(envelope) for envelope in self.envelopes], np.int64)[
             self._kinds
         ]
@@ -56,6 +57,7 @@ class MessageBatch:
         clients = np.concatenate([_numbers(receivers) for receivers, _ in post])
         if len(post) == 1:
             return cls(clients, [post[0][1]])
+        # Several broadcasts of one instant: each client has the envelope of its own.
         return cls(clients, [envelope for receivers, envelope in post for _ in receivers])
 
     @property
@@ -95,6 +97,7 @@ class MessageBatch:
 
     def enter_words(self) -> None:
         """Fill in the numbers of the messages' names; rows that hold the array change, too."""
+        # In place, since rows refer to this array.
         self._words[:] = self._column(lambda envelope: envelope.word)
         for part in self._parts:
             part.enter_words()

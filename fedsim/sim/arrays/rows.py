@@ -124,6 +124,7 @@ class RowBlocks:
             named.append(block)
             for number in np.unique(block.which[block.which >= 0]).tolist():
                 place = int(ranks[block.which == number].min())
+                # The first use in the order of events decides where the log numbers a name.
                 uses.append(_Use(place, int(begins[place]), block.names[number]))
         uses.sort(key=itemgetter(0))  # stable: uses of one event stay in the order of their blocks
         # Numbers of new names are needed now, before the rows that precede them are written.
@@ -169,6 +170,7 @@ class _Placed(NamedTuple):
     def pieces(self) -> Iterator[tuple[int, slice]]:
         """Yield the number of each piece of the log with rows of this block, and these rows."""
         numbers = range(int(self.at[0]) // _AT_ONCE, int(self.at[-1]) // _AT_ONCE + 1)
+        # `at` ascends, so a piece is a slice.
         ends = np.searchsorted(self.at, [_AT_ONCE * (number + 1) for number in numbers]).tolist()
         for number, begin, end in zip(numbers, [0, *ends], ends, strict=False):
             if begin < end:
@@ -182,9 +184,12 @@ def _shorten(column: object) -> object:
     """
     if not (isinstance(column, np.ndarray) and column.size >= _MANY and column.dtype == float):
         return column
+    # Broadcast arrays are recognised by their strides, without reading them.
     if is_one(column):
         return column[:1].copy()
     bits = column.view(np.int64)
+    # Three cheap comparisons rule out most columns. Bits are compared, so that NaN and -0.0 count
+    # as values.
     alike = bits[0] == bits[-1] and bits[0] == bits[len(bits) // 2] and (bits == bits[0]).all()
     return column[:1].copy() if alike else column
 
@@ -226,6 +231,7 @@ class OrderedRows:
         starts = range(0, max(self._count, 1), _AT_ONCE)
         by_piece: list[list[tuple[_Placed, slice]]] = [[] for _ in starts]
         for block in self._blocks:
+            # A single piece needs no sorted blocks.
             if len(starts) == 1:
                 by_piece[0].append((block, slice(None)))
                 continue

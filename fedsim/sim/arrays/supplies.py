@@ -120,6 +120,7 @@ class SupplyArrays:
             if self._until > -inf:
                 raise ReactionError("the server waits after an exchange")
             self.check(now)
+        # Queries of one instant are collected, and batteries are brought up to date at once.
         if now != self._queried_at:
             self._look()
             self._queried_at = now
@@ -182,6 +183,7 @@ class SupplyArrays:
         """
         places: Numbers = clients if self._places is None else self._places[clients]
         change = _Change(places, events, now, watts, joules, edge, slots, part - 1, last)
+        # Clients on mains have no battery to change.
         if not (held := places >= 0).all():
             change = _Change(*(column[held] if np.ndim(column) else column for column in change))  # type: ignore[arg-type, index]
         if len(change.batteries):
@@ -237,6 +239,7 @@ class SupplyArrays:
         """
         state, limits = self._state, self._limits(slice(None))
         load = total_power(limits.rest, state[WATTS], state[WATTS + 1])
+        # Levels fall linearly up to `until`, as no power changes before.
         gone = outflow(load, limits.efficiency, limits.leak) * (until - state[AT])
         _check_marks(state[LEVEL] - gone, state[RESOLUTION], limits)
         self._until = until
@@ -321,6 +324,7 @@ def _advance(state: Array, limits: _Limits, now: Array) -> None:
 def _apply(state: Array, limits: _Limits, changes: _Changes, charges: Array) -> None:
     """Apply one change to each battery; see `Supply.set` and `Supply.book`."""
     part, batteries = changes.part, np.arange(state.shape[1])
+    # NaN marks a power that stays.
     step = changes.watts - state[WATTS + part, batteries]
     changed, booked = (step != 0.0) & ~np.isnan(step), ~np.isnan(changes.joules)
     affected = changed | booked
@@ -331,6 +335,7 @@ def _apply(state: Array, limits: _Limits, changes: _Changes, charges: Array) -> 
             _apply(part_state, limits.take(indices), changes.take(indices), charges)
             state[:, indices] = part_state
         return
+    # The resolution of the clock bounds how well the time of a change is known.
     tick = np.spacing(changes.now)
     _advance(state, limits, changes.now)
     # Slots of a change are filled either before it or after it, as `last` says.

@@ -77,6 +77,7 @@ class ReplyRows(NamedTuple):
             senders = senders[~silent]
             return cls(senders, groups, silent, [sent] if sent else [])
         if sent is None or silent.all():
+            # All clients are silent.
             return cls(senders, groups, silent, [beacon])
         return cls(senders, groups, silent, [sent, beacon], silent.astype(np.int64))
 
@@ -167,6 +168,7 @@ class ClientGroup:
         """Return one payload for all clients, or a `DenseRows` with one row per client."""
         packing: Packing = self.protocol.packing
         packer = packing.packer(field)
+        # A compressor has memory or draws per client.
         if not (isinstance(packer, Plain) and packer.exact and structure is DENSE):
             raise NotAlikeError("compressors")
         if vector.ndim > 1:
@@ -256,12 +258,14 @@ class Cohorts:
         """
         if self._last is not None and np.array_equal(clients, self._last):
             return self._kept
+        # The group state belongs to a fixed set of clients.
         if self._stateful and self._last is not None:
             raise ReactionError("clients that share a state are not asked together")
         groups = list(self._groups(clients))
         if self._stateful:
             for _, group in groups:
                 group.state = self._setup.algorithm.memory(self._setup.initial)
+        # Groups without state are rebuilt if there are many, as they take memory.
         if self._stateful or len(groups) <= _KEPT:
             self._kept, self._last = groups, clients
         return groups
@@ -280,6 +284,7 @@ class Cohorts:
         evaluator = self._setup.evaluator
         if not self._useful or not isinstance(evaluator, GroupEvaluator):
             raise NotAlikeError("the method")
+        # Large groups are cut, which does not change any result: rows are independent.
         most = max(1, _NUMBERS // max(len(self._setup.initial), 1))
         alike = evaluator.alike(clients)
         if not alike:
@@ -300,6 +305,7 @@ def may_be_alike(setup: WorldConfig) -> bool:
         return False
     if setup.transport.to_clients(_ignore) is not _ignore:
         return False
+    # A state for all requires that all are always asked together.
     if hasattr(method, "handle_rows") and setup.participation.asked is not None:
         return False
     return is_plain(setup)

@@ -63,6 +63,7 @@ class TcpArrivals:
             self._passed += recent.popleft()[2]
         first = max(now, first)
         recent.append((first, last, count))
+        # Rates are sums over overlapping trains: each adds its own, and takes it away at its end.
         if self._changed is not None and last > first:
             rate = count * self._bits / self._total / (last - first)
             self._calendar.call(first, self._change, rate)
@@ -84,6 +85,7 @@ class TcpArrivals:
         for first, last, arrived in self._recent:
             if now >= last:
                 count += arrived
+            # The bits of a train arrive at a constant rate between its first and its last segment.
             elif now > first:
                 count += arrived * (now - first) / (last - first)
         if self._stream is not None and self._stream.bits:

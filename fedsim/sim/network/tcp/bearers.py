@@ -81,6 +81,7 @@ class TcpBearer:
         """See `Bearer.start`."""
         lane = self._lane
         own, law = lane.path.own, lane.law
+        # The rate of a radio may differ from message to message.
         if own.signal is None:
             own.rate = cap
         if not self._keeps:
@@ -190,6 +191,7 @@ class TcpBearers:
         for lanes in self._lanes:
             for _, lane in lanes.runs:
                 links = self._find_shared(lane)
+                # Union: all links of a lane belong to one set.
                 for link in links:
                     one, other = self._root(links[0]), self._root(link)
                     self._first[max(one, other)] = min(one, other)
@@ -239,6 +241,7 @@ class TcpBearers:
             return TcpStage(queue, delay, shared)
         if queue not in self._fair:
             hashes, draws = self._connections.hashes, None
+            # Only on shared links can two flows collide in one hash bucket.
             if shared and link is not None and hashes is not None:
                 draws = partial(hashes, link)
             linux = self._connections.law.stack == "linux"
@@ -287,6 +290,7 @@ class TcpBearers:
         # Equal lanes share their memory, whether they share links or not.
         bucket = self._bucket_of(lane.client, up=lane.up)
         traits = shared, path.parameters, bucket
+        # Numbers replace long tuples as keys of the tree.
         key = self._kinds.setdefault(traits, len(self._kinds))
         if episodes is None:
             memory_key = root if root is not None else traits

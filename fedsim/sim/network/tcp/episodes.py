@@ -223,6 +223,7 @@ class Episodes:
         if not self._number:
             return True
         quiet = self._quiet
+        # While replaying, the tree knows when the links are empty.
         if not self._simulated and self._step is not None:
             quiet = self._step.quiet
         return int((now - self._started) * TICKS + EARLY) >= quiet * TICKS
@@ -286,6 +287,7 @@ class Episodes:
             self._reported += 1
             self._count += 1
             self._report((self._begun[number][2], again))
+            # The callback may have started a message, which changes the step.
             if self._simulated or self._step is not step:
                 return
         if self._open and self._reported == len(step.ends) and self._when(step.known) <= now:
@@ -319,6 +321,7 @@ class Episodes:
         first = self._step
         self._clear()
         self._note(beginning)
+        # The memory is full: the message is simulated as usual.
         if self._step is None or first is None:
             return None
         self._foretelling = True
@@ -345,6 +348,7 @@ class Episodes:
     def _catch_up(self) -> None:
         """Simulate up to the present."""
         self._launch_due()
+        # Up to the present tick, exclusive: starts of this tick still come first.
         self._go_on(int((self._calendar.now - self._started) * TICKS + EARLY))
 
     def _launch_due(self) -> None:
@@ -435,6 +439,7 @@ class Episodes:
     def stop(self, message: EpisodeTransfer, inner: PacketMessage) -> None:
         """Cancel a message; the tree does not record what follows."""
         self._open -= 1
+        # What follows a stop would not recur, so it does not enter the tree.
         self._step = None
         self._forget()
         message.over = True

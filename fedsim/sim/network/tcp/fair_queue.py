@@ -70,6 +70,7 @@ def newton_step(root: int, count: int) -> int:
     The arithmetic is that of unsigned integers of 64 bits, and of 32 bits for the square.
     """
     wide = root << 16
+    # x <- x (3 - count x^2) / 2 in fixed point.
     rest = ((3 << 32) - count * (wide * wide >> 32)) % (1 << 64)
     return ((rest >> 2) * wide % (1 << 64) >> 31) >> 16 & _ONE
 
@@ -229,6 +230,7 @@ class FairQueue:
     def _take(self, now: float) -> _Packet | None:
         """Return the next packet by deficit round robin."""
         while self._fresh or self._old:
+            # New flows have priority over old ones (RFC 8290).
             turns = self._fresh or self._old
             flow = turns[0]
             if flow.deficit <= 0:
@@ -240,6 +242,7 @@ class FairQueue:
                 flow.deficit -= min(packet[1].bits, QUANTUM)
                 return packet
             turns.popleft()
+            # An emptied new flow becomes old first, so that it cannot regain priority at once.
             if turns is self._fresh:
                 self._old.append(flow)
             else:
@@ -258,6 +261,7 @@ class FairQueue:
         if flow.dropping:
             if not late:
                 flow.dropping = False
+            # Drops follow each other at intervals that shrink with the root of their count.
             while flow.dropping and ticks >= flow.next_drop:
                 flow.count += 1
                 flow.root = newton_step(flow.root, flow.count)
@@ -287,6 +291,7 @@ class FairQueue:
         packet = flow.pop()
         self._bits -= packet[1].bits
         self.waiting -= 1
+        # CoDel spares the last packet: of the link in Linux, of the flow in ns-3.
         few = self._bits <= QUANTUM if self.bypass else flow.bits < QUANTUM
         if few or codel_time(now - packet[0]) < _TARGET:
             flow.above = None

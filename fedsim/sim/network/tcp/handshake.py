@@ -68,6 +68,7 @@ class Handshake:
             lane.calendar.call(now + path.trip + longer, self._end, None)
             return
         lane.calendar.call(now + self._timeout, self._send, None)
+        # Linux repeats the SYN at a constant interval first, and doubles it only afterwards.
         if self._linear:
             self._linear -= 1
         else:
@@ -88,6 +89,7 @@ class Handshake:
             return
         lane, now = self._lane, self._lane.calendar.now
         last = _Confirmation(self)
+        # The confirmation leaves before the first data, on the same path.
         lane.forward(SegmentTrain(last, ANSWER, 1, lane.path.header, now, 0.0, now, now))
         self.over = True
         self._opened(self._begun)

@@ -46,6 +46,7 @@ class KeptWindow(Window):
         """Start counting the segments of another message."""
         super().begin_message(now)
         self._used_end = 0
+        # The pause shifts the start of the cubic curve, so that the window does not jump.
         if self._epoch >= 0:
             self._epoch = min(self._epoch + now - self.last_sent, now)
 
@@ -53,6 +54,7 @@ class KeptWindow(Window):
         """Shrink if the connection has been idle for longer than a timeout."""
         epoch = self._epoch
         super().restart(initial, now)
+        # `super` ends the curve; Linux keeps it.
         self._epoch = epoch
         if self.is_idle(now):
             self._used, self._stamp = 0, now
@@ -78,6 +80,7 @@ class KeptWindow(Window):
         self._variation = deviation + (more / 8 if error < 0 < more else more) / 4
         self._late_most = max(self._late_most, 4 * self._variation)
         self._late = max(self._late, self._late_most)
+        # A round trip has passed since the last decay.
         if sent >= self._mark:
             self._late -= (self._late - self._late_most) / 4
             self._late_most, self._mark = self.least_timeout, now
@@ -106,6 +109,7 @@ class KeptWindow(Window):
         """
         limited = flight >= int(self.size)
         more = not self._limited and out > self._most_out
+        # A new window of segments has begun, or the use is larger than any so far.
         if numbers[0] >= self._used_end or limited or more:
             self._limited, self._most_out, self._used_end = limited, out, numbers[1]
         if self._filled:

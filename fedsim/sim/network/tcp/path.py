@@ -111,6 +111,8 @@ class TcpPath:
         self.payload = packets.packet - packets.overhead
         self.narrow = int(min([1e9, *[stage.queue.limit for stage in stages]]))
         self.leads = self._find_leads()
+        # Round trip of an empty segment: delays include the transmission of a full one on free
+        # links, so `swifter` is subtracted.
         there = [stage.delay + stage.queue.lasts(header) for stage in stages]
         self.trip = sum(there) - self.swifter(header) + self.back
         others = [stage.queue.rate for stage in stages if stage.queue is not self.own]
@@ -160,6 +162,8 @@ class TcpPath:
         gain = (self.segment - bits) * self.free_bit
         if alone:
             return gain
+        # Behind a full segment, what is gained on free links is lost again at the radio, as far as
+        # that is slower.
         return min(gain, max(self.own.lasts(bits) - bits * self.free_bit, 0.0) * (not self.radio))
 
     def rest(self, number: int, bits: float) -> float:
@@ -179,6 +183,7 @@ class TcpPath:
         empty = now
         for stage in self.stages:
             waiting = stage.fair.waiting if stage.fair is not None else 0
+            # Packets in per-flow queues follow those of the link queue.
             free = max(stage.queue.free, now) if waiting else stage.queue.free
             empty = max(empty, free + waiting * stage.queue.lasts(self.segment))
         return empty
@@ -279,6 +284,7 @@ class TcpLane:
     def _fits(self, train: SegmentTrain, queue: LinkQueue, fair: FairQueue | None) -> bool:
         """Return whether a train continues as one; otherwise split it, or drop segments."""
         at_once = train.first == train.last
+        # Packets of different times may be dropped one by one.
         if queue.crowded and not at_once:
             self._split(train, range(train.count))
             return False
@@ -289,6 +295,7 @@ class TcpLane:
                 return False
             if room < 1:
                 return False  # tail drop
+            # All arrive at one instant: the tail of the train is dropped.
             train.count = int(room)
         return True
 
@@ -345,6 +352,8 @@ class TcpLane:
         train.hop += 1
         if self.loss is None or not on_air:
             return True
+        # The number of losses comes from the loss process; which packets are lost is drawn
+        # uniformly.
         lost = self.loss.losses(train.count)
         if lost:
             places = set(self.rng.choice(train.count, lost, replace=False).tolist())

@@ -65,6 +65,7 @@ class LinkQueue:
         """Change the claims of messages by some segments."""
         self.flows += flows
         self.claimed += segments
+        # One more than the queue holds, as the packet in transmission does not wait.
         self.crowded = self.claimed > self.limit + 1
 
     def lasts(self, bits: float) -> float:
@@ -86,6 +87,7 @@ class LinkQueue:
         while waits:
             start, slot, count = waits[0]
             gone_by = now - TOGETHER if lead > slot else now + TOGETHER
+            # The last segment of this train still waits; some before it may have left.
             if start + slot * (count - 1) > gone_by:
                 # Part of the first train has left. At least one segment remains: the condition
                 # above says that the last one has not left.
@@ -149,6 +151,7 @@ class LinkQueue:
             self.free = free = first + slot
             self.slot = slot
             return free
+        # The list of waiting packets is brought up to date only if the queue may be full.
         if self.waiting >= self.limit and self.room(first, lead) < 1:
             return -1.0
         self.waits.append((free, before, 1))
@@ -172,6 +175,7 @@ class LinkQueue:
         """The packets that streams keep in the queue."""
         if not self.windows:
             return 0.0
+        # Windows beyond the bandwidth-delay product stand in the queue, up to a mean filling.
         return min(max(self.windows - self.pipe, 0.0), FILLED * self.limit)
 
     def join(self, calendar: Calendar, window: float, pipe: float) -> FairLink:
@@ -193,6 +197,7 @@ class LinkQueue:
     def leave(self, window: float) -> None:
         """Remove the window of a stream."""
         self.windows -= window
+        # Sums of windows do not cancel exactly.
         if self.windows < 1e-6:
             self.windows = 0.0
 

@@ -97,6 +97,7 @@ class RackScoreboard(Scoreboard):
 
     def acknowledge(self, number: int) -> tuple[int, bool]:
         """Record that all segments before one have arrived; see the base class."""
+        # Without retransmissions the last segment was sent last, so that it alone decides.
         if self.again:
             for index in range(self.first, number):
                 if index not in self._arrived:
@@ -150,6 +151,7 @@ class RackScoreboard(Scoreboard):
         due, last = self.trip + patience, -inf
         latest = self.now - due + AT_ONCE
         edge = max(self._edge, self._end)
+        # A list, since losses change the sets that the generator iterates over.
         for number in list(self._overtaken()):
             sent = self.sent[number]
             if sent <= latest:
@@ -164,6 +166,7 @@ class RackScoreboard(Scoreboard):
     def _overtaken(self) -> Iterator[int]:
         """Yield segments under way that were sent before one that has arrived."""
         newest, again = self._delivered, self.again
+        # Retransmissions are compared by order of sending, first transmissions by number.
         for number in again:
             if self._orders[number] < newest:
                 yield number
@@ -253,6 +256,7 @@ class RackSender(Sender):
         board, window = self.board, self._window
         board.now = now
         while window.size - board.flight >= 1 - CLOSE:
+            # F-RTO sends two new segments before it retransmits more.
             number = None if self._only_new else board.first_lost()
             if number is None:
                 if board.next >= self._total:
@@ -325,6 +329,7 @@ class RackSender(Sender):
         number, early, echo = acknowledgement
         if self._state is not Congestion.LOSS:
             return False
+        # RFC 3522: the echoed timestamp is older than the retransmission.
         if number > board.first and echo < self._sent_again_at:
             return True
         if not self._doubts:
@@ -339,6 +344,8 @@ class RackSender(Sender):
         self._window.undo_time_out()
         self._state = Congestion.OPEN
         self._timed, self._doubts = 0, False
+        # Losses among earlier segments are forgotten here, so the simple path has to wait until all
+        # are acknowledged.
         self._unsure = self.board.next
 
     def _change_state(self, *, advanced: bool, news: bool) -> None:
@@ -361,6 +368,7 @@ class RackSender(Sender):
         board = self.board
         if board.clean:
             return inf
+        # RFC 8985: no reordering window in recovery, or after three segments out of order.
         sure = self._state not in _UNHARMED or board.early >= DUPLICATES
         return board.find_lost(0.0 if sure else REORDERING * self._window.least_trip)
 
@@ -389,8 +397,10 @@ class RackSender(Sender):
     def _set_timer(self, now: float) -> None:
         window, board = self._window, self.board
         self.deadline, self._probe = self._late_at, inf
+        # No probe after a probe, before the first RTT sample, or during a repair.
         if self._probed or not window.trip or self._state is not Congestion.OPEN:
             return
+        # The acknowledgement of a single segment may be delayed by its receiver.
         later = window.least_timeout if board.next - board.first <= 1 else GRAIN
         probe = now + PROBE * window.trip + later
         self._probe = self.deadline = min(probe, self._late_at) if self._late_at > now else probe
@@ -407,6 +417,7 @@ class RackSender(Sender):
     def time_out(self, now: float) -> None:
         """Repair overtaken segments, send a probe, or retransmit after a timeout."""
         self.board.now = now
+        # One timer serves three purposes: reordering, tail probe, retransmission.
         if now >= self._overtaken_by:
             self._overtaken_by = inf
             self._look_for_losses()
@@ -431,6 +442,7 @@ class RackSender(Sender):
         board, window, flight = self.board, self._window, self.board.flight
         harmed, retries = self._state not in _UNHARMED, self._retries
         again = self._state is Congestion.LOSS and not retries
+        # The threshold is reduced once per episode of losses.
         reduces = not harmed or board.first >= self._recover or again
         if not harmed:
             self._sent_again_at = now

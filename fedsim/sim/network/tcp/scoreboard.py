@@ -49,6 +49,7 @@ class Scoreboard:
         highest.append(number)
         highest.sort()
         self._highest = highest = highest[-DUPLICATES:]
+        # Every segment below the third highest arrived one counts as lost.
         if len(highest) == DUPLICATES and highest[0] > self._edge:
             for missing in range(max(self._edge, self.first), highest[0]):
                 if missing not in self._arrived and missing not in self._lost:
@@ -112,6 +113,7 @@ class Scoreboard:
     def first_lost(self) -> int | None:
         """Return the first lost segment that was not retransmitted."""
         pending = self._pending
+        # Stale entries are dropped as they come to the front.
         while pending:
             number = pending[0]
             if number in self._lost and number not in self.again:

@@ -91,6 +91,7 @@ class Sender:
             number = board.first_lost()
             if number is None and board.next < self._total:
                 number = board.next
+            # RFC 6675, NextSeg rule 3: without new data, a segment of unknown fate is sent again.
             elif number is None and self._state is Congestion.RECOVERY:
                 number = board.first_unknown()
             if number is None:
@@ -104,6 +105,7 @@ class Sender:
         else:
             board.next = number + 1
         self.arm(now)
+        # Counted for proportional rate reduction: prr_out.
         if self._state is Congestion.RECOVERY:
             self._window.count_sent()
         self._launch(number, now)
@@ -144,6 +146,7 @@ class Sender:
             delivered += more
         if news:
             self._take_duplicate(delivered, now, repaired=repaired)
+        # No progress: the acknowledgement only reports a segment out of order, or nothing.
         if number == first:
             if number < board.next:
                 window.note_acknowledgement(board.first, board.next, now)
@@ -187,6 +190,7 @@ class Sender:
             sent = acknowledgement.next_sent + nth * acknowledgement.pace
             number, now = number + acknowledgement.every, now + acknowledgement.between
         if steady:
+            # `now` is one interval beyond the last acknowledgement.
             self._restart_timer(now - acknowledgement.between)
 
     def _take_duplicate(self, delivered: int, now: float, *, repaired: bool) -> None:
@@ -204,6 +208,7 @@ class Sender:
 
     def _enter_recovery(self, delivered: int, now: float) -> None:
         board = self.board
+        # The first segment counts as lost even if fewer than three arrived after it.
         board.lose_first()
         self._recover = board.next
         self._state = Congestion.RECOVERY
@@ -229,11 +234,13 @@ class Sender:
     def _advance(self, count: int, now: float, *, news: bool) -> None:
         """Process an acknowledgement that completes any repair."""
         board, window, number, state = self.board, self._window, self.board.first, self._state
+        # After mere reordering, HyStart ignores acknowledgements of few segments, as ns-3 does.
         if state is not Congestion.DISORDER or count >= self._duplicates:
             window.note_acknowledgement(board.first, board.next, now)
         if state is Congestion.RECOVERY:
             window.leave_recovery()
         elif state is Congestion.LOSS:
+            # After a timeout only segments beyond the recovery point grow the window.
             count = number - self._recover
         if state in _REPAIRS:
             self._first_partial = True
@@ -257,6 +264,7 @@ class Sender:
         flight = board.flight
         board.lose_all()
         self._duplicates = 0
+        # Everything so far may be retransmitted: no RTT samples below (Karn).
         self._recover = self._timed = board.next
         self._window.time_out(flight, board.next, now)
         self._state = Congestion.LOSS

@@ -72,6 +72,7 @@ def narrow_link(path: TcpPath) -> int | None:
     shares = []
     for stage in path.stages:
         queue = stage.queue
+        # A rate that varies may move the bottleneck.
         if queue.signal is not None:
             return None
         shares.append(queue.rate / max(queue.flows, 1))
@@ -79,9 +80,11 @@ def narrow_link(path: TcpPath) -> int | None:
     numbers = shared or range(len(shares))
     least = min(numbers, key=lambda number: shares[number])
     others = [shares[number] for number in shared if number != least]
+    # Not clearly the narrowest: its share alone would not describe the flow.
     if shares[least] == inf or min(others, default=inf) < APART * shares[least]:
         return None
     queue = path.stages[least].queue
+    # Queue and pipe together have to hold a reasonable window per flow.
     room = queue.limit + queue.rate * path.trip / path.segment
     return least if queue.managed or room >= WIDEST * queue.flows else None
 

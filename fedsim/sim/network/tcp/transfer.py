@@ -120,9 +120,12 @@ class TcpTransfer:
         idle = opened and isinstance(window, KeptWindow) and window.is_idle(lane.calendar.now)
         linux, alone = lane.law.stack == "linux", QUICK if idle else 0
         grows = GROWS if linux and not self._listens else 0
+        # A new connection acknowledges its first segment at once.
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened, alone=alone, grows=grows)
         self._sender = (RackSender if linux else Sender)(window, total, self._launch)
         self._claimed = total
+        # Claims tell the queues how many segments could come, so that they know when drops are
+        # possible.
         for queue in self._path.queues:
             queue.claim(total, flows=1)
         self._handshake = None if opened else Handshake(lane, self._open)
@@ -160,6 +163,7 @@ class TcpTransfer:
         self.over = True
         self._log.close(whole=whole)
         for queue in self._path.queues:
+            # Exactly what was claimed, so that claims of a link sum to zero without messages.
             queue.claim(-self._claimed, flows=-1)
         if self._handshake is not None:
             self._handshake.over = True
@@ -221,8 +225,10 @@ class TcpTransfer:
                 self._note_use(now)
             self._set_timer()  # an acknowledgement may have moved the deadline forward
             return
+        # Only a long rest can flow as a stream: checked before anything is sent.
         if left >= stream.LEAST and self._flows_on(left):
             return
+        # Claims shrink as segments are acknowledged, which makes room for other messages.
         if left + flight != self._claimed:
             self._claim(left + flight)
         number = board.next
@@ -235,6 +241,7 @@ class TcpTransfer:
             # one.
             most = 1 if span else todo
         elif todo > LEAST_TRAIN:
+            # Long trains of others would hide the delay that HyStart looks for.
             hidden = self.window.looks and any(queue.flows > 1 for queue in self._path.shared)
             longest = LOOKED_AT if hidden else int(size)
             most = max(LEAST_TRAIN, min(longest, self._path.narrow // SHARE))
@@ -250,6 +257,7 @@ class TcpTransfer:
     def _flows_on(self, left: int) -> bool:
         """Send the rest as a stream, if possible."""
         board, path = self._sender.board, self._path
+        # A stream has no rates to report, and no single packets to lose.
         if self._log.watched or self._lane.loss is not None:
             return False
         if not stream.may_flow(self.window, left, path):
@@ -257,6 +265,7 @@ class TcpTransfer:
         number = stream.narrow_link(path)
         if number is None:
             return False
+        # All segments count as sent: the stream stands for those that were left.
         board.next = self._total
         self._claim(int(AHEAD * self.window.size))
         self._sent += left
@@ -273,6 +282,7 @@ class TcpTransfer:
         """Complete a stream, after retransmissions of segments lost before it."""
         if self._stream is None:
             return
+        # Segments lost before the stream began have not arrived: they follow as a further stream.
         missing = self._total - self._streamed - self._receiver.arrived
         if missing > 0:
             self._sent += missing
@@ -291,6 +301,8 @@ class TcpTransfer:
         self._sent += count
         bits, end = self._bits, start + pace * (count - 1)
         if number + count == self._total:
+            # In a crowded queue packets are dropped one by one, so the shorter last segment travels
+            # alone.
             if count > 1 and self._crowded:
                 self._sent -= count
                 self._launch(number, start, count - 1, pace)
@@ -310,6 +322,7 @@ class TcpTransfer:
         if before == self._total:
             return
         due = receiver.due
+        # A delayed acknowledgement was due before this train: it is sent at its own time.
         if due < first:
             self._acknowledge(receiver.acknowledge_late(), due)
         alone = receiver.alone or receiver.missing or self._crowded
@@ -382,6 +395,7 @@ class TcpTransfer:
         )
         if not acknowledged or (self._receiver.next == self._total and not self._listens):
             return
+        # One event for all acknowledgements of the train: the sender processes them in a loop.
         between = (train.last - first) / (count - 1)
         number, every = train.number + skipped + 1, self._receiver.every(train.number + count)
         acknowledgement = TrainAcknowledgement(
@@ -396,6 +410,7 @@ class TcpTransfer:
     def _acknowledge(self, acknowledgement: Acknowledgement, at: float) -> None:
         """Send an acknowledgement at some time."""
         back = self._path.back
+        # Blocks out of order are reported in SACK options, which make the packet longer.
         if self._receiver.missing:
             back += self._path.back_bit * BLOCK * min(self._receiver.blocks, BLOCKS)
         self._calendar.call(at + back, self._take_acknowledgement, acknowledgement)
@@ -421,6 +436,7 @@ class TcpTransfer:
 
     def _take_acknowledgement(self, acknowledgement: Acknowledgement) -> None:
         if self.over:
+            # A kept connection: the window still learns from late acknowledgements.
             if self._listens and self._stream is None:
                 self._sender.acknowledge(acknowledgement, self._calendar.now)
         elif self._stream is None:

@@ -197,12 +197,14 @@ class Window:
 
     def measure(self, sent: float, now: float) -> None:
         """Add the RTT sample of a segment, from its timestamps."""
+        # Both timestamps are cut to ticks before they are subtracted, as in RFC 7323.
         self._update_rtt(TICK * (int(now / TICK) - int(sent / TICK)))
 
     def _update_rtt(self, trip: float) -> None:
         """Update the RTT estimate with a sample, s (RFC 6298)."""
         self._last_trip = trip = trip or LEAST_TRIP
         self.least_trip = min(self.least_trip, trip)
+        # RFC 6298: gains of 1/8 and 1/4; the first sample initialises both estimates.
         if self.trip:
             self._variation += (abs(self.trip - trip) - self._variation) / 4
             self.trip += (trip - self.trip) / 8
@@ -232,6 +234,7 @@ class Window:
             sent: the number below which all segments were sent.
             now: the time, s.
         """
+        # An epoch of -1 means that no loss has started a curve. After a loss, samples settle first.
         if not self._cubic or -1.0 < self._epoch > now - self._hystart.settled:
             return
         trip = self.trip if self._hystart.smoothed else self._last_trip
@@ -241,6 +244,7 @@ class Window:
 
     def _look_for_full_pipe(self, trip: float, now: float) -> None:
         """End slow start on a long train of acknowledgements or on increased delay."""
+        # Train criterion: acknowledgements in close succession for a large part of the round trip.
         if now - self._last_near <= NEAR:
             self._last_near = now
             self._pipe_full = now - self._round_start > self._hystart.train * self._least_trip
@@ -267,6 +271,7 @@ class Window:
         """
         if self._cubic:
             if self.size < self.threshold:
+                # HyStart works in rounds: one per window of segments.
                 if acknowledged > self._round_end:
                     self._begin_round(sent, now)
                 self.size += count
@@ -274,6 +279,7 @@ class Window:
                 self._follow_cubic(count, now)
             return
         if self._linux:
+            # Linux counts segments (RFC 3465): part of them may complete slow start.
             room = self.threshold - self.size
             begun = int(min(count, room)) if room > 0 else 0
             self.size += begun
@@ -298,12 +304,14 @@ class Window:
             self._epoch = now
             self._origin = max(self._peak, size)
             self._inflection = ((self._origin - size) / SCALE) ** (1 / 3)
+        # RFC 9438: the target is that of one round trip ahead.
         least = self._least_trip if self._least_trip < inf else 0.0
         offset = now + least - self._epoch - self._inflection
         target = self._origin + int(SCALE * abs(offset) ** 3) * (1 if offset >= 0 else -1)
         # Linux counts acknowledgements: the window grows by 1 per `per` of them (`bictcp_update`).
         # If the curve lies below the window, it grows by 1 in 100 windows.
         per = size // (target - size) if target > size else 100 * size
+        # Without a loss so far, growth is at least 1 per CLAMP segments.
         if not self._peak:
             per = min(per, CLAMP)
         per = max(per, 2)
@@ -335,6 +343,7 @@ class Window:
         if not self._cubic:
             self.threshold = float(max(size // 2, 2)) if self._linux else max(2.0, flight / 2)
             return
+        # Fast convergence: a window below the last maximum gives up more room to new flows.
         self._peak = int(size * (1 + self._beta) / 2) if size < self._peak else size
         self._epoch = -1.0
         self.threshold = float(max(int(size * self._beta), 2))
@@ -364,6 +373,7 @@ class Window:
             return
         self._delivered += delivered
         threshold = self.threshold
+        # Above the threshold: proportional rate reduction.
         if flight > threshold:
             send = self._share_of_threshold() - self._out
         elif self._linux:
@@ -371,6 +381,7 @@ class Window:
         else:
             owed = self._count_owed(delivered) if repaired else delivered
             send = min(owed, threshold - flight)
+        # At least one segment at the start of recovery: the fast retransmit.
         self.size = flight + max(send, 0.0 if self._out else 1.0)
 
     def _share_of_threshold(self) -> float:
@@ -414,6 +425,7 @@ class Window:
         """
         self.timeout = min(MOST_TIMEOUT, 2 * self.timeout)
         if reduces:
+            # Kept to undo a spurious timeout.
             self._before = self.size, self.threshold, self._peak
             self._reduce(flight)
         if self._cubic:

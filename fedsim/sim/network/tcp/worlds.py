@@ -134,6 +134,7 @@ class EventWorld:
         if len(self._used) > MANY:
             self._used = list(dict.fromkeys(self._used))
         lane.path.own.rate = rate
+        # Counted up to a limit, as the rest of a long message flows as a stream.
         self._worlds.segments += 1 + min(bits / lane.path.segment, MOST_COUNTED)
         window = Window(self._law, lane.path.payload)
         return TcpTransfer(lane, window, bits, finished, token, opened=False)
@@ -182,6 +183,7 @@ class PacketWorlds:
         """Return the world for an episode that starts anew: the same, or one of kernels."""
         if world.compiled or not self.pay:
             return world
+        # The old world is left idle, and its queues empty.
         world.clear()
         with activity(LOADING):
             from fedsim.sim.network.tcp.compiled.world import CompiledWorld, load  # noqa: PLC0415 - a compiler: 0.5 s

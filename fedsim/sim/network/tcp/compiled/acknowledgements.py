@@ -17,6 +17,8 @@ def acknowledge(
     if number < W[m + at.UNKNOWN]:
         return
     if number > W[m + at.UNKNOWN]:
+        # Karn: no RTT sample from a retransmitted segment; the first newly acknowledged one
+        # decides.
         timed = max(W[m + at.UNKNOWN], W[m + at.TIMED])
         if timed < number and not boards.has(W, m, timed, at.IS_AGAIN):
             windows.measure(F, m, echo, now)
@@ -72,6 +74,8 @@ def _repair_by_rack(
     if count:
         windows.note_acknowledgement(W, F, m, now)
     if W[m + at.STATE] == at.RECOVERY:
+        # PRR may exceed the delivered segments only if this acknowledgement reveals no further
+        # loss.
         clear = 1 if count and W[m + at.FOUND_LOST] == found else 0
         windows.recover(W, F, m, delivered, boards.flight(W, m), clear)
     elif count:
@@ -93,10 +97,12 @@ def _was_early(W: Integers, F: Reals, m: int, number: int, early: int, echo: flo
     """Return whether the last timeout was spurious: see `RackSender._was_early`."""
     if W[m + at.STATE] != at.LOSS:
         return False
+    # RFC 3522: the echoed timestamp is older than the retransmission, so the original has arrived.
     if number > W[m + at.UNKNOWN] and echo < F[m + at.SENT_AGAIN_AT]:
         return True
     if not W[m + at.DOUBTS]:
         return False
+    # F-RTO (RFC 5682): a segment that was never retransmitted has arrived after all.
     for index in range(W[m + at.UNKNOWN], min(number, W[m + at.TIMED])):
         if boards.is_first_news(W, m, index):
             return True
@@ -108,6 +114,7 @@ def _change_state(W: Integers, F: Reals, m: int, count: int, news: int) -> None:
     """Leave a finished recovery, and detect reordering: see `RackSender`."""
     if W[m + at.STATE] >= at.RECOVERY and W[m + at.UNKNOWN] >= W[m + at.RECOVER]:
         if W[m + at.STATE] == at.RECOVERY:
+            # As `Window.leave_recovery`.
             F[m + at.SIZE] = F[m + at.THRESHOLD]
         W[m + at.STATE] = at.OPEN
     if W[m + at.STATE] <= at.DISORDER:
@@ -152,6 +159,7 @@ def _advance(W: Integers, F: Reals, m: int, count: int, now: float, news: int) -
     if state == at.RECOVERY:
         F[m + at.SIZE] = F[m + at.THRESHOLD]
     elif state == at.LOSS:
+        # After a timeout only segments beyond the recovery point grow the window.
         count = number - W[m + at.RECOVER]
     if state >= at.RECOVERY:
         W[m + at.PARTIAL] = 1
@@ -170,6 +178,7 @@ def _acknowledge_in_order(
     """Process an acknowledgement in a steady state: see `Sender.acknowledge_in_order`."""
     first = W[m + at.UNKNOWN]
     if number <= first:
+        # No progress: only HyStart sees the acknowledgement.
         if number == first and number < W[m + at.NEXT]:
             windows.note_acknowledgement(W, F, m, now)
         return
@@ -184,6 +193,7 @@ def _acknowledge_in_order(
 @piece
 def take_acknowledgement(W: Integers, F: Reals, m: int, node: int) -> None:
     """Process an acknowledgement, and send what it allows."""
+    # Window and timer no longer matter once the rest flows as a stream.
     if W[m + at.OVER] or W[m + at.STREAM]:
         return
     now, number, early = F[at.NOW], W[node + at.NUMBER], W[node + at.EARLY]
@@ -215,6 +225,7 @@ def take_acknowledgements(W: Integers, F: Reals, m: int, node: int) -> None:
             W[m + at.UNKNOWN] = number
         sent = F[node + at.ECHO_NEXT] + nth * F[node + at.PACE]
         number, now = number + W[node + at.EACH_TIME], now + between
+    # The loop has advanced `now` one interval beyond the last acknowledgement.
     if steady:
         senders.restart_timer(W, F, m, now - between)
     senders.send(W, F, m, begun, between * (times - 1))

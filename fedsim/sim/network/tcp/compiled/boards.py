@@ -34,6 +34,7 @@ def about(W: Integers, m: int, number: int, what: int) -> int:
 @part
 def _order(W: Integers, m: int, number: int) -> int:
     """Return the order of retransmission of a segment; 0 if none is under way."""
+    # The flag tells whether the column is valid: it is not cleared with the record.
     return W[about(W, m, number, at.ORDER)] if has(W, m, number, at.IS_ORDERED) else 0
 
 
@@ -59,6 +60,7 @@ def is_clean(W: Integers, m: int) -> bool:
 @part
 def _discard(W: Integers, m: int, number: int, mark: int, count: int) -> None:
     s = segment(m, number)
+    # The count only changes with the flag, so that it is the size of the set.
     if W[s] & mark:
         W[s] &= ~mark
         W[m + count] -= 1
@@ -84,6 +86,8 @@ def _number_at(W: Integers, m: int, place: int) -> int:
 
 @part
 def _list(W: Integers, m: int, place: int, number: int) -> None:
+    # The column holds two values per word. The high half of word k is the segment at place k of the
+    # list; the low half of word n is the place of segment n.
     s = about(W, m, place, at.PLACE)
     W[s] = (number << 32) | (W[s] & LOW)
     s = about(W, m, number, at.PLACE)
@@ -132,6 +136,7 @@ def take(W: Integers, F: Reals, m: int, number: int, now: float) -> bool:
     """Record a segment that has arrived out of order; return whether that is news."""
     if number < W[m + at.UNKNOWN] or has(W, m, number, at.HAS_ARRIVED):
         return False
+    # Before the flags change, as the order of sending depends on them.
     if W[at.LINUX]:
         _deliver(W, F, m, number, now)
     W[segment(m, number)] |= at.HAS_ARRIVED
@@ -153,6 +158,7 @@ def _note_highest(W: Integers, m: int, number: int) -> None:
         if W[h + k] >= first:
             W[h + count] = W[h + k]
             count += 1
+    # Insertion into a sorted array of at most DUPLICATES entries.
     place = count
     while place and W[h + place - 1] > number:
         place -= 1
@@ -185,6 +191,7 @@ def acknowledge(W: Integers, F: Reals, m: int, number: int, now: float) -> tuple
     """Record that all segments before one have arrived: see `Scoreboard.acknowledge`."""
     first = W[m + at.UNKNOWN]
     if W[at.LINUX]:
+        # Without retransmissions the last segment was sent last, so that it alone decides.
         if W[m + at.AGAIN]:
             for index in range(first, number):
                 if not has(W, m, index, at.HAS_ARRIVED):
@@ -230,6 +237,7 @@ def lose_first(W: Integers, m: int) -> None:
     """Mark the first segment as lost."""
     first = W[m + at.UNKNOWN]
     if not has(W, m, first, at.IS_LOST):
+        # A retransmission that is lost again counts as lost, not as under way.
         _discard_again(W, m, first)
         _lose(W, m, first)
 
@@ -265,6 +273,7 @@ def lose_late(W: Integers, F: Reals, m: int, now: float) -> None:
     for number in range(first, W[m + at.NEXT]):
         s = segment(m, number)
         late = number == first or F[about(W, m, number, at.SENT_AT)] <= latest
+        # Lost and not retransmitted: it waits for its repair already.
         waits = W[s] & (at.IS_LOST | at.IS_AGAIN) == at.IS_LOST
         if late and not W[s] & at.HAS_ARRIVED and not waits:
             _discard_again(W, m, number)
@@ -276,6 +285,7 @@ def find_lost(W: Integers, F: Reals, m: int, patience: float, now: float) -> flo
     """Mark overtaken segments as lost: see `RackScoreboard.find_lost`."""
     due, last = F[m + at.NEWEST_TRIP] + patience, -inf
     latest, newest = now - due + AT_ONCE, W[m + at.DELIVERED]
+    # All segments below `end` were first sent before the newest arrived transmission.
     end = (newest >> 32) + (1 if newest & LOW else 0)
     edge = max(W[m + at.EDGE], end)
     for number in range(max(W[m + at.EDGE], W[m + at.UNKNOWN]), end):
@@ -291,6 +301,7 @@ def find_lost(W: Integers, F: Reals, m: int, patience: float, now: float) -> flo
         number = _number_at(W, m, place)
         sent = F[about(W, m, number, at.SENT_AT)]
         overtaken = _order(W, m, number) < newest
+        # No step of `place`: another segment has taken it.
         if overtaken and sent <= latest:
             _discard_again(W, m, number)  # moves another segment to `place`
             _lose(W, m, number)
@@ -314,6 +325,7 @@ def first_lost(W: Integers, m: int) -> int:
     if not W[m + at.LOST]:
         return -1
     end = W[m + at.NEXT]
+    # Marks only appear above the hint, or move it down, so that the search never misses one.
     number = max(W[m + at.HINT], W[m + at.UNKNOWN])
     while number < end and W[segment(m, number)] & (at.IS_LOST | at.IS_AGAIN) != at.IS_LOST:
         number += 1

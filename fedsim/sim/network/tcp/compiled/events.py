@@ -99,6 +99,7 @@ def _enough_events(W: Integers, events: int) -> bool:
     if W[at.TOP] + room * at.ENTRY > W[at.END]:
         W[at.WANTED] = room * at.ENTRY
         return False
+    # The old heap is abandoned: capacity doubles, so that the waste is bounded.
     old, new = W[at.HEAP], W[at.TOP]
     for k in range(W[at.HEAPED] * at.ENTRY):
         W[new + k] = W[old + k]
@@ -117,6 +118,7 @@ def _enough_nodes(W: Integers, nodes: int) -> bool:
         W[at.WANTED] = end - W[at.TOP]
         return False
     W[at.TOP] = end
+    # Blocks form a list, as a longer buffer keeps all of them in place.
     W[block], W[block + 1] = 0, many
     W[W[at.BLOCK_LAST]] = block
     W[at.BLOCK_LAST] = block
@@ -157,6 +159,7 @@ def push(W: Integers, F: Reals, when: float, priority: int, kind: int, about: in
     """Schedule an event; return it."""
     node = take_node(W)
     F[node + at.WHEN] = when
+    # The serial number makes ties first-in, first-out, as in the calendar.
     W[node + at.EVENT_KEY] = priority + W[at.SERIAL] * at.KINDS + kind
     W[at.SERIAL] += 1
     W[node + at.ABOUT] = about
@@ -201,6 +204,7 @@ def _rise(W: Integers, F: Reals, n: int, when: float, key: int, node: int) -> No
     while n > 0:
         above = (n - 1) >> 1
         other = heap + above * at.ENTRY
+        # Strict order: keys are unique.
         if F[other] < when or (F[other] == when and W[other + at.KEY] < key):
             break
         _move(W, other, heap + n * at.ENTRY)
@@ -237,6 +241,8 @@ def drop_first(W: Integers, F: Reals) -> None:
     W[at.UNTIL_TUNED] -= 1
     now = F[heap]
     n, below = 0, 1
+    # Bottom-up: fewer comparisons than sifting down the last entry, which nearly always returns to
+    # the bottom.
     while below < last:
         b = heap + below * at.ENTRY
         if below + 1 < last:
@@ -272,6 +278,8 @@ def _go_to_next_slice(W: Integers, F: Reals) -> None:
         W[slot] = 0
         while node:
             behind = W[node + at.LINK]
+            # Same product as in `_place`, so that an event is found in the slice in which it was
+            # put.
             if int(F[node + at.WHEN] * fine) == number:
                 _put(W, F, node)
             else:  # slices LISTS apart share a list: this event is of a later slice
@@ -350,6 +358,7 @@ def is_dead(W: Integers, node: int) -> bool:
 def forget(W: Integers, F: Reals) -> None:
     """Count a cancelled timer; remove cancelled timers once they are most of the events."""
     W[at.CANCELLED] += 1
+    # Cleaning up costs a pass over all events: worth it once half of them are dead.
     if W[at.CANCELLED] <= FEW or 2 * W[at.CANCELLED] <= W[at.LENGTH]:
         return
     W[at.CANCELLED] = 0
@@ -382,6 +391,7 @@ def release(W: Integers, m: int) -> None:
 @inline
 def free_if_over(W: Integers, m: int) -> None:
     """Free the record of a message that is over and has no events left."""
+    # RELEASED prevents a second release by a later event of the same instant.
     if W[m + at.OVER] and not W[m + at.PENDING] and not W[m + at.RELEASED]:
         W[m + at.RELEASED] = 1
         slots = at.SLOTS + W[m + at.CLASS]

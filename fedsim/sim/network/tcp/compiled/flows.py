@@ -30,6 +30,7 @@ def add_flow(W: Integers, F: Reals, q: int, bits: float, cap: float, owner: int)
     W[node + at.FLOW_OWNER] = owner
     W[node + at.FLOW_SERIAL] = W[q + at.SERIALS]
     W[q + at.SERIALS] += 1
+    # New flows are admitted together at the end of the instant; see `settle`.
     if W[q + at.NEW_FIRST]:
         W[W[q + at.NEW_LAST] + at.LINK] = node
     else:
@@ -41,6 +42,7 @@ def add_flow(W: Integers, F: Reals, q: int, bits: float, cap: float, owner: int)
 
 @part
 def _touch(W: Integers, F: Reals, q: int) -> None:
+    # One settlement per instant, whatever happens in it.
     if not W[q + at.SETTLING]:
         W[q + at.SETTLING] = 1
         node = push(W, F, F[at.NOW], at.SETTLE, at.FLOWS_SETTLE, at.NOTHING)
@@ -62,6 +64,7 @@ def remove_flow(W: Integers, F: Reals, node: int) -> None:
     else:
         _unlink_new(W, q, node)
     W[node + at.FLOW_LINK] = 0
+    # The mark of a removed flow holds its remaining bits; see `CompiledWorld._bits_of_flow`.
     F[node + at.FLOW_MARK] = left
     _touch(W, F, q)
 
@@ -105,6 +108,7 @@ def _remaining(W: Integers, F: Reals, q: int, node: int) -> float:
     now = F[at.NOW]
     if not W[node + at.FLOW_MOVED]:
         return F[node + at.FLOW_BITS]
+    # The mark of a capped flow is the time of its end; that of a sharing one a virtual time.
     if W[node + at.FLOW_CAPPED]:
         return F[node + at.FLOW_CAP] * (F[node + at.FLOW_MARK] - now)
     served = F[q + at.SHARE] * (now - F[q + at.VIRTUAL_AT])
@@ -129,8 +133,11 @@ def settle(W: Integers, F: Reals, q: int) -> None:
         node = W[node + at.LINK]
     if W[at.COMPENSATED]:
         wanted += lost
+    # If all caps fit, new flows run at their caps, without a detour over sharing, which would
+    # round.
     fits = F[q + at.DEMAND] + wanted <= F[q + at.CAPACITY] and not W[q + at.SHARING]
     node = W[q + at.NEW_FIRST]
+    # Cleared first: `_link` reuses the field that chains the list.
     W[q + at.NEW_FIRST] = W[q + at.NEW_LAST] = 0
     while node:
         behind = W[node + at.LINK]
@@ -151,6 +158,7 @@ def _advance(W: Integers, F: Reals, q: int) -> None:
     if W[q + at.SHARING]:
         F[q + at.VIRTUAL] += F[q + at.SHARE] * (now - F[q + at.VIRTUAL_AT])
     else:
+        # Restarted when nothing shares, which keeps virtual times small and precise.
         F[q + at.VIRTUAL] = 0.0
     F[q + at.VIRTUAL_AT] = now
 
@@ -178,6 +186,7 @@ def _balance(W: Integers, F: Reals, q: int) -> None:
     """Move flows between the sides until all rates are min(cap, share)."""
     now = F[at.NOW]
     share = _fair_share(W, F, q)
+    # Largest cap first: moving a flow changes the share that the next one is compared with.
     while W[q + at.CAPPED]:
         node = _find(W, F, q, at.ON_CAP, at.FLOW_CAP, -1.0)
         if not F[node + at.FLOW_CAP] > share:
@@ -186,6 +195,7 @@ def _balance(W: Integers, F: Reals, q: int) -> None:
         _leave_capped(W, F, q, node)
         _to_sharing(W, F, q, node, left)
         share = _fair_share(W, F, q)
+    # Smallest cap first, for the same reason.
     while W[q + at.SHARING]:
         node = _find(W, F, q, at.ON_SHARE, at.FLOW_CAP, 1.0)
         if not F[node + at.FLOW_CAP] < share:
@@ -225,6 +235,7 @@ def _leave_capped(W: Integers, F: Reals, q: int, node: int) -> None:
     if W[q + at.CAPPED]:
         F[q + at.DEMAND] -= F[node + at.FLOW_CAP]
     else:
+        # Set exactly, so that rounding errors do not accumulate.
         F[q + at.DEMAND] = 0.0
 
 
@@ -241,6 +252,7 @@ def _wait(W: Integers, F: Reals, q: int) -> None:
     if W[q + at.SHARING]:
         mark = F[_find(W, F, q, at.ON_SHARE, at.FLOW_MARK, 1.0) + at.FLOW_MARK]
         shared_end = now + (mark - F[q + at.VIRTUAL]) / F[q + at.SHARE]
+        # On a tie the sharing flow ends first; its target makes that end exact.
         if shared_end <= end:
             end = shared_end
             F[q + at.TARGET], W[q + at.TARGETED] = mark, 1
@@ -258,6 +270,7 @@ def end_flows(W: Integers, F: Reals, q: int) -> int:
         # The timer was set for this mark. Setting it exactly removes the rounding of the way there.
         F[q + at.VIRTUAL] = F[q + at.TARGET]
     ended = at.NOTHING
+    # Several flows may end in one event: equal ones that started together do.
     while W[q + at.CAPPED]:
         node = _find(W, F, q, at.ON_CAP, at.FLOW_MARK, 1.0)
         if not F[node + at.FLOW_MARK] <= F[at.NOW]:
@@ -270,6 +283,7 @@ def end_flows(W: Integers, F: Reals, q: int) -> int:
             break
         W[q + at.SHARING] -= 1
         ended = _drop(W, F, q, node, ended)
+    # The rate of the others changes: settled at the end of the instant.
     if W[q + at.SHARING]:
         _touch(W, F, q)
     else:
@@ -286,6 +300,7 @@ def _drop(W: Integers, F: Reals, q: int, node: int, ended: int) -> int:
     if not W[node + at.FLOW_OWNER]:
         free_node(W, node)
         return ended
+    # Inserted by serial number: callbacks run in the order in which flows were added.
     before, other = 0, ended
     while other and W[other + at.FLOW_SERIAL] < W[node + at.FLOW_SERIAL]:
         before, other = other, W[other + at.LINK]

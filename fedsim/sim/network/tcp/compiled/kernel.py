@@ -58,6 +58,8 @@ def _send_syn(W: Integers, F: Reals, m: int) -> None:
     empty = True
     for k in range(W[p + at.STAGES]):
         s = p + at.WAY + k * at.STAGE
+        # Packets of other lanes may enter a shared queue later. So only idle queues without other
+        # users allow the closed form.
         empty = empty and not W[s + at.SHARED] and F[W[s + at.AT] + at.FREE] <= now
     if empty:
         # Nothing can delay the handshake: its end is computed at once.
@@ -66,6 +68,7 @@ def _send_syn(W: Integers, F: Reals, m: int) -> None:
         call(W, F, now + F[p + at.TRIP] + longer, at.SYN_ENDS, m)
         return
     call(W, F, now + F[m + at.SYN_TIMEOUT], at.SYN_AGAIN, m)
+    # Linux repeats the SYN at a constant interval first, and doubles it only afterwards.
     if W[m + at.LINEAR]:
         W[m + at.LINEAR] -= 1
     else:
@@ -78,6 +81,8 @@ def _end_handshake(W: Integers, F: Reals, m: int) -> None:
     if W[m + at.SYN_OVER]:
         return
     p, now = W[m + at.PATH], F[at.NOW]
+    # The confirmation leaves before the first data, on the same path, and takes its place in the
+    # queues.
     ways.forward_one(W, F, m, at.ANSWER, F[p + at.HEAD], now, now, at.NOTHING)
     W[m + at.SYN_OVER] = 1
     measure(F, m, F[m + at.BEGUN], now)
@@ -92,6 +97,7 @@ def _end_handshake(W: Integers, F: Reals, m: int) -> None:
 def _make_message(W: Integers, total: int) -> int:
     """Return a cleared message record, or `FULL`."""
     size = 0
+    # Records are reused by capacity class: the least power of two that holds all segments.
     while (1 << size) < total:
         size += 1
     words = at.MESSAGE + (at.PER_SEGMENT << size)
@@ -108,6 +114,8 @@ def _make_message(W: Integers, total: int) -> int:
         W[m + at.NEXT_MESSAGE] = W[at.MESSAGES]
         W[at.MESSAGES] = m
     others = W[m + at.NEXT_MESSAGE]
+    # Besides the record only flags have to be cleared: the other columns are written before they
+    # are read.
     for k in range(at.MESSAGE + total):
         W[m + k] = 0
     W[m + at.NEXT_MESSAGE], W[m + at.CLASS], W[m + at.TOTAL] = others, size, total
@@ -118,6 +126,7 @@ def _make_message(W: Integers, total: int) -> int:
 @part
 def _reset_sender(W: Integers, F: Reals, m: int) -> None:
     reset_window(W, F, m)
+    # As if two segments waited: a new connection acknowledges its first segment at once.
     W[m + at.UNSAID] = 2
     W[m + at.PARTIAL] = 1
     W[m + at.DELIVERED] = boards.NOTHING
@@ -139,6 +148,7 @@ def begin(buffer: int, p: int, total: int, each: float, short: float, bits: floa
     """
     W = integers_at(buffer)
     F = reals_at(buffer)
+    # Reserved before anything changes, so that the call can be repeated with a longer buffer.
     if not enough(W, at.SPARE, at.SPARE):
         return FULL
     m = _make_message(W, total)
@@ -149,6 +159,7 @@ def begin(buffer: int, p: int, total: int, each: float, short: float, bits: floa
         W[p + at.USED], W[p + at.NEXT_USED], W[at.PATHS] = 1, W[at.PATHS], p
     F[m + at.EACH], F[m + at.SHORT], F[m + at.ALL] = each, short, bits
     _reset_sender(W, F, m)
+    # Kept in the record, since `_close` has to return exactly what is claimed.
     W[m + at.CLAIM] = total
     claim(W, F, m, W[m + at.CLAIM], at.ALONE)
     F[m + at.SYN_TIMEOUT] = FIRST_TIMEOUT
@@ -162,6 +173,7 @@ def _close(W: Integers, F: Reals, m: int, whole: int) -> None:
     """End a message, and release its claims on queues."""
     W[m + at.OVER] = 1
     ways.forget_log(W, m)
+    # IN_ORDER is -1 here: one flow fewer in each queue.
     claim(W, F, m, -W[m + at.CLAIM], at.IN_ORDER)
     W[m + at.SYN_OVER] = 1
     if W[m + at.STREAM]:
@@ -189,8 +201,10 @@ def stop(buffer: int, m: int) -> int:
 @part
 def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
     """Return an upper bound for the segments that an event sends, or the flows it ends."""
+    # A single packet triggers at most a few others: an acknowledgement, or a handshake packet.
     if kind == at.FORWARD_ONE:
         return at.SPARE
+    # Every flow of the link may end at once, each with the events of its message.
     if kind >= at.FLOWS_SETTLE:
         return W[q + at.SHARING] + W[q + at.CAPPED] + at.SPARE
     on_way = W[m + at.NEXT] - W[m + at.UNKNOWN]
@@ -206,6 +220,7 @@ def _has_room(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
     """Reserve memory for an event; return whether the buffer has enough."""
     most = _burst(W, F, kind, m, W[node + at.NUMBER])
     stages = W[W[m + at.PATH] + at.STAGES] if m else 1
+    # Bounds per segment: two events, and nodes for the queues of the path and for logs.
     return enough(W, 2 * most, (stages + 2) * most)
 
 
@@ -312,6 +327,7 @@ def run(buffer: int, when: float, other: float, since: float) -> int:
         if is_dead(W, node):
             W[at.CANCELLED] -= 1
             drop_first(W, F)
+            # The node is freed only now: the event reads its arguments from it.
             free_node(W, node)
             release(W, m)
             continue
@@ -320,6 +336,7 @@ def run(buffer: int, when: float, other: float, since: float) -> int:
         if not _has_room(W, F, kind, m, node):
             return FULL
         drop_first(W, F)
+        # After the removal, when the heap shows which event is next.
         _prefetch_next(W, buffer)
         F[at.NOW] = now
         ended = _execute(W, F, kind, m, node)
@@ -351,6 +368,7 @@ def clear(buffer: int) -> None:
         W[p + at.USED] = 0
         p = W[p + at.NEXT_USED]
     W[at.PATHS] = 0
+    # Lists of free records are rebuilt below, from the list of all messages.
     for size in range(at.HEADER - at.SLOTS):
         W[at.SLOTS + size] = 0
     m = W[at.MESSAGES]
@@ -403,7 +421,9 @@ def _ends_after(W: Integers, F: Reals, m: int) -> float:
     """Return a lower bound for the completion of a message, s."""
     if F[m + at.ENDS] < inf:
         return F[m + at.ENDS]
+    # Minus one, as the last segment may be shorter than the others.
     left = W[m + at.TOTAL] - count_arrived(W, m) - 1
+    # A stream may end at any time, by the departure of another one.
     if W[m + at.STREAM] or left <= 0:
         return F[at.NOW]
     p = W[m + at.PATH]

@@ -36,6 +36,7 @@ def standing(F: Reals, q: int) -> float:
     """Return the packets that streams keep in a queue; see `LinkQueue.standing`."""
     if F[q + at.WINDOWS] == 0.0:
         return 0.0
+    # Windows beyond the bandwidth-delay product stand in the queue, up to a mean filling.
     return min(max(F[q + at.WINDOWS] - F[q + at.PIPE], 0.0), FILLED * F[q + at.LIMIT])
 
 
@@ -52,6 +53,7 @@ def forget_waits(W: Integers, q: int) -> None:
 
 @inline
 def _wait(W: Integers, F: Reals, q: int, start: float, slot: float, count: int) -> None:
+    # A node holds several trains; the queue refers to the first and the last used item.
     if not W[q + at.WAIT_FIRST] or W[q + at.WAIT_END] == at.ITEMS:
         node = take_node(W)
         W[node + at.LINK], W[q + at.WAIT_END] = 0, 0
@@ -71,6 +73,7 @@ def _drop_wait(W: Integers, q: int) -> None:
     """Remove the first train from the waiting packets."""
     node = W[q + at.WAIT_FIRST]
     W[q + at.WAIT_BEGIN] += 1
+    # The last node may be partly filled.
     last = node == W[q + at.WAIT_LAST]
     if W[q + at.WAIT_BEGIN] == (W[q + at.WAIT_END] if last else at.ITEMS):
         W[q + at.WAIT_FIRST], W[q + at.WAIT_BEGIN] = W[node + at.LINK], 0
@@ -99,6 +102,7 @@ def room(W: Integers, F: Reals, q: int, now: float, lead: float) -> float:
         W[q + at.WAITING] -= count
         _drop_wait(W, q)
     idle = F[q + at.FREE] <= _leaves_by(F[q + at.LASTS], now, lead)
+    # The packet in transmission has left the queue: an idle link takes one more.
     left = F[q + at.LIMIT] - W[q + at.WAITING] + (1.0 if idle else 0.0)
     if F[q + at.WINDOWS] != 0.0 and not W[q + at.MANAGED]:
         return left - standing(F, q)
@@ -114,6 +118,7 @@ def carry(
     F[q + at.LASTS] = slot = bits / F[q + at.RATE]
     free = start + count * slot
     F[q + at.FREE] = free
+    # The last packet leaves after it has come, and after the queue before it.
     end = max(last + slot, free)
     begun = start + slot
     if start > first or count > 1:
@@ -141,6 +146,7 @@ def carry_one(W: Integers, F: Reals, q: int, first: float, bits: float, lead: fl
             forget_waits(W, q)
         F[q + at.LASTS], F[q + at.FREE] = slot, first + slot
         return first + slot
+    # The list of waiting packets is brought up to date only if the queue may be full.
     if W[q + at.WAITING] >= F[q + at.LIMIT] and room(W, F, q, first, lead) < 1:
         return -1.0
     _wait(W, F, q, free, before, at.ALONE)

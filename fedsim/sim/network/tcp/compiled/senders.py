@@ -35,6 +35,7 @@ def _launch(
 ) -> None:
     """Send segments; the last one of a message may be shorter."""
     end = start + pace * (count - 1)
+    # In a crowded queue packets are dropped one by one, so the shorter last segment travels alone.
     if number + count == W[m + at.TOTAL] and count > 1 and is_crowded(W, m):
         _launch_part(W, F, m, number, count - 1, start, pace)
         _launch_part(W, F, m, number + count - 1, at.ALONE, end, 0.0)
@@ -50,6 +51,7 @@ def _launch_part(
     bits, end = F[m + at.EACH], start + pace * (count - 1)
     F[m + at.LAST_SENT] = end
     if number + count == W[m + at.TOTAL]:
+        # A train has one size: the mean, which is exact in total.
         bits += (F[m + at.SHORT] - bits) / count
     forward(W, F, m, number, count, bits, start, pace, start, end, at.NOTHING)
 
@@ -74,8 +76,10 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
     if todo <= 0:
         _set_timer(W, F, m)
         return
+    # Only a long rest can flow as a stream: checked before anything is sent.
     if left >= LEAST and _flows_on(W, F, m, left):
         return
+    # Claims shrink as segments are acknowledged, which makes room for other messages.
     if left + flight != W[m + at.CLAIM]:
         _claim_anew(W, F, m, left + flight)
     number = W[m + at.NEXT]
@@ -86,6 +90,7 @@ def send_new(W: Integers, F: Reals, m: int, now: float, span: float) -> None:
     _arm(W, F, m, now)
     _set_timer(W, F, m)
     most = _longest_train(W, F, m, todo, span)
+    # Segments leave at the pace of the acknowledgements that allow them.
     pace, start = span / allowed, now
     while todo > 0:
         count = min(most, todo)
@@ -110,6 +115,7 @@ def _longest_train(W: Integers, F: Reals, m: int, todo: int, span: float) -> int
         return todo
     p = W[m + at.PATH]
     longest = int(F[m + at.SIZE])
+    # Long trains of others would hide the delay that HyStart looks for.
     if windows.looks(W, F, m):
         for k in range(W[p + at.STAGES]):
             s = p + at.WAY + k * at.STAGE
@@ -127,6 +133,7 @@ def _flows_on(W: Integers, F: Reals, m: int, left: int) -> bool:
     number = narrow_link(W, F, p)
     if number < 0:
         return False
+    # All segments count as sent: the stream stands for those that were left.
     W[m + at.NEXT] = W[m + at.TOTAL]
     _claim_anew(W, F, m, int(AHEAD * F[m + at.SIZE]))
     W[m + at.SEGMENTS_SENT] += left
@@ -142,9 +149,11 @@ def _flows_on(W: Integers, F: Reals, m: int, left: int) -> bool:
 def _send_any(W: Integers, F: Reals, m: int, now: float) -> None:
     """Send what the window allows: lost segments first, then new ones."""
     while F[m + at.SIZE] - boards.flight(W, m) >= 1 - CLOSE:
+        # F-RTO sends two new segments before it retransmits more.
         number = -1 if W[m + at.ONLY_NEW] else boards.first_lost(W, m)
         if number < 0 and W[m + at.NEXT] < W[m + at.TOTAL]:
             number = W[m + at.NEXT]
+        # RFC 6675, NextSeg rule 3; Linux leaves these to the probe (`first_unknown` gives -1).
         elif number < 0 and W[m + at.STATE] == at.RECOVERY:
             number = boards.first_unknown(W, m)
         if number < 0:
@@ -172,6 +181,7 @@ def _send_one(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
 def _retransmit(W: Integers, F: Reals, m: int, now: float) -> None:
     """Send the first lost segment at once; if none is known, a new or the first one."""
     number = boards.first_lost(W, m)
+    # An acknowledgement has ended the known losses: the window is used for new data.
     if number < 0:
         more = W[m + at.NEXT] < W[m + at.TOTAL]
         number = W[m + at.NEXT] if more else W[m + at.UNKNOWN]
@@ -238,6 +248,7 @@ def repair(
         if not boards.is_repaired(W, m, W[m + at.UNKNOWN]):
             _retransmit(W, F, m, now)
         windows.note_acknowledgement(W, F, m, now)
+        # RFC 6582, impatient variant: only the first partial acknowledgement restarts the timer.
         if W[m + at.PARTIAL]:
             restart_timer(W, F, m, now)
         W[m + at.PARTIAL] = 0
@@ -255,6 +266,7 @@ def _set_timer(W: Integers, F: Reals, m: int) -> None:
         W[m + at.TIMER] = 0
         forget(W, F)
     if not W[m + at.TIMER] and deadline < inf:
+        # A deadline may have passed while the sender was busy.
         when = max(deadline, F[at.NOW])
         F[m + at.TIMER_WHEN] = when
         W[m + at.TIMER] = W[call(W, F, when, at.TIMES_OUT, m) + at.EVENT_KEY]
@@ -280,8 +292,10 @@ def _set_deadline(W: Integers, F: Reals, m: int, now: float) -> None:
     if not W[at.LINUX]:
         return
     F[m + at.PROBE] = inf
+    # No probe after a probe, before the first RTT sample, or during a repair (RFC 8985).
     if W[m + at.PROBED] or F[m + at.MEAN_TRIP] == 0.0 or W[m + at.STATE] != at.OPEN:
         return
+    # The acknowledgement of a single segment may be delayed by its receiver.
     later = F[at.LEAST_TIMEOUT] if W[m + at.NEXT] - W[m + at.UNKNOWN] <= 1 else GRAIN
     probe = now + PROBE * F[m + at.MEAN_TRIP] + later
     if late_at > now:
@@ -306,6 +320,8 @@ def look(W: Integers, F: Reals, m: int) -> None:
     """Time out, or keep waiting if the timer was restarted meanwhile."""
     W[m + at.TIMER] = 0
     if F[m + at.DEADLINE] <= F[at.NOW]:
+        # Without any packet since the handshake, the receiver repeats its answer, which resets the
+        # window.
         reached = W[m + at.CONFIRMED] or count_arrived(W, m) > 0
         if not W[at.LINUX] and not reached:  # see `TcpTransfer._unheard`
             F[m + at.SIZE], F[m + at.THRESHOLD] = W[at.INITIAL], inf
@@ -320,6 +336,7 @@ def _time_out(W: Integers, F: Reals, m: int, now: float) -> None:
         flight = boards.flight(W, m)
         boards.lose_all(W, m)
         _begin_anew(W, F, m, flight, at.ALONE, now)
+    # One timer serves three purposes (RFC 8985): reordering, tail probe, retransmission.
     elif now >= F[m + at.OVERTAKEN_BY]:
         F[m + at.OVERTAKEN_BY] = inf
         look_for_losses(W, F, m, now)
@@ -340,6 +357,7 @@ def _lose_late(W: Integers, F: Reals, m: int, now: float) -> None:
     """Mark segments as lost after a timeout: see `RackSender._begin_anew`."""
     state, retries, flight = W[m + at.STATE], W[m + at.RETRIES], boards.flight(W, m)
     harmed = state >= at.RECOVERY
+    # The threshold is reduced once per episode of losses.
     over = W[m + at.UNKNOWN] >= W[m + at.RECOVER] or (state == at.LOSS and not retries)
     if not harmed:
         F[m + at.SENT_AGAIN_AT] = now
@@ -356,6 +374,7 @@ def _begin_anew(W: Integers, F: Reals, m: int, flight: int, reduces: int, now: f
     """Shrink the window and send the first segment."""
     W[m + at.DUPLICATES] = 0
     W[m + at.RECOVER] = W[m + at.TIMED] = W[m + at.NEXT]
+    # On Linux segments that were sent recently still count as in flight.
     left = boards.flight(W, m)
     windows.shrink(W, F, m, flight, W[m + at.NEXT], now, reduces, left)
     W[m + at.STATE] = at.LOSS

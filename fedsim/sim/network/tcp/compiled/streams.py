@@ -32,6 +32,7 @@ def narrow_link(W: Integers, F: Reals, p: int) -> int:
     """Return the only bottleneck of a path, or -1; see `stream.narrow_link`."""
     stages, any_shared = W[p + at.STAGES], False
     for k in range(stages):
+        # If some links are shared, only these are candidates.
         any_shared = any_shared or W[p + at.WAY + k * at.STAGE + at.SHARED] != 0
     least, lowest = -1, inf
     for k in range(stages):
@@ -60,6 +61,7 @@ def begin_stream(W: Integers, F: Reals, m: int, number: int, left: int) -> None:
     q = W[p + at.WAY + number * at.STAGE + at.AT]
     pipe = F[q + at.RATE] * F[p + at.TRIP] / F[p + at.SEGMENT]
     filled = 1.0 if W[q + at.MANAGED] else utilisation(W, F, F[q + at.LIMIT] / pipe)
+    # The other links bound the rate of the stream.
     cap = inf
     for k in range(W[p + at.STAGES]):
         other = W[p + at.WAY + k * at.STAGE + at.AT]
@@ -74,6 +76,7 @@ def begin_stream(W: Integers, F: Reals, m: int, number: int, left: int) -> None:
     F[q + at.PIPE] = pipe
     W[m + at.STREAM], W[m + at.STREAM_AT], F[m + at.STREAM_WINDOW] = 1, number, F[m + at.SIZE]
     W[m + at.STREAMED] = left
+    # Scaled up by the share of time in which cut windows leave the link idle.
     _flow(W, F, m, q, left * F[m + at.EACH] / filled, cap, left)
 
 
@@ -91,6 +94,7 @@ def end_stream(W: Integers, F: Reals, m: int) -> None:
     p = W[m + at.PATH]
     q = W[p + at.WAY + W[m + at.STREAM_AT] * at.STAGE + at.AT]
     missing = W[m + at.TOTAL] - W[m + at.STREAMED] - count_arrived(W, m)
+    # Segments lost before the stream began have not arrived: they follow as a further stream.
     if missing > 0:
         W[m + at.SEGMENTS_SENT] += missing
         W[m + at.STREAMED] += missing
@@ -99,6 +103,7 @@ def end_stream(W: Integers, F: Reals, m: int) -> None:
         return
     F[m + at.LAST_SENT] = F[at.NOW]
     rest = _rest(W, F, p, W[m + at.STREAM_AT], F[m + at.EACH])
+    # The end is certain now, which `first_end` uses.
     F[m + at.ENDS] = F[at.NOW] + rest
     call(W, F, F[m + at.ENDS], at.FINISH, m)
 
@@ -138,5 +143,6 @@ def leave_stream(W: Integers, F: Reals, m: int, whole: int) -> None:
     free_node(W, flow)
     W[m + at.STREAM_FLOW] = 0
     F[q + at.WINDOWS] -= F[m + at.STREAM_WINDOW]
+    # Sums of windows do not cancel exactly.
     if F[q + at.WINDOWS] < 1e-6:
         F[q + at.WINDOWS] = 0.0

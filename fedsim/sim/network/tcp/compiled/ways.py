@@ -19,6 +19,7 @@ from fedsim.sim.network.tcp.handshake import OPTIONS
 @inline
 def _over(W: Integers, m: int, number: int) -> int:
     """Return whether the owner of a packet is over."""
+    # Negative numbers are packets of the handshake.
     if number >= 0:
         return W[m + at.OVER]
     return W[m + at.SYN_OVER] if number == at.SYN else 0
@@ -55,6 +56,8 @@ def forward_one(
     p, now = W[m + at.PATH], F[at.NOW]
     while hop < W[p + at.STAGES]:
         s = p + at.WAY + hop * at.STAGE
+        # Others may come first: the packet is an event of its own. Other queues are computed ahead
+        # of time.
         if first > now and W[s + at.SHARED]:
             node = call(W, F, first, at.FORWARD_ONE, m)
             W[node + at.NUMBER], W[node + at.HOP] = number, hop
@@ -65,6 +68,7 @@ def forward_one(
             return  # tail drop
         first = through + F[s + at.AFTER]
         hop += 1
+    # Delays include the transmission of a full segment on links without a queue.
     if bits < F[p + at.SEGMENT]:
         first = max(first - _swifter(W, F, p, bits, number), now)
     _deliver_packet(W, F, m, number, bits, sent, first)
@@ -76,6 +80,7 @@ def _swifter(W: Integers, F: Reals, p: int, bits: float, number: int) -> float:
     gain = (F[p + at.SEGMENT] - bits) * F[p + at.FREE_BIT]
     if number <= 0:
         return gain
+    # Behind full segments: what is gained on free links may be lost again at the radio.
     if W[p + at.RADIO]:
         return min(gain, 0.0)
     own = W[p + at.WAY + at.AT]
@@ -94,6 +99,7 @@ def _deliver_packet(
     elif not W[m + at.ANSWERED]:
         W[m + at.ANSWERED] = 1
         p = W[m + at.PATH]
+        # The answer has options, too, and does not queue.
         answer = F[p + at.BACK] + OPTIONS * F[p + at.BACK_BIT]
         call(W, F, time + answer, at.SYN_ENDS, m)
 
@@ -126,6 +132,8 @@ def forward(
             _push_train(W, F, m, number, count, bits, sent, pace, first, last, hop)
             return
         space = 0.0
+        # A train stays whole if none of its segments can be dropped, or if all arrive at one
+        # instant: then the rest of the queue decides at once.
         whole = not W[q + at.CROWDED] or first == last
         if whole:
             space = room(W, F, q, first, F[s + at.LEAD])
@@ -133,6 +141,7 @@ def forward(
         if not whole:
             _split(W, F, m, number, count, bits, sent, pace, first, last, hop)
             return
+        # Only for trains of one instant: the tail is dropped.
         if space < count:
             if space < 1:
                 return  # tail drop
@@ -183,8 +192,10 @@ def _deliver(
 ) -> None:
     """Deliver a train of several segments."""
     before = count_arrived(W, m)
+    # A retransmission after the end.
     if before == W[m + at.TOTAL]:
         return
+    # A delayed acknowledgement was due before this train: sent at its own time.
     if F[m + at.DUE] < first:
         acknowledge_late(W, F, m, F[m + at.DUE])
     if number == W[m + at.AWAITED] and not W[m + at.EARLIES] and not is_crowded(W, m):
@@ -223,8 +234,10 @@ def _deliver_one(
 def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
     """Finish with the last segment, or wait to acknowledge a single one."""
     if count_arrived(W, m) == W[m + at.TOTAL]:
+        # An earlier end may be known from a stream.
         F[m + at.ENDS] = min(F[m + at.ENDS], last)
         call(W, F, last, at.FINISH, m)
+    # One check at a time: it moves on if the deadline has moved.
     elif F[m + at.DUE] < inf and not W[m + at.WAITS]:
         W[m + at.WAITS] = 1
         call(W, F, F[m + at.DUE], at.LATE_ONE, m)
@@ -248,6 +261,7 @@ def look_for_late(W: Integers, F: Reals, m: int) -> None:
 def _note(W: Integers, F: Reals, m: int, first: float, last: float, count: int) -> None:
     """Log the arrival of segments: see `TcpArrivals.note`."""
     now = F[at.NOW]
+    # A node of the log holds ITEMS entries.
     if not W[m + at.LOG_FIRST] or W[m + at.LOG_END] == at.ITEMS:
         _add_page(W, F, m, now)
     item = W[m + at.LOG_LAST] + at.ITEM * W[m + at.LOG_END]
@@ -271,6 +285,7 @@ def _add_page(W: Integers, F: Reals, m: int, now: float) -> None:
         for k in range(at.ITEMS):
             latest = max(latest, F[page + at.ITEM * k + at.TO])
             count += W[page + at.ITEM * k + at.ARRIVED_THEN]
+        # Later nodes may only be summed up after all earlier ones.
         if latest > now:
             break
         F[m + at.PASSED] += count

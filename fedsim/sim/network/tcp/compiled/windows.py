@@ -26,6 +26,7 @@ _THIRD, _THREE, _TWO, _FOUR = range(at.POWERS, at.POWERS + 4)
 def reset_window(W: Integers, F: Reals, m: int) -> None:
     """Initialise the window of a new connection."""
     F[m + at.SIZE], F[m + at.THRESHOLD], F[m + at.TIMEOUT] = W[at.INITIAL], inf, 1.0
+    # Same initial values as `Window.__init__`, in the same order.
     F[m + at.LAST_SENT] = 0.0
     W[m + at.FLIGHT], W[m + at.OUT], W[m + at.ARRIVALS] = 1, 0, 0
     F[m + at.MEAN_TRIP] = F[m + at.VARIATION] = F[m + at.LAST_TRIP] = 0.0
@@ -45,12 +46,14 @@ def reset_window(W: Integers, F: Reals, m: int) -> None:
 @inline
 def measure(F: Reals, m: int, sent: float, now: float) -> None:
     """Add the RTT sample of a segment; see `Window.measure`."""
+    # Both timestamps are cut to ticks before they are subtracted, as in RFC 7323.
     trip = TICK * (int(now / TICK) - int(sent / TICK))
     if trip == 0.0:
         trip = LEAST_TRIP
     F[m + at.LAST_TRIP] = trip
     F[m + at.LEAST_TRIP] = min(F[m + at.LEAST_TRIP], trip)
     mean = F[m + at.MEAN_TRIP]
+    # RFC 6298: gains of 1/8 and 1/4; the first sample initialises both estimates.
     if mean != 0.0:
         F[m + at.VARIATION] += (abs(mean - trip) - F[m + at.VARIATION]) / 4
         F[m + at.MEAN_TRIP] += (trip - mean) / 8
@@ -80,6 +83,7 @@ def looks(W: Integers, F: Reals, m: int) -> bool:
 @inline
 def note_acknowledgement(W: Integers, F: Reals, m: int, now: float) -> None:
     """Let HyStart see an acknowledgement; only Cubic uses it."""
+    # An epoch of -1 means that no loss has started a curve. After a loss, samples settle first.
     if not W[at.CUBIC] or -1.0 < F[m + at.EPOCH] > now - F[at.SETTLED]:
         return
     trip = F[m + at.MEAN_TRIP] if W[at.SMOOTHED] else F[m + at.LAST_TRIP]
@@ -93,6 +97,7 @@ def _look_for_full_pipe(W: Integers, F: Reals, m: int, trip: float, now: float) 
     """End slow start on a long train of acknowledgements or on increased delay."""
     shortest = F[m + at.SHORTEST]
     pipe_full = False
+    # Train criterion: acknowledgements in close succession for a large part of the round trip.
     if now - F[m + at.LAST_NEAR] <= NEAR:
         F[m + at.LAST_NEAR] = now
         pipe_full = now - F[m + at.ROUND_START] > F[at.TRAIN] * shortest
@@ -121,11 +126,13 @@ def grow(
             _follow_cubic(W, F, m, count, now)
         return
     if W[at.LINUX]:
+        # Linux counts segments (RFC 3465): part of them may complete slow start.
         space = F[m + at.THRESHOLD] - F[m + at.SIZE]
         begun = int(min(float(count), space)) if space > 0 else 0
         F[m + at.SIZE] += begun
         F[m + at.SIZE] += (count - begun) / F[m + at.SIZE]
         return
+    # ns-3 counts acknowledgements: one segment each in slow start.
     if F[m + at.SIZE] < F[m + at.THRESHOLD] and count:
         F[m + at.SIZE] += 1
         count -= 1
@@ -150,11 +157,13 @@ def _follow_cubic(W: Integers, F: Reals, m: int, count: int, now: float) -> None
         F[m + at.EPOCH] = now
         W[m + at.ORIGIN] = max(W[m + at.PEAK], size)
         F[m + at.INFLECTION] = ((W[m + at.ORIGIN] - size) / SCALE) ** F[_THIRD]
+    # RFC 9438: the target is that of one round trip ahead.
     least = F[m + at.SHORTEST] if F[m + at.SHORTEST] < inf else 0.0
     offset = now + least - F[m + at.EPOCH] - F[m + at.INFLECTION]
     ahead = _cube(F, abs(offset))
     target = W[m + at.ORIGIN] + (ahead if offset >= 0 else -ahead)
     per = size // (target - size) if target > size else 100 * size
+    # Without a loss so far, growth is at least 1 per CLAMP segments.
     if not W[m + at.PEAK]:
         per = min(per, CLAMP)
     per = max(per, 2)
@@ -187,6 +196,7 @@ def utilisation(W: Integers, F: Reals, queue: float) -> float:
         share: float = ((full - 1) / (full - low)) ** F[_THIRD]
         filled: float = full - (full - low) * (1 - share ** F[_FOUR]) / (4 * (1 - share))
         return 1 - (1 - share) * (1 - filled)
+    # The powers come from C, as in Python, so that both round alike.
     square: float = full ** F[_TWO] - 1
     lower: float = 1 - low ** F[_TWO]
     return (lower + square) / (2 * (1 - low) + square)
@@ -226,6 +236,7 @@ def recover(W: Integers, F: Reals, m: int, delivered: int, flight: int, repaired
         return
     W[m + at.ARRIVALS] += delivered
     threshold = F[m + at.THRESHOLD]
+    # Above the threshold: proportional rate reduction.
     if flight > threshold:
         send = _share_of_threshold(W, F, m) - W[m + at.OUT]
     elif W[at.LINUX]:
@@ -234,6 +245,7 @@ def recover(W: Integers, F: Reals, m: int, delivered: int, flight: int, repaired
     else:
         owed = _count_owed(W, m, delivered) if repaired else delivered
         send = min(float(owed), threshold - flight)
+    # At least one segment at the start of recovery: the fast retransmit.
     F[m + at.SIZE] = flight + max(send, 0.0 if W[m + at.OUT] else 1.0)
 
 
@@ -264,6 +276,7 @@ def shrink(
     """Restart from one segment and double the timeout; see `Window.time_out`."""
     F[m + at.TIMEOUT] = min(MOST_TIMEOUT, 2 * F[m + at.TIMEOUT])
     if reduces:
+        # Kept to undo a spurious timeout.
         F[m + at.SIZE_BEFORE], F[m + at.THRESHOLD_BEFORE] = F[m + at.SIZE], F[m + at.THRESHOLD]
         W[m + at.PEAK_BEFORE] = W[m + at.PEAK]
         _reduce(W, F, m, flight)

@@ -42,9 +42,9 @@ def check_kept(
     findings: Findings,
     local: LocalParts | None = None,
 ) -> None:
-    """Find what clients keep between rounds beyond the memory budget.
+    """Find memory of clients between rounds beyond the memory budget.
 
-    States of optimizers, and parts of the model, or whole models, of their own.
+    It consists of optimizer states, own parts of the model, and own models.
     """
     clients, dimension = len(problem.losses), problem.dimension
     own = local is not None or algorithm.personal

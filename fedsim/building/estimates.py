@@ -1,4 +1,4 @@
-"""Notes on estimates of a step from a sample of clients: which ones are biased, and what is not."""
+"""Notes on estimates of a step from a sample of clients: which of them are biased."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _SPREAD = 0.01
 
 
 class _Drawn(NamedTuple):
-    """What a server draws clients from.
+    """The population from which a server samples clients.
 
     Attributes:
         key: of its participation.
@@ -50,7 +50,7 @@ def estimate_notes(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _draws(job: Job) -> Iterator[_Drawn]:
-    """Yield what each server draws from, from the clients up."""
+    """Yield the population of each server, from the clients up."""
     setup, tree = job.setup, job.deployment.hierarchy
     samples = np.ones(len(setup.shares)) if setup.samples is None else setup.samples
     if tree is None:
@@ -104,7 +104,7 @@ def _notes_on_sample(drawn: _Drawn, policy: Sample) -> Iterator[tuple[str, str]]
 
 
 def _chosen(policy: Sample) -> str:
-    """Return the note on a policy that does not tell with which chance it asks each client."""
+    """Return the note on a policy that does not state the probability of each client."""
     if type(policy) not in PARTICIPATION:
         return (
             f"the probabilities with which {policy.kind} asks clients are not known, so that a step"

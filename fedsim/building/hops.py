@@ -1,4 +1,4 @@
-"""Hops: what the nodes of each level of a hierarchy and the servers above them run."""
+"""Hops: the configuration of the nodes of each level of a hierarchy, and of their servers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from fedsim.sim.config import Hop, Method
 
 
 class BuiltTier(NamedTuple):
-    """What the server above a tier and the tier's gateways run.
+    """The configuration of the server above a tier and of its gateways.
 
     Attributes:
         method: configured.
@@ -82,7 +82,7 @@ def build_hops(
     seed: int,
     layers: Shapes,
 ) -> tuple[Hop, ...]:
-    """Return what the nodes of each level run with the servers above them, from the clients up.
+    """Return the configuration of each level and its servers, from the clients up.
 
     Args:
         scenario: with tiers.

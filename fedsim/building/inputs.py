@@ -19,7 +19,7 @@ _NOT_HERE = frozenset({"problem", "variants", "sweep"})
 
 
 class Inputs:
-    """Hashes files, each once, however many runs name it.
+    """Hashes input files, each of them once.
 
     Args:
         folder: where relative paths start.
@@ -50,7 +50,7 @@ class Inputs:
 
 
 def _paths(value: object) -> Iterator[Path]:
-    """Yield the paths anywhere in what a model was dumped to."""
+    """Yield all paths in a dumped model."""
     if isinstance(value, Path):
         yield value
     elif isinstance(value, Mapping):

@@ -142,7 +142,7 @@ def sweep(folder: Path) -> None:
 
 
 def is_draft(path: Path) -> bool:
-    """Return whether a file is called as drafts are."""
+    """Return whether a file has the name of a draft."""
     return _DRAFT.fullmatch(path.name) is not None
 
 

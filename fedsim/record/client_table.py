@@ -1,7 +1,7 @@
 """The client table: attributes, activity and cost of each client over a whole run.
 
-Of ten million clients its some forty columns take three gigabytes, so it is made, and written, in
-blocks of clients.
+For ten million clients its forty columns take three gigabytes, so it is built and written in blocks
+of clients.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -50,7 +50,7 @@ def time_stamp() -> str:
 
 
 def set_aside(out: Path, run: Path, trash: str = "") -> Path | None:
-    """Move a finished run out of its place; return where it is now.
+    """Move a finished run out of its place; return its new place.
 
     A run that has not ended stays where it is, and None is returned.
 
@@ -129,7 +129,7 @@ def bring_back(out: Path, kept: Path, run: Path) -> None:
 
 
 def discard(out: Path, kept: Path) -> None:
-    """Move an earlier run that is damaged into the trash.
+    """Move a damaged earlier run into the trash.
 
     Args:
         out: the folder of all runs, whose lock is held.

@@ -1,6 +1,6 @@
 """Recorded scenarios of runs, and the differences between two of them.
 
-The last line of each is a hash of the others, for unfinished runs, which have no manifest.
+The last line of each is a hash of the other lines, for unfinished runs, which have no manifest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -196,7 +196,7 @@ def describe_differences(values: Iterable[tuple[str, Any, Any]], ours: str, thei
 
 
 def format_value(value: object) -> str:
-    """Format a value of a scenario; of a block its first values.
+    """Format a value of a scenario; for a block its first values.
 
     >>> format_value({"count": 3, "device": {"kind": "pi-4"}})
     'count 3, device.kind pi-4'

@@ -78,7 +78,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
 
 
 def catalogue(blocks: Iterable[object] = (), source: object = None) -> BlockCatalogue:
-    """Return what a scenario can name.
+    """Return the blocks that a scenario can name.
 
     Args:
         blocks: user-defined classes.
@@ -98,7 +98,7 @@ def _made_in_python(source: object) -> Iterator[type[Spec]]:
 
 
 def blocks_in(plugins: Iterable[Path]) -> list[type[Spec]]:
-    """Return the blocks in Python files of a user's own, which are run.
+    """Return the blocks in Python files of a user, which are executed.
 
     Raises:
         BlockError: a file cannot be used, or holds no block.
@@ -139,7 +139,7 @@ class BlockReader:
         return [name for choice in choices for name in choice.having(str(path[-1]), self.context)]
 
     def suggest(self, path: KeyPath, value: object) -> str:
-        """Return a hint at a block that has a value where another one has not, or nothing."""
+        """Return a hint at a block that has a value where another one has none, or nothing."""
         choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
         texts = choices if isinstance(value, str) else []
         hints = (text.suggest(str(value), self.context, str(path[-1])) for text in texts)
@@ -174,7 +174,7 @@ class BlockReader:
             yield from self._paths(_readers_of(field), inner)
 
     def _readers_at(self, path: KeyPath) -> list[_Reader]:
-        """Return what may read the block at a path."""
+        """Return the possible readers of the block at a path."""
         readers: list[_Reader] = [self.model]
         for depth, key in enumerate(path):
             if isinstance(key, str):
@@ -196,7 +196,7 @@ def _readers_of(field: FieldInfo) -> list[_Reader]:
 
 
 def _readers(parts: tuple[Any, ...]) -> Iterator[_Reader]:
-    """Yield what may read the blocks of a field; the parts are those of its annotation."""
+    """Yield the possible readers of the blocks of a field, given parts of its annotation."""
     choices = [part for part in parts if isinstance(part, OneOf)]
     for part in choices or parts:
         if isinstance(part, OneOf) or (isinstance(part, type) and issubclass(part, BaseModel)):

@@ -50,7 +50,7 @@ class Point(NamedTuple):
 def swept(
     trees: dict[str, Located], inherited: Inherited = none_inherited
 ) -> tuple[dict[str, Located], list[Fault]]:
-    """Return the scenarios that sweeps stand for, by the names of their variants; and faults.
+    """Return the scenarios of sweeps by the names of their variants, and faults.
 
     Args:
         trees: variants by their names, some with a key `sweep`.
@@ -71,7 +71,7 @@ def swept(
 def _combinations(
     tree: Located, inherited: Inherited
 ) -> Iterator[tuple[tuple[Point, ...], Located]]:
-    """Yield each combination and its scenario, which has no sweep any more.
+    """Yield each combination and its scenario, without the sweep.
 
     Raises:
         ScenarioError: the sweep is malformed.
@@ -150,7 +150,7 @@ def _space(spacing: str, ends: object, origin: Origin) -> list[Located]:
 
 
 def _show_range(ends: object) -> str:
-    """Return what was written in place of a range."""
+    """Return the text that stands for a range."""
     return f"[{', '.join(map(show, ends))}]" if isinstance(ends, list) else show(ends)
 
 
@@ -184,7 +184,7 @@ def _short_value(value: Located) -> str:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """Return a name that no other variant has, whatever the case, and take it."""
+    """Return a name that no other variant has, ignoring case, and reserve it."""
     number, free = 2, name
     while free.casefold() in taken:
         free = f"{name[: _LONGEST - 6]}_{number}"
@@ -217,6 +217,6 @@ def families(known: BlockCatalogue) -> Inherited:
 
 
 def _are_related(one: type, other: type) -> bool:
-    """Return whether two methods are of one family: of one file, or with a base of their own."""
+    """Return whether two methods are of one family: of one file, or with a common base."""
     own, others = ({*each.__mro__} - {*Algorithm.__mro__} for each in (one, other))
     return one.__module__ == other.__module__ or bool(own & others)

@@ -57,7 +57,7 @@ def place_key(number: int, key: str) -> str:
 def tiering(
     scenario: ScenarioKeys, checks: Sequence[Callable[[ScenarioKeys], Iterator[Conflict]]]
 ) -> Iterator[Conflict]:
-    """Yield what is wrong with tiers, or between the gateways of one and the server above.
+    """Yield conflicts of tiers, or between the gateways of a tier and the server above.
 
     Args:
         scenario: with or without tiers.
@@ -88,7 +88,7 @@ def asking_too_many(scenario: ScenarioKeys, clients: int) -> Iterator[Conflict]:
 
 
 def _unfit(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield what tiers cannot be, or cannot be with; see `fedsim.algorithms.tiers`."""
+    """Yield settings that tiers do not support; see `fedsim.algorithms.tiers`."""
     method = scenario.algorithm
     if reason := why_not_inner(method):
         able = ", ".join(ALGORITHMS.where(_averages))
@@ -148,9 +148,9 @@ def _network(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _parting(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield EF21 below gateways that may leave: both ends of it have to see every message.
+    """Yield EF21 below gateways that may leave: both ends have to see every message.
 
-    What arrives at a gateway that is off is lost on it, and its sender does not hear of that.
+    A message to a gateway that is off is lost, and its sender does not learn of that.
     """
     hops = [("", scenario.wire), *((f"tiers.{n}.", t.wire) for n, t in enumerate(scenario.tiers))]
     for number, (tier, (place, wire)) in enumerate(zip(scenario.tiers, hops, strict=False)):

@@ -42,11 +42,11 @@ def estimate_notes(job: Job) -> Iterator[tuple[str, str]]:
     """Yield notes on biased estimates of a step, each a key and a sentence."""
     if job.deployment.overlay is not None:
         return
-    found: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for drawn in _draws(job):
         for key, text in _notes(drawn):
-            found.setdefault(key, text)
-    yield from found.items()
+            notes.setdefault(key, text)
+    yield from notes.items()
 
 
 def _draws(job: Job) -> Iterator[_Drawn]:
@@ -59,10 +59,10 @@ def _draws(job: Job) -> Iterator[_Drawn]:
     methods = [job.algorithm, *(tier.method for tier in job.tiers)]
     all_samples, all_weights = sum_below(tree, samples), sum_below(tree, setup.shares)
     for nodes in tree.below.values():
-        level, own = tree.level(nodes[0]), slice(nodes.start, nodes.stop)
+        level, part = tree.level(nodes[0]), slice(nodes.start, nodes.stop)
         key = f"tiers.{level - 1}.participation" if level else "participation"
         policy = setup.hops[level].participation.among(len(nodes))
-        yield _Drawn(key, policy, methods[level], all_samples[own], all_weights[own])
+        yield _Drawn(key, policy, methods[level], all_samples[part], all_weights[part])
 
 
 def _notes(drawn: _Drawn) -> Iterator[tuple[str, str]]:
@@ -81,7 +81,7 @@ def _notes(drawn: _Drawn) -> Iterator[tuple[str, str]]:
 
 
 def _notes_on_sample(drawn: _Drawn, policy: Sample) -> Iterator[tuple[str, str]]:
-    method, early = drawn.method, [each.key for each in policy.early()]
+    method, early = drawn.method, [rule.key for rule in policy.early()]
     weighs = policy.chances != "equal" or policy.estimate == "unbiased"
     if policy.chances == "unknown":
         yield f"{drawn.key}.kind", _chosen(policy)
@@ -129,7 +129,7 @@ def _bias(drawn: _Drawn, policy: Sample) -> str:
     elif not _alike(q):
         reason = "clients are drawn by their samples, and weighed by them again"
     elif not _alike(p):
-        least, most = (f"{each:.3g}" for each in (p.min(), p.max()))
+        least, most = (f"{chance:.3g}" for chance in (p.min(), p.max()))
         reason = (
             f"the weights of clients differ ({least} to {most}), and the expectation of a weighted"
             f" mean over {policy.asked} of {len(p)} clients is not that over all"

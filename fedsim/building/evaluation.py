@@ -231,7 +231,7 @@ def _fitted_on(samples: Samples, rows: Sequence[Indices], data: Source, *, held:
 def _naming(samples: Samples, rows: Sequence[Indices], fitted: str) -> Naming:
     """Return the names of the clients and labels of a split, and each client's missing cells."""
     described = samples.described or Description()
-    missing = np.array([np.isnan(samples.X[own]).mean() for own in rows])
+    missing = np.array([np.isnan(samples.X[indices]).mean() for indices in rows])
     names = names_of_clients(samples.client, described.clients, rows)
     return Naming(names, described.labels, missing, described.notes, fitted)
 

@@ -249,12 +249,12 @@ def _smallest(
     members: RunLengthSequence[int], rows: NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
     """Yield each group that has clients, with the first of its clients with the fewest samples."""
-    found: dict[int, int] = {}
+    first: dict[int, int] = {}
     for (count, number), end in zip(members.runs, members.ends, strict=True):
         client = end - count + int(rows[end - count : end].argmin())
-        if number not in found or rows[client] < rows[found[number]]:
-            found[number] = client
-    yield from sorted(found.items())
+        if number not in first or rows[client] < rows[first[number]]:
+            first[number] = client
+    yield from sorted(first.items())
 
 
 def check_restarts(

@@ -210,20 +210,20 @@ def check_presence(groups: Sequence[BuiltGroup], findings: Findings) -> None:
     """
     count, first = sum(group.spec.count for group in groups), 0
     for group in groups:
-        own = range(first, first := first + group.spec.count)
+        members = range(first, first := first + group.spec.count)
         law, there = group.spec.availability, group.availability
         if isinstance(law, IntervalAvailability) and isinstance(there, Mapping):
             with findings.at(f"{group.place}.availability.path"):
-                check_clients(there, count, "path", Path(law.path), own)
+                check_clients(there, count, "path", Path(law.path), members)
 
 
 def _carbon(law: Carbon | None, files: Files, findings: Findings, key: str) -> Intensity | None:
     """Return the carbon intensity of electricity; faults of its file are reported."""
-    found: Intensity | None = None
+    intensity: Intensity | None = None
     if law is not None:
         with findings.at(f"{key}.path" if "path" in type(law).model_fields else key):
-            found = files.carbon(law)
-    return found  # a file at fault leaves what it was
+            intensity = files.carbon(law)
+    return intensity  # a file at fault leaves what it was
 
 
 def _from(signal: Signal, share: float) -> Signal:

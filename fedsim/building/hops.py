@@ -41,7 +41,7 @@ def configure_tiers(
         info: the properties of the problem.
         findings: takes parameters that are invalid for it.
     """
-    made: list[Algorithm] = []
+    methods: list[Algorithm] = []
     for number, tier in enumerate(scenario.tiers):
         links = tier.wire.up, tier.wire.down
         up, down = (promise(link, info.dimension) for link in links)
@@ -52,8 +52,8 @@ def configure_tiers(
             method = method.configure(of_hop)
         except DataError as error:
             findings.add(f"tiers.{number}.outer.{error.key}", str(error))
-        made.append(method)
-    return tuple(made)
+        methods.append(method)
+    return tuple(methods)
 
 
 class PlacedFindings(Findings):

@@ -54,11 +54,11 @@ def _paths(value: object) -> Iterator[Path]:
     if isinstance(value, Path):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _paths(each)
+        for item in value.values():
+            yield from _paths(item)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _paths(each)
+        for item in value:
+            yield from _paths(item)
 
 
 def _hash(path: Path) -> str:
@@ -71,7 +71,7 @@ def _hash(path: Path) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.rglob("*") if each.is_file())
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 # Findings: all faults of a variant, collected while it is built.

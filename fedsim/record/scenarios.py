@@ -203,7 +203,7 @@ def format_value(value: object) -> str:
     """
     if not isinstance(value, Mapping) or not value:
         return "none" if value is None else str(value)
-    parts = [f"{key} {format_value(each)}" for key, each in flat(value)]
+    parts = [f"{key} {format_value(item)}" for key, item in flat(value)]
     more = [f"and {len(parts) - _MOST} more"] if len(parts) > _MOST else []
     return ", ".join([*parts[:_MOST], *more])
 

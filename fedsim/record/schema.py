@@ -236,8 +236,8 @@ class RowColumns:
         if not self._columns and len(self._pieces) > 1:
             self._take_apart()
         if name not in self._columns:
-            own = [piece.column(name) for piece in self._pieces]
-            self._columns[name] = own[0] if len(own) == 1 else np.concatenate(own)
+            columns = [piece.column(name) for piece in self._pieces]
+            self._columns[name] = columns[0] if len(columns) == 1 else np.concatenate(columns)
         return self._columns[name]
 
     def _take_apart(self) -> None:

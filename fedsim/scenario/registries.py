@@ -92,9 +92,9 @@ def catalogue(blocks: Iterable[object] = (), source: object = None) -> BlockCata
 
 def _made_in_python(source: object) -> Iterator[type[Spec]]:
     """Yield the classes of all blocks in a value that a registry could have."""
-    for each in specs_in(source):
-        if any(registry.admits(type(each)) for registry in REGISTRIES):
-            yield type(each)
+    for spec in specs_in(source):
+        if any(registry.admits(type(spec)) for registry in REGISTRIES):
+            yield type(spec)
 
 
 def blocks_in(plugins: Iterable[Path]) -> list[type[Spec]]:
@@ -135,12 +135,12 @@ class BlockReader:
 
     def kinds_with(self, path: KeyPath) -> list[str]:
         """Return the other kinds of the block around a key that have such a key."""
-        choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
+        choices = [reader for reader in self._readers_at(path[:-1]) if isinstance(reader, OneOf)]
         return [name for choice in choices for name in choice.having(str(path[-1]), self.context)]
 
     def suggest(self, path: KeyPath, value: object) -> str:
         """Return a hint at a block that has a value where another one has none, or nothing."""
-        choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
+        choices = [reader for reader in self._readers_at(path[:-1]) if isinstance(reader, OneOf)]
         texts = choices if isinstance(value, str) else []
         hints = (text.suggest(str(value), self.context, str(path[-1])) for text in texts)
         return next(filter(None, hints), "")
@@ -158,10 +158,10 @@ class BlockReader:
     @cached_property
     def _places(self) -> dict[str, list[KeyPath]]:
         """The paths of all keys, by the last part of each: collected once for many faults."""
-        found: dict[str, list[KeyPath]] = {}
+        places: dict[str, list[KeyPath]] = {}
         for path in self._paths([self.model], ()):
-            found.setdefault(str(path[-1]), []).append(path)
-        return found
+            places.setdefault(str(path[-1]), []).append(path)
+        return places
 
     def _paths(self, readers: list[_Reader], path: KeyPath) -> Iterator[KeyPath]:
         """Yield the paths of all keys below a path."""

@@ -61,8 +61,8 @@ def swept(
     faults: list[Fault] = []
     for name, tree in trees.items():
         try:
-            for point, each in _combinations(tree, inherited):
-                every[_free(_name(name, point), taken)] = each
+            for point, combined in _combinations(tree, inherited):
+                every[_free(_name(name, point), taken)] = combined
         except ScenarioError as error:
             faults += [fault for fault in error.faults if fault not in faults]
     return every, faults
@@ -82,10 +82,10 @@ def _combinations(
     content = dict(tree.content)
     sweep = content.pop("sweep")
     for points in product(*_axes(tree, sweep)):
-        each = Located(tree.origin, content)
+        combined = Located(tree.origin, content)
         for point in points:
-            each = place(each, path_of(point.key), point.value, inherited)
-        yield points, each
+            combined = place(combined, path_of(point.key), point.value, inherited)
+        yield points, combined
 
 
 def _axes(tree: Located, sweep: Located) -> list[list[Point]]:
@@ -179,7 +179,7 @@ def _short_value(value: Located) -> str:
     """Return a value in a word: a block is named by its kind and its numbers."""
     plain = value.plain()
     if isinstance(plain, dict):
-        return "-".join(str(each) for each in plain.values() if not isinstance(each, dict | list))
+        return "-".join(str(item) for item in plain.values() if not isinstance(item, dict | list))
     return f"{plain:g}" if isinstance(plain, float) else str(plain)
 
 
@@ -218,5 +218,5 @@ def families(known: BlockCatalogue) -> Inherited:
 
 def _are_related(one: type, other: type) -> bool:
     """Return whether two methods are of one family: of one file, or with a common base."""
-    own, others = ({*each.__mro__} - {*Algorithm.__mro__} for each in (one, other))
-    return one.__module__ == other.__module__ or bool(own & others)
+    bases, other_bases = ({*method.__mro__} - {*Algorithm.__mro__} for method in (one, other))
+    return one.__module__ == other.__module__ or bool(bases & other_bases)

@@ -27,7 +27,7 @@ def hop(scenario: Keys, number: int) -> Keys:
     whatever is said of a scenario is said of that hop.
     """
     tier = scenario.tiers[number]
-    own = {
+    settings = {
         "algorithm": tier.outer,
         "wire": tier.wire,
         "participation": tier.participation,
@@ -35,7 +35,7 @@ def hop(scenario: Keys, number: int) -> Keys:
         "fleet": (tier,),
         "tiers": (),
     }
-    return scenario.model_copy(update=own)
+    return scenario.model_copy(update=settings)
 
 
 _PLACES = {"algorithm.": "outer.", "fleet.0.": ""}
@@ -63,15 +63,15 @@ def tiering(
         scenario: with or without tiers.
         checks: yield what is wrong with a server and its clients.
     """
-    wrong = list(_unfit(scenario)) if scenario.tiers else []
-    yield from wrong
+    faults = list(_unfit(scenario)) if scenario.tiers else []
+    yield from faults
     for number in range(len(scenario.tiers)):
-        own = hop(scenario, number)
+        hop_scenario = hop(scenario, number)
         for check in checks:
-            for key, text, seen in check(own):
-                said = text.replace("fleet.0.", f"tiers.{number}.")
-                yield place_key(number, key), said, seen
-    if scenario.tiers and scenario.clients and not wrong:
+            for key, text, seen in check(hop_scenario):
+                message = text.replace("fleet.0.", f"tiers.{number}.")
+                yield place_key(number, key), message, seen
+    if scenario.tiers and scenario.clients and not faults:
         yield from asking_too_many(scenario, scenario.clients)
 
 
@@ -156,11 +156,11 @@ def _parting(scenario: ScenarioKeys) -> Iterator[Conflict]:
     for number, (tier, (place, wire)) in enumerate(zip(scenario.tiers, hops, strict=False)):
         if tier.battery is None and tier.availability.always:
             continue
-        own = "availability" if tier.battery is None else "battery"
+        key = "availability" if tier.battery is None else "battery"
         for way, link in (("up", wire.up), ("down", wire.down)):
             if link.error_feedback == "ef21":
                 text = f"got ef21, whose states would differ once a gateway leaves (tiers.{number}"
-                yield f"{place}wire.{way}.error_feedback", f"{text}.{own}); use ef or none", "ef21"
+                yield f"{place}wire.{way}.error_feedback", f"{text}.{key}); use ef or none", "ef21"
 
 
 def _numbers(scenario: ScenarioKeys) -> Iterator[Conflict]:

@@ -121,7 +121,7 @@ def _mark(lines: list[str], place: _Place) -> str:
 
     line, column = lines[min(place.line, len(lines) - 1)], place.column
     first = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
-    part = [printable(each.replace("\t", " ")) for each in line[first : first + _WIDEST]]
+    part = [printable(character.replace("\t", " ")) for character in line[first : first + _WIDEST]]
     before = cell_len("".join(part[: column - first]))
     head = f"    {place.line + 1} | "
     return f"{head}{''.join(part)}\n{' ' * (len(head) + before)}^"

@@ -142,24 +142,18 @@ class _Connection:
                 whole.insert(-1, small)  # so that the message may go on once more
             else:
                 whole.append(burst)
-        for number, burst_of_reply in enumerate(sorted(whole, key=lambda burst: burst.start)):
-            early, late = (near, far) if burst_of_reply.up else (far, near)
-            opening = (
-                not number and burst_of_reply.up and burst_of_reply.start - self.ready <= self.trip
-            )
-            start = self.opened if opening else burst_of_reply.start
-            whole_message = replace(
-                burst_of_reply, start=start - early, end=burst_of_reply.end + late
-            )
-            behind = burst_of_reply.up == (
-                near > min(_HOST, far)
-            )  # the segments have passed the radio
+        for number, message in enumerate(sorted(whole, key=lambda burst: burst.start)):
+            early, late = (near, far) if message.up else (far, near)
+            opening = not number and message.up and message.start - self.ready <= self.trip
+            start = self.opened if opening else message.start
+            whole_message = replace(message, start=start - early, end=message.end + late)
+            behind = message.up == (near > min(_HOST, far))  # the segments have passed the radio
             if opening:
-                yield whole_message, 0.0 if behind else burst_of_reply.last, nan
+                yield whole_message, 0.0 if behind else message.last, nan
             else:
                 yield (
                     whole_message,
-                    burst_of_reply.first if behind else burst_of_reply.last,
+                    message.first if behind else message.last,
                     near + far,
                 )
 

@@ -79,13 +79,13 @@ class Presence:
         Clients that are not added are always present.
         """
         always = availability.always
-        own = _UNUSED if always else rng()  # a stream takes its time to make
-        online, toggles = availability.timeline(own)
+        generator = _UNUSED if always else rng()  # a stream takes its time to make
+        online, toggles = availability.timeline(generator)
         if supply is not None:
             self._supplies[client] = supply
         self._toggles[client] = toggles
         if availability.chance < 1:
-            self._shares[client] = availability.chance, own
+            self._shares[client] = availability.chance, generator
         if supply is not None or not always:
             self._transient.add(client)
             self.always_complete = False

@@ -276,7 +276,7 @@ class Tiers(Star):
         setup, nodes, place = self._setup, self._tree.below[number], self._place(number)
         policy, rng = hop.participation.among(len(nodes)), setup.rng("cohort", place)
         samples, shares = (
-            each[nodes.start : nodes.stop] for each in (self._samples, self._weights)
+            column[nodes.start : nodes.stop] for column in (self._samples, self._weights)
         )
         known = known_nodes(setup, policy, nodes, samples, shares, self._truth)
         selection = Selection(policy, self._reach, nodes, rng, samples, known)
@@ -316,10 +316,10 @@ class Tiers(Star):
 
     def _make_gateway_server(self, number: ClientId) -> GatewayServer:
         level = self._levels[number]
-        below, own = self._hops[level - 1], self._hops[level]
+        below, hop = self._hops[level - 1], self._hops[level]
         protocol, world = self._server_parts(number, below)
         share = float(self._weights[number])
-        return GatewayServer(protocol, below.method, own.rounds, share, **world)
+        return GatewayServer(protocol, below.method, hop.rounds, share, **world)
 
     # -- clients -----------------------------------------------------------------------
 
@@ -381,7 +381,7 @@ class Tiers(Star):
     @property
     def stuck(self) -> str:
         """Describe which nodes the servers were still waiting for at the end; empty if none."""
-        waits = [self.server.stuck, *(each.stuck for each in self.servers.in_order())]
+        waits = [self.server.stuck, *(server.stuck for server in self.servers.in_order())]
         return "; ".join(text for text in waits if text)
 
 
@@ -391,6 +391,6 @@ def sum_below(tree: Hierarchy, figures: Array) -> Array:
     sums[: tree.clients] = figures
     for nodes in tree.levels[1:]:
         for node in nodes:
-            own = tree.below[node]
-            sums[node] = sums[own.start : own.stop].sum()
+            below = tree.below[node]
+            sums[node] = sums[below.start : below.stop].sum()
     return sums

@@ -97,7 +97,10 @@ def collecting_rarely() -> Iterator[None]:
     before = gc.get_threshold()
     # A first threshold of 0 means that it is off.
     gc.set_threshold(
-        *(max(own, few) if own else 0 for own, few in zip(before, _THRESHOLDS, strict=True))
+        *(
+            max(threshold, few) if threshold else 0
+            for threshold, few in zip(before, _THRESHOLDS, strict=True)
+        )
     )
     try:
         yield

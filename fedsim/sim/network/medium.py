@@ -113,7 +113,7 @@ class MediumNetwork(ServerLanes):
         """Queue a message at a node that has to send it, after its radio's latency."""
         if self._moving is not None:
             held = all_of(packet.holders.get(node, {}))
-            packet.holders[node] = {each: (each,) for each in sorted([*held, *targets])}
+            packet.holders[node] = {target: (target,) for target in sorted([*held, *targets])}
             if held:
                 return  # it has come over another way, too, and waits already
         else:
@@ -142,12 +142,12 @@ class MediumNetwork(ServerLanes):
         looks, self._looks = self._looks, set()
         waiting = list[tuple[float, ClientId, Packet, Onward]]()
         for node in sorted(looks):
-            if node not in self._on_air and (found := self._next_packet(node)) is not None:
-                waiting.append((self._queues[node][0][0], node, *found))
+            if node not in self._on_air and (next_packet := self._next_packet(node)) is not None:
+                waiting.append((self._queues[node][0][0], node, *next_packet))
         for _, node, packet, onward in sorted(waiting, key=itemgetter(0, 1)):
-            receivers = [each for each in onward if each not in self._gone]
+            receivers = [receiver for receiver in onward if receiver not in self._gone]
             if not self._contention.may_begin(node, receivers):
-                if any(behind != (each,) for each, behind in onward.items()):
+                if any(behind != (receiver,) for receiver, behind in onward.items()):
                     self._far.add(node)
             elif self._moving is None or self._in_turn(node):
                 self._begin(node, packet, onward)
@@ -240,7 +240,7 @@ class MediumNetwork(ServerLanes):
         self._moving.advance()
         while queue:
             packet = queue[0][1]
-            held = [each for each in all_of(packet.holders[node]) if each in packet.targets]
+            held = [target for target in all_of(packet.holders[node]) if target in packet.targets]
             if onward := self._moving.onward(node, held):
                 return packet, onward
             queue.popleft()
@@ -270,7 +270,7 @@ class MediumNetwork(ServerLanes):
                 sent.missed.add(node)
                 sent.deaf.setdefault(node, self._calendar.now)
         near = self._moving.near if self._moving is not None and not there else ()
-        around = [each for node in (one, other) for each in near[node]] if near else ()
+        around = [neighbour for node in (one, other) for neighbour in near[node]] if near else ()
         self._look({one, other, *around, *self._far})
 
     # -- what it costs -------------------------------------------------------------------
@@ -383,7 +383,7 @@ class MediumNetwork(ServerLanes):
 
     def _give_up(self, packet: Packet, node: ClientId, why: str) -> None:
         """Record that a packet ends at a node that holds it."""
-        targets = [each for each in all_of(packet.holders[node]) if each in packet.targets]
+        targets = [target for target in all_of(packet.holders[node]) if target in packet.targets]
         if node == packet.origin and not packet.sent:
             self._row(Event.SEND, node, packet.peer, packet, None, 0.0, why, packet.charged)
             packet.sent = True
@@ -396,7 +396,11 @@ class MediumNetwork(ServerLanes):
         if sent is not None:
             self._break_off(sent, ABORTED)
             self._release(sent)
-        for other in [each for each in self._on_air.values() if client in each.receivers]:
+        for other in [
+            transmission
+            for transmission in self._on_air.values()
+            if client in transmission.receivers
+        ]:
             joules, _ = self._pay(
                 client, other, self._share_received_so_far(client, other), up=False
             )

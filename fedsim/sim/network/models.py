@@ -182,8 +182,8 @@ def layer(name: str, block: object = None, below: Layer | None = None) -> Layer:
         block: of the scenario, if it has one.
         below: the layer that it is around.
     """
-    made: Layer = import_module(_HOMES[name]).layer(block, below)
-    return made
+    result: Layer = import_module(_HOMES[name]).layer(block, below)
+    return result
 
 
 def flows(network: Network) -> Layer:

@@ -168,14 +168,16 @@ class PeerMessageLog(MessageLog):
         span = self._calendar.now - lane.began
         first = flowed / (flowed + again) if again else 1.0
         sent = (parcel.payload_bits, parcel.header_bits, parcel.framing)
-        own = joules if lane.up else 0.0
+        sender_joules = joules if lane.up else 0.0
         doomed = lane.state is DOOMED
         if lane.up:
             detail = LOST if doomed else ""
-            self._row(lane, parcel, Event.SEND, span * first, sent, own * first, detail)
-        self._repeat(lane, parcel, span * (1 - first), own * (1 - first))
+            self._row(lane, parcel, Event.SEND, span * first, sent, sender_joules * first, detail)
+        self._repeat(lane, parcel, span * (1 - first), sender_joules * (1 - first))
         if doomed:
-            self._lose(lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - own)
+            self._lose(
+                lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - sender_joules
+            )
         elif not lane.up:
             self.delivered += parcel.bits + parcel.framing
             self._row(lane, parcel, Event.RECEIVE, span, sent, joules)

@@ -77,14 +77,14 @@ class PartedError(Exception):
     """Equal transfers diverge by rounding: each of them has to be added by itself."""
 
 
-def _add(total: float, each: float, count: int) -> float:
+def _add(total: float, number: float, count: int) -> float:
     """Return the sum after `count` additions of one number, each rounded."""
-    return total + each if count == 1 else float(_totals(total, each, count)[-1])
+    return total + number if count == 1 else float(_totals(total, number, count)[-1])
 
 
-def _totals(total: float, each: float, count: int) -> Array:
+def _totals(total: float, number: float, count: int) -> Array:
     """Return the sums after 0 to `count` such additions, shape (count + 1,)."""
-    terms = np.full(count + 1, each)
+    terms = np.full(count + 1, number)
     terms[0] = total
     return np.add.accumulate(terms)
 

@@ -87,9 +87,9 @@ class RandomAccessNetwork(MediumNetwork):
         self._planned.discard(node)
         if node in self._gone or not self._queues.get(node):
             return
-        if (found := self._next_packet(node)) is None:
+        if (next_packet := self._next_packet(node)) is None:
             return
-        packet, onward = found
+        packet, onward = next_packet
         self._begin(node, packet, onward)
         if node == packet.origin and packet.sent:  # charged as it begins, as a first try is before
             self._traffic.bits_up += self._on_air[node].bits
@@ -111,13 +111,13 @@ class RandomAccessNetwork(MediumNetwork):
     def _repeat(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
         """Plan a retry for nodes that have missed a message, or give up on them."""
         packet, sender = sent.packet, sent.sender
-        made = self._tries.pop((sender, packet), 0) + 1
+        tries = self._tries.pop((sender, packet), 0) + 1
         most, after = self._law.most_tries, self._calendar.now
-        if failed and (most is None or made < most):
-            self._tries[sender, packet] = made
+        if failed and (most is None or tries < most):
+            self._tries[sender, packet] = tries
             self._hold(sent, failed)
             self._queues.setdefault(sender, deque()).appendleft((after, packet))
-            self._plan(sender, after + self._backoff(sender, made, sent.seconds))
+            self._plan(sender, after + self._backoff(sender, tries, sent.seconds))
             return
         self._planned.discard(sender)
         for node in failed:
@@ -129,7 +129,7 @@ class RandomAccessNetwork(MediumNetwork):
         if sent.sender in held:  # it has come again over another way, and is sent once
             queue = self._queues[sent.sender]
             self._queues[sent.sender] = deque(
-                [each for each in queue if each[1] is not sent.packet]
+                [entry for entry in queue if entry[1] is not sent.packet]
             )
         again = {node: tuple(sent.beyond(node)) for node in failed}
         held[sent.sender] = {**held.get(sent.sender, {}), **again}

@@ -114,9 +114,9 @@ class LinkPlan:
         return constant and self.discipline(link) == "fair"
 
 
-def _add_repeatedly(total: float, each: float, count: int) -> float:
+def _add_repeatedly(total: float, number: float, count: int) -> float:
     """Return the sum after `count` additions of one number, each rounded."""
-    terms = np.full(count + 1, each)
+    terms = np.full(count + 1, number)
     terms[0] = total
     return float(np.add.accumulate(terms)[-1])
 

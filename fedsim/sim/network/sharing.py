@@ -384,12 +384,12 @@ class ContendedFlows:
 
     def _join(self, flow: Flow, component: Component) -> Component:
         """Bring a flow into a component, with its own component; return the result."""
-        if (own := _component_of(flow)) is None:
+        if (component_of_flow := _component_of(flow)) is None:
             flow.pause(self._calendar.now)
             component.add(flow, flow.rate_bound(self._calendar.now))
             self._await_change(flow)
-        elif own is not component:
-            component = self._merge(own, component)
+        elif component_of_flow is not component:
+            component = self._merge(component_of_flow, component)
         self._touch(component)
         return component
 

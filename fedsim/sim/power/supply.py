@@ -183,13 +183,13 @@ class Supply:
             joules: what it takes, J.
         """
         self.advance()
-        given = self.store.spare(joules)
-        self._metered[part] += given
-        self.delivered += given
-        self.store.take(given)
+        supplied = self.store.spare(joules)
+        self._metered[part] += supplied
+        self.delivered += supplied
+        self.store.take(supplied)
         self._ready_at = -inf
         self._wait()
-        return given
+        return supplied
 
     def cut(self) -> None:
         """Switch off every part."""

@@ -186,7 +186,7 @@ class Builder:
                     bare = replace(fault, message=fault.message.removeprefix(variant.prefix))
                     faults.setdefault((fault.where, fault.key), []).append((fault, bare))
         if faults:
-            joined = [self._join(found) for found in faults.values()]
+            joined = [self._join(pairs) for pairs in faults.values()]
             raise ScenarioError(sorted(joined, key=file_order))
         self._checked = {(job.variant.name, job.seed): job for job in jobs}
         return jobs

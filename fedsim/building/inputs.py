@@ -19,7 +19,7 @@ _NOT_HERE = frozenset({"problem", "variants", "sweep"})
 
 
 class Inputs:
-    """Hashes files, each once, however many runs name it.
+    """Hashes input files, each of them once.
 
     Args:
         folder: where relative paths start.
@@ -50,15 +50,15 @@ class Inputs:
 
 
 def _paths(value: object) -> Iterator[Path]:
-    """Yield the paths anywhere in what a model was dumped to."""
+    """Yield all paths in a dumped model."""
     if isinstance(value, Path):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _paths(each)
+        for item in value.values():
+            yield from _paths(item)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _paths(each)
+        for item in value:
+            yield from _paths(item)
 
 
 def _hash(path: Path) -> str:
@@ -71,7 +71,7 @@ def _hash(path: Path) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.rglob("*") if each.is_file())
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 # Findings: all faults of a variant, collected while it is built.

@@ -137,7 +137,7 @@ def assemble(
     """
     return WorldConfig(
         # Not `asdict`, which would copy every array and block in it.
-        **{each.name: getattr(numerics, each.name) for each in fields(numerics)},
+        **{field.name: getattr(numerics, field.name) for field in fields(numerics)},
         fleet=_roster(deployment, oracles, seed),
         header_bits=HEADER_BITS,
         rng=Streams(seed),
@@ -157,8 +157,8 @@ def assemble(
 
 def _higher(scenario: Scenario) -> frozenset[str]:
     """Return the columns of which more is better."""
-    own = frozenset(name for name, more in reports(scenario.problem.loss).items() if more)
-    return own.union(*(measure.higher for measure in scenario.measures))
+    reported = frozenset(name for name, more in reports(scenario.problem.loss).items() if more)
+    return reported.union(*(measure.higher for measure in scenario.measures))
 
 
 def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
@@ -326,8 +326,10 @@ class Job:
         asked = self.scenario.models
         best = Best(asked.best, rises=asked.best in _higher(self.scenario)) if asked.best else None
         kept: OwnModels = self._personal.models if self._personal else NodeModels()
-        own = kept if asked.clients else None
-        return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best, own)
+        clients = kept if asked.clients else None
+        return ModelTable(
+            PartWriter(folder, MODELS), self.problem.shape, asked.every, best, clients
+        )
 
     @cached_property
     def setup(self) -> WorldConfig:

@@ -247,11 +247,11 @@ class Files:
         if key not in self._read:
             with hearing() as heard:
                 self._read[key] = read(self._folder / path, **options), heard
-        found: T
-        found, remarks = self._read[key]
+        content: T
+        content, remarks = self._read[key]
         for text in remarks:
             remark(text)
-        return found
+        return content
 
 
 _CLIENT = re.compile(r"client-(\d+)")

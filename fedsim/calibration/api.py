@@ -170,17 +170,17 @@ def calibrate(
     constants, reasons = list[FittedConstant](), dict[str, str]()
     for number in range(len(fleet.groups)):
         try:
-            fitted, found = _work(fleet, number, kept, recording, clients)
+            fitted, work_notes = _work(fleet, number, kept, recording, clients)
         except CannotTell as error:
             reasons |= error.reasons
         else:
-            constants, notes = [*constants, *fitted], [*notes, *found]
+            constants, notes = [*constants, *fitted], [*notes, *work_notes]
     noise = dict[str, float]()
     if unknowns or asked:
         wanted = [*unknowns, *asked]
-        fitted, noise, found = _fit_network(plan, fleet, wanted, recording, clients, reasons)
+        fitted, noise, work_notes = _fit_network(plan, fleet, wanted, recording, clients, reasons)
         constants += fitted
-        notes += [*found, *_overheads(fleet, fitted, recording, clients)]
+        notes += [*work_notes, *_overheads(fleet, fitted, recording, clients)]
     if reasons:
         raise CannotTell(reasons)
     constants.sort(key=lambda one: _place(fleet, one.key))
@@ -360,15 +360,15 @@ def _unknowns(fleet: ClientGroups, clients: NDArray[np.intp]) -> Iterator[Unknow
         DataError: a radio has none, or a group is not in the recording.
     """
     for number, group in enumerate(fleet.groups):
-        own = fleet.clients(number)
-        if not np.isin(clients, [*own, -1]).any():
+        members = fleet.clients(number)
+        if not np.isin(clients, [*members, -1]).any():
             text = f"fleet.{number}: the recording has no client of this group"
-            raise DataError("fleet", f"{text}, {_names(own)}; expected each group in it")
+            raise DataError("fleet", f"{text}, {_names(members)}; expected each group in it")
         if type(group.radio) is not Radio or group.radio.traces:
             text = f"fleet.{number}.radio: got {group.radio.kind}, whose rate is not constant"
             raise DataError("fleet", f"{text}; expected a radio with up and down, such as wifi")
         for field in RADIO:
-            yield UnknownConstant(f"fleet.{number}.radio.{field}", field, own)
+            yield UnknownConstant(f"fleet.{number}.radio.{field}", field, members)
 
 
 def _names(own: NDArray[np.intp]) -> str:
@@ -397,8 +397,8 @@ def _work(
     if f"fleet.{number}.device.{field}" in kept:
         return [], []
     mean_of = _clients_of_a_round(fleet)
-    found, notes = fit_device(number, group, recording, clients, fleet.clients(number), mean_of)
-    return [each for each in found if each.key not in kept], notes
+    fitted, notes = fit_device(number, group, recording, clients, fleet.clients(number), mean_of)
+    return [constant for constant in fitted if constant.key not in kept], notes
 
 
 def _clients_of_a_round(fleet: ClientGroups) -> int | None:
@@ -425,9 +425,9 @@ def _overheads(
         _, number, _, field = constant.key.split(".")[:4] if constant.key not in LINK else [""] * 4
         if field != LATENCY:
             continue
-        own = np.isin(clients, [*fleet.clients(int(number)), -1])
-        if (own & pings).any() and (own & messages).any():
-            half = float(np.median(trips[own & pings])) / 2
+        rows = np.isin(clients, [*fleet.clients(int(number)), -1])
+        if (rows & pings).any() and (rows & messages).any():
+            half = float(np.median(trips[rows & pings])) / 2
             more = max(constant.value - half, 0.0)
             yield (
                 f"fleet.{number}: half a ping is {half * 1e3:.3g} ms, so the overhead of a message"

@@ -92,9 +92,11 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
     signs = np.select([left.kind == way for way in MESSAGES], [1.0, -1.0], 0.0)
     for number, group in enumerate(fleet.groups):
         members = fleet.clients(number)
-        own = np.isin(left.client, members)
-        several = [int(each) for each in np.unique(left.client[own])] if group.count > 1 else []
-        clocks = {f"fleet.{number}": effect(signs * own / left.predicted)}
+        in_group = np.isin(left.client, members)
+        several = (
+            [int(each) for each in np.unique(left.client[in_group])] if group.count > 1 else []
+        )
+        clocks = {f"fleet.{number}": effect(signs * in_group / left.predicted)}
         each = {left.names[n]: left.client == n for n in several}
         clocks |= {name: effect(signs * of / left.predicted) for name, of in each.items()}
         speeds = {name: effect(1.0 * of) for name, of in each.items()}
@@ -104,19 +106,19 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
         )
         note, name = "", ""
         if abs(clock[1].certainty) > max(CERTAIN, abs(speed[1].certainty)):
-            note, name = _clock(*clock, left, own), clock[0]
+            note, name = _clock(*clock, left, in_group), clock[0]
         elif abs(speed[1].certainty) > CERTAIN and abs(speed[1].value) > PLAIN:
             name, (value, _) = speed
             note = unlike(number, name, value, "messages")
         if note:
             yield note
-            plain &= ~each.get(name, own)
+            plain &= ~each.get(name, in_group)
     yield from _outliers(left, plain)
 
 
-def _clock(name: str, effect: _Effect, left: Residuals, own: NDArray[np.bool_]) -> str:
+def _clock(name: str, effect: _Effect, left: Residuals, in_group: NDArray[np.bool_]) -> str:
     """Return the note on a clock; empty if its offset is a negligible part of the times."""
-    sent = own & np.isin(left.kind, MESSAGES)
+    sent = in_group & np.isin(left.kind, MESSAGES)
     # Too small to matter for any of the times.
     if abs(effect.value) < PLAIN * float(left.seconds[sent].min()):
         return ""
@@ -141,14 +143,14 @@ def unlike(number: int, name: str, logarithm: float, what: str) -> str:
 
 def _outliers(left: Residuals, plain: NDArray[np.bool_]) -> Iterator[str]:
     for kind in np.unique(left.kind):
-        own = np.flatnonzero((left.kind == kind) & plain)
-        far = own[outliers((left.logs * left.sigmas)[own])]
+        rows = np.flatnonzero((left.kind == kind) & plain)
+        far = rows[outliers((left.logs * left.sigmas)[rows])]
         if len(far):
             first = far[0]
             client = left.names[int(left.client[first])]
             times = f"{left.seconds[first]:.3g} s, where the fit has {left.predicted[first]:.3g} s"
             where = f"the first of {client} at {left.place[first]:.6g} s: {times}"
-            yield outlier_note(len(far), len(own), f"{kind} observations", where)
+            yield outlier_note(len(far), len(rows), f"{kind} observations", where)
 
 
 def outlier_note(count: int, total: int, what: str, where: str) -> str:
@@ -194,15 +196,15 @@ def before_fit(
         yield _headers(fleet, packets)
     fitted = {(unknown.field, *unknown.clients) for unknown in unknowns}
     for unknown in unknowns:
-        own = np.isin(clients, [*unknown.clients, -1]) & ~hidden
+        concerned = np.isin(clients, [*unknown.clients, -1]) & ~hidden
         if (
             unknown.key in LINK
             or unknown.field != LATENCY
-            or (own & ~sent & (kinds != "compute")).any()
+            or (concerned & ~sent & (kinds != "compute")).any()
         ):
             continue
         ways = [kinds == kind for way, kind in WAYS.items() if (way, *unknown.clients) in fitted]
-        sizes = [recording["bytes"].to_numpy(float)[own & way] for way in ways]
+        sizes = [recording["bytes"].to_numpy(float)[concerned & way] for way in ways]
         ratio = max((float(s.max() / s.min()) for s in sizes if len(s)), default=_NEARLY)
         # Sizes differ, but too little to separate rate and latency.
         if 1.0 + SAME < ratio < _NEARLY:

@@ -395,7 +395,7 @@ class NetworkFit:
         start = np.where(
             rates, plain, plain * _SHARES.get(self._prediction.network.model.kind, 1.0)
         )
-        behind = {way for each, way in (("uplink", "up"), ("downlink", "down")) if each in fields}
+        behind = {way for link, way in (("uplink", "up"), ("downlink", "down")) if link in fields}
         radios = np.array([field in behind for field in fields])
         if not links.any():
             return [start]

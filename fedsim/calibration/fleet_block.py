@@ -103,7 +103,7 @@ def write_scenario(
     else:
         plain = plan.variants[0].scenario.model_dump(mode="json", exclude={"variants", "sweep"})
         tree = {**plain, "fleet": None}
-    tree["fleet"] = [dict(each) for each in fleet]
+    tree["fleet"] = [dict(group) for group in fleet]
     for key, text in link.items():
         server = tree.setdefault("network", {}).setdefault("server", {})
         server[LINK[key]] = text

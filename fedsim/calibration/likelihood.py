@@ -188,8 +188,8 @@ def fit_speed(amounts: Array, seconds: Array, mean_of: int = 1) -> Speed:
     spread = spread if spread > FLOOR else 0.0
     half = float(stats.t.ppf((1 + LEVEL) / 2, count - 1)) * max(spread, FLOOR) / np.sqrt(count)
     low, high = (
-        spread * np.sqrt((count - 1) / float(stats.chi2.ppf(each, count - 1)))
-        for each in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)
+        spread * np.sqrt((count - 1) / float(stats.chi2.ppf(level, count - 1)))
+        for level in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)
     )
     squares = np.array([spread, low, high]) ** 2  # variances of the logarithms of means
     task_squares = np.log1p(

@@ -193,7 +193,7 @@ class VmapEvaluator:
         """Remove a ticket and the oldest similar ones from the pending work, a batch at most."""
         waiting = self._waiting[ticket.key]
         room = min(MOST, max(1, NUMBERS // len(ticket.work.arguments[0])))
-        others = [each for each in waiting if each is not ticket]
+        others = [other for other in waiting if other is not ticket]
         self._waiting[ticket.key] = others[room - 1 :]
         return [ticket, *others[: room - 1]]
 
@@ -212,7 +212,7 @@ class VmapEvaluator:
         count, size = 1, len(tickets)
         while self._divided and 2 * count * least <= size:
             count *= 2
-        bounds = [size * each // count for each in range(count + 1)]
+        bounds = [size * number // count for number in range(count + 1)]
         return [tickets[begin:end] for begin, end in pairwise(bounds)]
 
     def _evaluate(self, tickets: list[VmapTicket]) -> None:
@@ -224,15 +224,15 @@ class VmapEvaluator:
         drawn = np.stack([ticket.drawn for ticket in tickets])
         if works[0].kernel in _PLAIN:
             _, eta, _, pull = works[0].arguments
-            found: Sequence[Array] = self._loss.steps_together(rows, models, eta, drawn, pull)
+            results: Sequence[Array] = self._loss.steps_together(rows, models, eta, drawn, pull)
             if works[0].kernel is kernels.sgd_change:
-                found = [end - w for end, w in zip(found, models, strict=True)]
+                results = [end - w for end, w in zip(results, models, strict=True)]
         elif works[0].kernel is kernels.optimizer_steps:
             trainings = [work.arguments[2] for work in works]
-            found = self._loss.trained_together(rows, models, drawn, trainings)
+            results = self._loss.trained_together(rows, models, drawn, trainings)
         else:
-            found = list(self._loss.gradients_together(rows, models, drawn))
-        for ticket, result in zip(tickets, found, strict=True):
+            results = list(self._loss.gradients_together(rows, models, drawn))
+        for ticket, result in zip(tickets, results, strict=True):
             ticket.result = result
 
 

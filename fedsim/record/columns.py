@@ -207,7 +207,7 @@ def names(table: str, *, only: str = "") -> tuple[str, ...]:
 
 def of_kind(kind: Kind, table: str) -> tuple[str, ...]:
     """Return the columns of a kind that a table has in all runs."""
-    return tuple(each.name for each in TABLES[table] if each.kind == kind and not each.only)
+    return tuple(column.name for column in TABLES[table] if column.kind == kind and not column.only)
 
 
 def always_filled(table: str) -> frozenset[str]:

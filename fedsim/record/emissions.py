@@ -96,8 +96,8 @@ class Emissions:
         begins = ends - rows["duration"]
         number = np.where(node == SERVER, -1, self.numbers[node])
         for place in range(len(self.intensities)):
-            own = np.flatnonzero((number == place) & (joules > 0))
-            grams[own] = self.of(place, joules[own], begins[own], ends[own])
+            indices = np.flatnonzero((number == place) & (joules > 0))
+            grams[indices] = self.of(place, joules[indices], begins[indices], ends[indices])
         reporting = np.isin(rows["event"], (Event.ROUND, Event.STOP)) & (node == SERVER)
         count = int(np.count_nonzero(reporting))
         grams[reporting] = self._rests[:count]

@@ -97,12 +97,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         content = read_file(path)
     except OSError:
         return []
-    found = list[dict[str, Any]]()
+    entries = list[dict[str, Any]]()
     for line in content.splitlines():
         try:
             held = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(held, dict):
-            found.append(held)
-    return found
+            entries.append(held)
+    return entries

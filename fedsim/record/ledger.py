@@ -291,10 +291,10 @@ class Ledger:
         """
         if event not in self._SUMS[what]:
             raise KeyError(f"{what} of {event.name} rows")
-        own = range(self.clients) if clients is None else clients
+        selected = range(self.clients) if clients is None else clients
         # Zeros that nothing has been written to take no memory.
         sums = self._sums.get((what, event))
-        return np.zeros(len(own)) if sums is None else self._of_nodes(sums, _nodes(own))
+        return np.zeros(len(selected)) if sums is None else self._of_nodes(sums, _nodes(selected))
 
     def of_number(self, what: str, event: Event, clients: range | None = None) -> NDArray[np.int64]:
         """Return the same for counts: whole numbers."""

@@ -87,7 +87,7 @@ def errors_of_models(
     groups: dict[str, list[Plain]] = {}
     for group in fleet:
         groups.setdefault(_model(network, group["radio"]["kind"]), []).append(group)
-    for model, own in groups.items():
+    for model, variants in groups.items():
         if model == "lora" and network.get("lora") is not None:
             yield model, _frames()
         elif model in CLOSED_FORMS:
@@ -95,7 +95,7 @@ def errors_of_models(
         elif model not in {"tcp", *TRANSFERS}:
             yield model, "A user-defined model: errors of its transfer times are unknown."
         else:
-            yield model, _transfers(model, network, own, messages)
+            yield model, _transfers(model, network, variants, messages)
 
 
 def _model(network: Plain, radio: str) -> str:
@@ -122,10 +122,10 @@ def _is_calibrated(group: Plain) -> bool:
 
 
 def _error_in_live_runs(model: str) -> str:
-    found = ROUNDS[model]
+    error = ROUNDS[model]
     return (
-        f"Round times of a calibrated fleet: {found} ({found.cases} rounds of live runs over links"
-        f" shaped by Linux, half of them for calibration and half for comparison: {found.extent})."
+        f"Round times of a calibrated fleet: {error} ({error.cases} rounds of live runs over links"
+        f" shaped by Linux, half of them for calibration and half for comparison: {error.extent})."
     )
 
 
@@ -155,7 +155,7 @@ def _transfers(
     regime = LOSSES
     if not (lossy and LOSSES in figures):
         regime = _regime(figures, network, messages, rates, trips)
-    found = figures[regime]
+    errors = figures[regime]
     runs = "medians of runs, " if regime == LOSSES else ""
     law, over = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
     if law.get("connections", _CONNECTIONS.get(model)) == "kept":
@@ -163,9 +163,9 @@ def _transfers(
     held = REFERENCES[table]
     if model in {"fluid", "lv08"}:
         held += " with a new connection per message"
-    cases = f"{runs}{found.cases} cases compared with {held}: {found.extent}"
-    text = f"{over}, {regime}: {found} ({cases})."
-    here = list(_beyond(found, messages, rates, trips))
+    cases = f"{runs}{errors.cases} cases compared with {held}: {errors.extent}"
+    text = f"{over}, {regime}: {errors} ({cases})."
+    here = list(_beyond(errors, messages, rates, trips))
     if lossy and regime != LOSSES:
         here.insert(0, "Your losses are random; those tested were not.")
     return " ".join([text, *here, *_remedy(model, network)])
@@ -224,15 +224,15 @@ def _links(network: Plain) -> Sequence[Plain]:
 
 def _rates(network: Plain, groups: Sequence[Plain]) -> Range | None:
     """Return the lowest and the highest rate of the narrowest link of a message, bit/s."""
-    found = []
+    rates = []
     for way, link_way in (("up", "uplink"), ("down", "downlink")):
         shared = [link.get("rate") or link[link_way] for link in _links(network)]
         for group in groups:
-            own = group["radio"].get(way)
-            if own is None:
+            rate = group["radio"].get(way)
+            if rate is None:
                 return None  # a trace, or a law of its own
-            found.append(min(map(_RATE.validate_python, (own, *shared))))
-    return min(found), max(found)
+            rates.append(min(map(_RATE.validate_python, (rate, *shared))))
+    return min(rates), max(rates)
 
 
 def _trips(network: Plain, groups: Sequence[Plain]) -> Range | None:
@@ -240,8 +240,8 @@ def _trips(network: Plain, groups: Sequence[Plain]) -> Range | None:
     if "server" not in network:
         return None  # a graph
     shared = sum(_TIME.validate_python(link["latency"]) for link in _links(network))
-    own = [_TIME.validate_python(group["radio"].get("latency", "0 s")) for group in groups]
-    return 2 * (shared + min(own)), 2 * (shared + max(own))
+    latencies = [_TIME.validate_python(group["radio"].get("latency", "0 s")) for group in groups]
+    return 2 * (shared + min(latencies)), 2 * (shared + max(latencies))
 
 
 def _beyond(

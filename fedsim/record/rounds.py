@@ -53,7 +53,7 @@ class Traffic:
     grams: float | None = None
 
     def charge_up(self, bits: int, messages: int, payload_bits: int) -> None:
-        """Charge so many equal uplink messages, each of these bits; without payload, beacons."""
+        """Charge `count` equal uplink messages of these bits; without payload they are beacons."""
         self.bits_up += bits * messages
         if payload_bits:
             self.transmissions += messages
@@ -71,7 +71,7 @@ _TOTALS = tuple(field.name for field in fields(Traffic))
 
 
 class RoundTable:
-    """The writer of `rounds.parquet`: gets round 0 and then one row per round, then is closed once.
+    """The writer of `rounds.parquet`: it receives round 0, then one row per round, and is closed.
 
     Attributes:
         rounds: the number of the last round.

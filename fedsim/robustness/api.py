@@ -96,10 +96,12 @@ def robust(
     reversals = _reversals(price, runs_found, table, design, other)
     store.tidy()
     remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
-    own = *store.remarks, *gathered.counting, *gathered.left_out
-    notes, made = (*remarks, *own), run_hashes(gathered.folders)
+    warnings = *store.remarks, *gathered.counting, *gathered.left_out
+    notes, hashes = (*remarks, *warnings), run_hashes(gathered.folders)
     costs = wanted.costs(gathered), gathered.rounds, practical
-    return Robustness(wanted, gathered.labels, other, table, design, reversals, notes, made, *costs)
+    return Robustness(
+        wanted, gathered.labels, other, table, design, reversals, notes, hashes, *costs
+    )
 
 
 def gather_runs(folder: str | Path, target: str | None) -> tuple[EndedRuns, Target]:
@@ -163,8 +165,8 @@ def finished_runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
         if is_whole(row["status"]):
             cost = looks[row["variant"], row["seed"]]
             look = int(cost["round"]) if cost["reached"] else None
-            own = str(row["variant"]), int(row["seed"]), look
-            runs.append(FinishedRun(folder, *own, float(cost["bits"]), target))
+            identity = str(row["variant"]), int(row["seed"]), look
+            runs.append(FinishedRun(folder, *identity, float(cost["bits"]), target))
     if not runs:
         raise DataError("folder", "no run of this study is complete: fedsim run shows the reasons")
     if all(run.look is None for run in runs):
@@ -236,10 +238,10 @@ def _table(runs: Sequence[FinishedRun], variants: list[str], costs: Sequence[Cos
     shape = len(variants), len(seeds)
     table = {name: np.full((*shape, costs[0].t.size), np.nan) for name in Costs._fields}
     bits = np.full(shape, np.nan)
-    for run, own in zip(runs, costs, strict=True):
+    for run, costs_of_run in zip(runs, costs, strict=True):
         place = variants.index(run.variant), seeds.index(run.seed)
         bits[place] = run.bits
-        for name, values in own._asdict().items():
+        for name, values in costs_of_run._asdict().items():
             table[name][place] = values
     if np.isnan(table["grams"]).all():
         del table["grams"]

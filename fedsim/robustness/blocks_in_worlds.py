@@ -180,8 +180,8 @@ def _join(figures: Sequence[F]) -> F:
     if len(figures) == 1:
         return figures[0]
     parts = [
-        _join(each) if isinstance(each[0], tuple) else np.array(each, np.float64)
-        for each in zip(*figures, strict=True)
+        _join(values) if isinstance(values[0], tuple) else np.array(values, np.float64)
+        for values in zip(*figures, strict=True)
     ]
     kind = type(figures[0])
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)

@@ -59,10 +59,10 @@ def of_a_run(logs: Array, confidence: float = CONFIDENCE) -> tuple[float, float,
     known = logs[~np.isnan(logs)]
     if not len(known):
         return (np.nan,) * 3
-    share, each = float((known < 0).mean()), _of_a_level(confidence)
+    share, level = float((known < 0).mean()), _of_a_level(confidence)
     # Half of the error for each level if both vary (Bonferroni).
-    count, both = _worth(logs, (1.0 - each) / 2.0)
-    return share, *interval(share, count, each if both else confidence)
+    count, both = _worth(logs, (1.0 - level) / 2.0)
+    return share, *interval(share, count, level if both else confidence)
 
 
 def _of_a_level(confidence: float) -> float:
@@ -129,9 +129,9 @@ def of_the_typical(
     known = ~np.isnan(typical)
     if not known.any():
         return (np.nan,) * 3
-    count, each = int(known.sum()), _of_a_level(confidence)
-    margin = _margin(logs[:, known], (1.0 + each) / 2.0)
-    confidence = each if margin.any() else confidence
+    count, level = int(known.sum()), _of_a_level(confidence)
+    margin = _margin(logs[:, known], (1.0 + level) / 2.0)
+    confidence = level if margin.any() else confidence
     middle = typical[known]
     with np.errstate(invalid="ignore"):
         least, most = ((middle + margin) < 0).mean(), ((middle - margin) < 0).mean()

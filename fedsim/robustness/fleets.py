@@ -206,7 +206,7 @@ def counts_grams(groups: Sequence[Group]) -> bool:
     """
     # Clients without an intensity count as 0, unless no client has one.
     known = [group.carbon for group in groups if group.carbon is not None]
-    return bool(known) and all(type(each) is GridCarbon for each in known)
+    return bool(known) and all(type(carbon) is GridCarbon for carbon in known)
 
 
 def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:

@@ -130,7 +130,7 @@ def price(
         never = np.full(worlds, np.inf)
         counted = counts_grams(original.scenario.fleet)
         return Costs(never, never, never if counted else np.full(worlds, np.nan))
-    return Costs(*(each[0] for each in priced_at([run.look], original, world, worlds)))
+    return Costs(*(cost[0] for cost in priced_at([run.look], original, world, worlds)))
 
 
 def priced_at(

@@ -130,8 +130,8 @@ class Robustness:
 
     def answer(self) -> str:
         """Return the verdict of seeds and worlds on the cheapest variant, as `compare` words it."""
-        own = with_bits(self.costs)
-        known = Decisions.of(own, [c for c in COMPARED if c in own], practical=self.practical)
+        costs = with_bits(self.costs)
+        known = Decisions.of(costs, [c for c in COMPARED if c in costs], practical=self.practical)
         return answer(self.costs, self.target, self.labels, known, self.rounds, self.verdicts)
 
     @property
@@ -174,8 +174,8 @@ class Robustness:
         worlds = f"{self.design.words} of {len(self.design.constants)} constants"
         against = self.labels[self.against]
         title = f"{self.target.words}, against {against}, in {worlds}"
-        own = self.verdicts[self.verdicts["against"] == self.against]
-        tables = [verdict_table(own, self.fronts, self.labels, title)]
+        verdicts = self.verdicts[self.verdicts["against"] == self.against]
+        tables = [verdict_table(verdicts, self.fronts, self.labels, title)]
         if len(self.design.constants) and self.design.lines and len(self.labels) > 1:
             title = f"constants that decide the ratio to {against}"
             tables.append(deciding_table(self.deciding, self.labels, title))

@@ -113,19 +113,19 @@ def _play(
     buffers: all transfers by beginning, the active ones by ascending cap, and their remaining
     times.
     """
-    n, came, count, now = len(begins), 0, 0, -np.inf
+    n, started, count, now = len(begins), 0, 0, -np.inf
     # Insertion sort: n is a cohort, and beginnings are often sorted already.
     for i in range(n):
         _insert(i, begins, turns, i)
-    while came < n or count > 0:
+    while started < n or count > 0:
         # Rates are constant up to the next change.
         level = fair_level(caps, flows[:count], capacity)
         step = _time_left(left, caps, flows[:count], level, lasts)
         then = now + step
         # A beginning takes its exact time: now + (begin - now) may round to a time just before it,
         # and the loop would not advance from there.
-        if came < n and begins[turns[came]] - now <= step:
-            then = begins[turns[came]]
+        if started < n and begins[turns[started]] - now <= step:
+            then = begins[turns[started]]
             step = then - now
         kept = 0
         for k in range(count):
@@ -140,9 +140,9 @@ def _play(
                 flows[kept] = i
                 kept += 1
         now, count = then, kept
-        while came < n and begins[turns[came]] <= now:
-            _insert(turns[came], caps, flows, count)
-            came += 1
+        while started < n and begins[turns[started]] <= now:
+            _insert(turns[started], caps, flows, count)
+            started += 1
             count += 1
 
 

@@ -74,12 +74,12 @@ def constants_of(
             key, block
         ) in values:
             constants.append(_constant(key, known, block))
-    given = [
+    stated_constants = [
         constant
         for constant in constants
         if constant.key in user_intervals or constant.key in stated
     ]
-    for one, other in combinations(given, 2):
+    for one, other in combinations(stated_constants, 2):
         _check_together(one, other, seen)
     return tuple(
         constant for constant in (*constants, *more.values()) if constant.low < constant.high
@@ -105,7 +105,7 @@ def _check_together(
         try:
             type(block).in_si(**{**block.model_dump(mode="json"), **values})
         except ValidationError as error:
-            reasons = "; ".join(each["msg"] for each in error.errors())
+            reasons = "; ".join(detail["msg"] for detail in error.errors())
             pair = f"{one.key} {ends[0]:g} {one.unit} and {other.key} {ends[1]:g} {other.unit}"
             raise DataError(
                 "interval", f"--interval: {pair} exclude each other: {reasons}"
@@ -155,8 +155,15 @@ def _numbers(block: Presettable, group: Group) -> Iterator[str]:
     for field in type(block).model_fields:
         value = getattr(block, field)
         # The capacity of a device is unused if the battery states its own, or on mains.
-        own = field != "battery" or (group.battery is not None and not group.battery.capacity)
-        if own and isinstance(value, float | int) and not isinstance(value, bool) and value < inf:
+        has_effect = field != "battery" or (
+            group.battery is not None and not group.battery.capacity
+        )
+        if (
+            has_effect
+            and isinstance(value, float | int)
+            and not isinstance(value, bool)
+            and value < inf
+        ):
             yield field
 
 

@@ -111,12 +111,12 @@ def _verdict(
 ) -> dict[str, object]:
     middle = log_typical(table, cost, *pair)
     known = middle[drawn][~np.isnan(middle[drawn])]
-    each = seed_ratios(table, cost, *pair)[:, drawn]
-    each = each[~np.isnan(each).all(axis=1)]
+    ratios = seed_ratios(table, cost, *pair)[:, drawn]
+    ratios = ratios[~np.isnan(ratios).all(axis=1)]
     spread = _quantiles(np.exp(known)) if len(known) else [np.nan] * len(_SPREAD)
     shares = {
-        "probability": of_a_run(each),
-        "typical": of_the_typical(each, middle[drawn]),
+        "probability": of_a_run(ratios),
+        "typical": of_the_typical(ratios, middle[drawn]),
     }
     row = {
         "ratio": float(np.exp(middle[written])),
@@ -126,8 +126,8 @@ def _verdict(
             for name, values in shares.items()
             for end, value in zip(("", "_low", "_high"), values, strict=True)
         },
-        "noise": seeds_share(each) if len(each) > 1 else np.nan,
-        "seeds": len(each),
+        "noise": seeds_share(ratios) if len(ratios) > 1 else np.nan,
+        "seeds": len(ratios),
         "worlds": len(known),
     }
     return {

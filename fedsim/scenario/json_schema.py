@@ -79,7 +79,7 @@ def _as_written(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema
                 written["required"] = ["kind", *others]
             return written
         case list():
-            return [_as_written(each) for each in part]
+            return [_as_written(item) for item in part]
         case str():
             return _NAMED_GROUP.sub("(", part)
         case _:
@@ -96,6 +96,6 @@ def _partial(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema
         case dict():
             return {key: _partial(value) for key, value in part.items()}
         case list():
-            return [_partial(each) for each in part]
+            return [_partial(item) for item in part]
         case _:
             return part

@@ -79,8 +79,10 @@ class Variant:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the scenario without its seed, the same under every seed."""
-        own = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
-        return sha256(own.model_dump_json(exclude={"variants", "sweep"}).encode()).hexdigest()
+        without_seed = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
+        return sha256(
+            without_seed.model_dump_json(exclude={"variants", "sweep"}).encode()
+        ).hexdigest()
 
     def text(self, seed: int) -> str:
         """Return the scenario of one run as YAML, as `dump` writes it."""
@@ -93,8 +95,8 @@ class Variant:
 
         Only keys of the whole scenario begin a line, as nested keys are indented.
         """
-        own = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
-        before, after = dump(own, self.question).split("\nseed: 0\n")
+        without_seed = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
+        before, after = dump(without_seed, self.question).split("\nseed: 0\n")
         return before, after
 
     @property
@@ -181,7 +183,7 @@ def load(
     tree, override_faults = overridden(tree, overrides, inherited)
     added = tuple(name for name in _variants_in(tree) if name not in written)
     trees, variant_faults = variants(tree, inherited)
-    own = BASE if BASE in trees else own_name(tree)
+    unchanged = BASE if BASE in trees else own_name(tree)
     trees, sweep_faults = swept(trees, inherited)
     faults = [*faults, *override_faults, *variant_faults, *sweep_faults]
     if not faults:
@@ -190,12 +192,12 @@ def load(
     valid: dict[str, Variant] = {}
     faults_by_variant: dict[str, list[Fault]] = {}
     # The scenario as written first, so that its faults are reported without the name of a variant.
-    for name in sorted(trees, key=lambda name: name != own):
+    for name in sorted(trees, key=lambda name: name != unchanged):
         scenario, found = _validate(trees[name], known_here)
         faults_by_variant[name] = [fault for fault in found if fault not in faults]
         if scenario is not None:
-            valid[name] = Variant(name, scenario, question, name == own, trees[name])
-    faults += join_faults(faults_by_variant, own)
+            valid[name] = Variant(name, scenario, question, name == unchanged, trees[name])
+    faults += join_faults(faults_by_variant, unchanged)
     plans = tuple(valid[name] for name in trees if name in valid)
     faults += _too_many(plans)
     title, folder, file = _place(source)
@@ -268,9 +270,9 @@ def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, li
         text = json.dumps(tree.plain())
         return Scenario.model_validate_json(text, strict=True, context=known), []
     except ValidationError as error:
-        found = faults_of(error, tree, Scenario, known)
+        faults = faults_of(error, tree, Scenario, known)
         more = (tree.fault(tuple(path_of(key)), text) for key, text in unread_targets(tree, known))
-        return None, [*found, *(each for each in more if each not in found)]
+        return None, [*faults, *(fault for fault in more if fault not in faults)]
 
 
 def count_fleets(
@@ -293,8 +295,8 @@ def count_fleets(
                 key = f"problem.{error.key}" if not error.key.startswith("fleet") else error.key
                 faults[variant.name] = [variant.fault(key, str(error), named=False)]
         counted.append(replace(variant, scenario=scenario))
-    own = next((variant.name for variant in variants if variant.own), "")
-    return tuple(counted), join_faults(faults, own, len(variants))
+    unchanged = next((variant.name for variant in variants if variant.own), "")
+    return tuple(counted), join_faults(faults, unchanged, len(variants))
 
 
 def _count_clients(
@@ -422,7 +424,9 @@ def without_effect(
     for number, (text, path) in enumerate(zip(overrides, paths, strict=True)):
         if path[0] in _WHOLE:
             continue
-        replaced = any(path[: len(each)] == each for each in paths[number + 1 :])  # the last wins
+        replaced = any(
+            path[: len(later)] == later for later in paths[number + 1 :]
+        )  # the last wins
         if not replaced and not _is_taken(tree, path, inherited):
             why = "the sweep sets it for each of them"
             origin = str(Origin(f"{OPTION} {text}"))

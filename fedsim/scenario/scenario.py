@@ -298,13 +298,13 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield conflicts of the method with the problem and the world."""
     method, problem = scenario.algorithm, scenario.problem
     if problem.penalty.kind != "none" and not method.proximal:
-        proximal = ", ".join(ALGORITHMS.where(lambda each: each.proximal))
-        own = join_names(
+        proximal = ", ".join(ALGORITHMS.where(lambda method_class: method_class.proximal))
+        keys = join_names(
             [key for key in ("l1", "l2") if key in type(problem.loss).model_fields], "and"
         )
         text = (
             f"got {problem.penalty.kind}, but {method.kind} does not handle a penalty beside the"
-            f" loss; take a proximal method ({proximal}), or put {own} into the loss"
+            f" loss; take a proximal method ({proximal}), or put {keys} into the loss"
         )
         yield "problem.penalty.kind", text, problem.penalty.kind
     if method.constrained and not problem.loss.constrained:
@@ -328,7 +328,7 @@ def _programs(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield conflicts between the method and clients' own programs, which only train."""
     method, loss = scenario.algorithm, scenario.problem.loss
     if isinstance(loss, ProgramLoss) and method.asks == "loss":
-        able = join_names(ALGORITHMS.where(lambda each: each.asks != "loss"), "or")
+        able = join_names(ALGORITHMS.where(lambda method_class: method_class.asks != "loss"), "or")
         text = (
             f"got {method.kind}, which asks clients for gradients of their loss; those of"
             f" {loss.kind} train with their own programs: take flower, {able}"

@@ -119,14 +119,14 @@ class Group(Spec):
 
     @model_validator(mode="after")
     def _intervals_of_figures(self) -> Self:
-        wrong = []
+        faults = []
         for key, text in self.intervals.items():
             name, _, field = key.partition(".")
             block = getattr(self, name) if name in ("device", "radio", "carbon") else None
             if reason := fault_of_interval(block, field, text):
-                wrong.append((f"intervals.{key}", reason, text))
-        if wrong:
-            raise failure(*wrong)
+                faults.append((f"intervals.{key}", reason, text))
+        if faults:
+            raise failure(*faults)
         return self
 
     @property
@@ -152,9 +152,9 @@ class Group(Spec):
 
     @model_validator(mode="after")
     def _battery_fits(self) -> Self:
-        wrong = list(self._battery_faults(self.battery)) if self.battery else []
-        if wrong:
-            raise failure(*wrong)
+        faults = list(self._battery_faults(self.battery)) if self.battery else []
+        if faults:
+            raise failure(*faults)
         return self
 
     def _battery_faults(self, battery: Battery) -> Iterator[tuple[str, str, object]]:
@@ -273,15 +273,15 @@ class ProblemSpec(Spec):
     def _left_to_programs(self) -> Self:
         """Check that nothing is said of data that the clients' programs have."""
         if isinstance(self.loss, ProgramLoss):
-            wrong = [
+            faults = [
                 (key, f"the clients of {self.loss.kind} have data of their own; leave it out", seen)
                 for key in ("data", "split", "penalty", "test", "weights")
                 if key in self.model_fields_set
                 and (seen := getattr(self, key)) != type(self).model_fields[key].default
                 and getattr(seen, "kind", "") not in ("none", "contiguous")
             ]
-            if wrong:
-                raise failure(*wrong)
+            if faults:
+                raise failure(*faults)
         return self
 
     @model_validator(mode="after")

@@ -346,8 +346,10 @@ class SimClient(Worker, Driver):
         while True:
             more = None
             if self.driven is None:
-                made = self._handle(self, self._protocol.open(self._asked))
-                self.driven = made if type(made) is CoroutineType else _await_all(made)
+                coroutine = self._handle(self, self._protocol.open(self._asked))
+                self.driven = (
+                    coroutine if type(coroutine) is CoroutineType else _await_all(coroutine)
+                )
             try:
                 if error is None:
                     return self.driven.send(None)

@@ -26,7 +26,7 @@ class FleetGrid:
 
     def __init__(self, runs: Sequence[tuple[int, Intensity]]) -> None:
         self._counts = [count for count, _ in runs]
-        self._signals = [each.signal for _, each in runs]
+        self._signals = [intensity.signal for _, intensity in runs]
 
     def at(self, now: float) -> Array:
         """Return the intensity of each client at a time, g/kWh, shape (M,)."""
@@ -35,7 +35,7 @@ class FleetGrid:
     def next_change(self, now: float) -> float:
         """Return the first time after `now` at which an intensity changes, s."""
         varying = (signal for signal in self._signals if not isinstance(signal, Constant))
-        return min((each.next_change(now) for each in varying), default=np.inf)
+        return min((signal_.next_change(now) for signal_ in varying), default=np.inf)
 
 
 class TrueState:
@@ -70,7 +70,7 @@ class TrueState:
         Raises:
             TypeError: the message has no model.
         """
-        return np.array([float(each) for each in self._evaluate(sent, lambda f, w: f.value(w))])
+        return np.array([float(loss) for loss in self._evaluate(sent, lambda f, w: f.value(w))])
 
     def rms_losses(self, sent: Sent) -> Array:
         """Return the root mean square of every client's losses of samples, shape (M,).
@@ -79,7 +79,7 @@ class TrueState:
             TypeError: the message has no model.
         """
         evaluations = self._evaluate(sent, lambda f, w: f.root_mean_square(w))
-        return np.array([float(each) for each in evaluations])
+        return np.array([float(loss) for loss in evaluations])
 
     def norms(self, sent: Sent) -> Array:
         """Return the norm of every client's gradient at the model in a message, shape (M,).
@@ -88,7 +88,7 @@ class TrueState:
             TypeError: the message has no model.
         """
         evaluations = self._evaluate(sent, lambda f, w: f.gradient(w))
-        return np.array([float(np.linalg.norm(each)) for each in evaluations])
+        return np.array([float(np.linalg.norm(gradient)) for gradient in evaluations])
 
     def _evaluate(self, sent: Sent, work: Callable[[Oracle, Array], Work]) -> Iterator[Array]:
         """Yield an evaluation of each client's loss, at no simulated cost."""

@@ -147,9 +147,9 @@ class Star:
         asked, answered, in_transit = self.server.answers
         if not asked:
             return ""
-        made = (self.network.made + len(self.clients)) / 2
-        if not answered and made < asked:
-            return f"round {self.server.round}: making clients, {made / asked:.0%}"
+        created = (self.network.made + len(self.clients)) / 2
+        if not answered and created < asked:
+            return f"round {self.server.round}: making clients, {created / asked:.0%}"
         replies = f", {in_transit:,} replies in transit" if in_transit else ""
         return f"round {self.server.round}: {answered:,} of {asked:,} answered{replies}"
 

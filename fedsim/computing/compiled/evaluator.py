@@ -181,7 +181,7 @@ class CompiledEvaluator:
         if self._loading:
             self._load()
         ranges = self._program.shares(self._threads)
-        others = [self._helpers.submit(self._program.values, w, *each) for each in ranges[1:]]
+        others = [self._helpers.submit(self._program.values, w, *part) for part in ranges[1:]]
         parts = [self._program.values(w, *ranges[0]), *(other.result() for other in others)]
         values: Array = np.concatenate(parts) + self._program.penalty(w)
         return values

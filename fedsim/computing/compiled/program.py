@@ -414,7 +414,7 @@ class CompiledProgram:
         placed = [(work, queue, self.add(work, queue)) for work in works]
         queue.publish()
         self.evaluate(queue, self.room())
-        return np.array([self.result(*each) for each in placed])
+        return np.array([self.result(*entry) for entry in placed])
 
     def values(self, w: Array, first: int, end: int) -> Array:
         """Return f_m(w) without penalties of the clients from `first` to `end` - 1."""

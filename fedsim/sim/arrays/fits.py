@@ -103,7 +103,7 @@ def _of_protocol(setup: WorldConfig) -> Iterator[str]:
     if isinstance(policy, Informed):
         yield f"participation.kind {policy.kind} depends on the replies of earlier rounds"
     # A deadline is no reaction where it is not missed; see `fedsim.sim.arrays.closing`.
-    if early := [each.key for each in policy.early() if each.key not in _DEADLINES]:
+    if early := [rule.key for rule in policy.early() if rule.key not in _DEADLINES]:
         yield f"participation.{early[0]} may close a round before all have replied"
     # Silence is signalled by a beacon, or inferred from a deadline; arrays handle either one.
     if silence.beacon and silence.closes_after < inf:

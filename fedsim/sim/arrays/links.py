@@ -80,7 +80,7 @@ class LinkLeg(NamedTuple):
 
     def take(self, places: NDArray[np.intp]) -> "LinkLeg":
         """Return some of the messages."""
-        began, bits, caps, events = (each[places] for each in self)
+        began, bits, caps, events = (column[places] for column in self)
         return LinkLeg(began, bits, caps, events)  # type: ignore[arg-type]
 
 
@@ -106,7 +106,7 @@ def pass_link(capacity: float, leg: LinkLeg, order: EventOrder) -> tuple[Array, 
 def _binding(capacity: float, leg: LinkLeg) -> Array:
     """Return the rates of radios, bit/s; infinite if a fair share never reaches them."""
     fair = capacity
-    equal = all((each == each[0]).all() for each in (leg.began, leg.bits))
+    equal = all((column == column[0]).all() for column in (leg.began, leg.bits))
     if equal and leg.caps.min() > capacity / len(leg.caps):
         fair = 0.0  # all messages end together, so the share is constant and below every cap
     return np.where(leg.caps > fair, np.inf, leg.caps)

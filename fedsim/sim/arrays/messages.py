@@ -156,14 +156,14 @@ class MessageBatch:
         repeats = bool(moved.again.any())
         # Time and energy are split between first transmission and retransmission by their bits.
         first = bits / (bits + moved.again) if repeats else np.ones(1)
-        own = moved.joules if up else np.zeros(len(spans))
+        sender_joules = moved.joules if up else np.zeros(len(spans))
         every = {"t": moved.over, "round": self.envelopes[0].round, "message": self._words}
         sent = self._identity(framing)
         charge = {} if moved.slots is None else {"state_of_charge": moved.slots}
         mine, later = charge if up else {}, {"peer": receiver, SPENT: 0.0}
         # The SEND row carries the energy of the whole message for the run's sum (`SPENT`), and
         # later rows carry 0. So sums of joules round once per message, as event by event.
-        costs = {"joules": own * first, SPENT: moved.joules, **mine}
+        costs = {"joules": sender_joules * first, SPENT: moved.joules, **mine}
         rows.add(
             events, Event.SEND, sender, **later | sent | costs, t=moved.over, duration=spans * first
         )
@@ -175,9 +175,9 @@ class MessageBatch:
                 **later | every | mine,
                 duration=spans * (1 - first),
                 transport_bits=moved.again,
-                joules=own * (1 - first),
+                joules=sender_joules * (1 - first),
             )
-        got = {"joules": moved.joules - own, SPENT: 0.0, "peer": sender}
+        got = {"joules": moved.joules - sender_joules, SPENT: 0.0, "peer": sender}
         got |= {} if up else charge
         rows.add(events, Event.RECEIVE, receiver, **sent | got, t=moved.over, duration=spans)
 

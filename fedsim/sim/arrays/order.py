@@ -178,7 +178,7 @@ class EventOrder:
     def _runs_in_time(self) -> tuple[Numbers, Numbers]:
         """Return the same as `_in_time`, from times that are stored as runs."""
         runs = [_runs(some) for some in self._times]
-        times, sizes = (np.concatenate(each) for each in zip(*runs, strict=True))
+        times, sizes = (np.concatenate(parts) for parts in zip(*runs, strict=True))
         begins = np.cumsum(sizes) - sizes
         ends, ranks = np.cumsum([size for size, _ in self._settles]), _rank(self._settles)
         batches = np.searchsorted(ends, begins, side="right")

@@ -120,7 +120,8 @@ class RadioArrays:
         events[timed] = order.add(over[timed], events[timed])
         if table.shares_links:
             bits, caps = (
-                np.broadcast_to(each, over.shape).astype(float) for each in (flow.bits, flow.caps)
+                np.broadcast_to(column, over.shape).astype(float)
+                for column in (flow.bits, flow.caps)
             )
             shared = LinkLeg(began, bits, caps, events)
             self._pass_links(links, shared, order.places()[sent], order, over)
@@ -432,11 +433,11 @@ class Passage:
     def take(self, whose: Mask) -> "Passage":
         """Return the transmissions of some messages."""
         columns = (getattr(self, field.name) for field in fields(self))
-        own = (
+        taken = (
             None if column is None else np.broadcast_to(column, whose.shape)[whose]
             for column in columns
         )
-        return Passage(*own)  # type: ignore[arg-type]  # only slots may be None
+        return Passage(*taken)  # type: ignore[arg-type]  # only slots may be None
 
 
 def _enter(which: Numbers, column: Numbers, numbers: Sequence[int]) -> None:

@@ -65,7 +65,7 @@ class _Changes(NamedTuple):
 
     def take(self, places: Numbers) -> "_Changes":
         """Return some of the changes."""
-        return _Changes(*(each[places] for each in self))  # type: ignore[arg-type]
+        return _Changes(*(column[places] for column in self))  # type: ignore[arg-type]
 
 
 class SupplyArrays:
@@ -285,7 +285,7 @@ class _Limits(NamedTuple):
 
     def take(self, places: Numbers) -> "_Limits":
         """Return the constants of some batteries."""
-        return _Limits(*(each[places] if each.ndim else each for each in self))
+        return _Limits(*(column[places] if column.ndim else column for column in self))
 
 
 def _concatenate(changes: list[_Change], turns: Numbers) -> _Changes:

@@ -239,13 +239,13 @@ class NodeScripts:
         setup = self._setup
         near = Neighbourhood.of(cast("Overlay", setup.overlay), number)
         state = setup.algorithm.memory(setup.initial)
-        own = _NodeBelongings(
+        belongings = _NodeBelongings(
             setup.evaluator, fleet.oracle(number), state, setup.rng, fleet.take_back, looks
         )
         return PlayedNode(
             endpoint(setup, number, near),
             fleet.kinds[number].device,
-            own,
+            belongings,
             near=near,
             initial=setup.initial,
             transport=setup.transport,
@@ -273,8 +273,8 @@ class NodeScripts:
 
     def _replies_to(self, node: PlayedNode) -> list[Reply]:
         """Return the replies to a node's exchange, by neighbour; all have been sent."""
-        odd = node.exchange_number & 1
-        return [cast("Reply", self._nodes[other].posts[odd]) for other in node.neighbours]
+        parity = node.exchange_number & 1
+        return [cast("Reply", self._nodes[other].posts[parity]) for other in node.neighbours]
 
     def _resume_nodes(
         self,

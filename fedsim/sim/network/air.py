@@ -60,18 +60,18 @@ class AirLink(ContendedLink):
     def enter(self, flow: Flow, hop: int) -> None:
         """Admit a message."""
         super().enter(flow, hop)
-        made = cast("AirPath", flow.path).plan
+        plan = cast("AirPath", flow.path).plan
         self._change()
-        self._plans[made] = self._plans.get(made, 0) + 1
+        self._plans[plan] = self._plans.get(plan, 0) + 1
 
     def leave(self, flow: Flow) -> None:
         """Remove a message."""
         super().leave(flow)
-        made = cast("AirPath", flow.path).plan
+        plan = cast("AirPath", flow.path).plan
         self._change()
-        self._plans[made] -= 1
-        if not self._plans[made]:
-            del self._plans[made]
+        self._plans[plan] -= 1
+        if not self._plans[plan]:
+            del self._plans[plan]
 
     def _change(self) -> None:
         """Close the account of the present state: it is about to end."""

@@ -28,10 +28,10 @@ class SharedTimeBearer:
     """The bearer of one direction of a client in a cell.
 
     Args:
-        fluid: where its messages flow.
-        cell: whose time they take.
-        links: beyond it.
-        changed: callback for changes of its rate, if any.
+        fluid: the fluid network.
+        cell: the cell whose time messages take.
+        links: the links beyond it.
+        changed: callback for changes of the rate, if any.
         fastest: the highest rate of all radios in cells, bit/s.
     """
 
@@ -61,14 +61,14 @@ class SharedTimeBearer:
 
 
 class CellBearers(ComputedSequence[Bearer]):
-    """The bearers of one direction by client: of cells, and the others' own.
+    """The bearers of one direction by client: those of cells, and those of other clients.
 
     Args:
-        plan: of the fluid network.
-        law: of the cells.
-        members: by client: whether it is in a cell.
-        lanes: of this direction.
-        others: the bearers of clients in no cell.
+        plan: the plan of the fluid network.
+        law: the law of the cells.
+        members: whether each client is in a cell.
+        lanes: the lanes of this direction.
+        others: the bearers of clients outside cells.
     """
 
     def __init__(

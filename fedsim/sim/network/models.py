@@ -65,11 +65,11 @@ class FleetSite(Site):
 
 
 class Layer:
-    """What carries messages, with all that a layer may change; each method asks the one below.
+    """A layer of a network, with all that a layer may change. Each method defers to the one below.
 
     Attributes:
-        below: the layer that this one is around; None for a model of flows.
-        nature: what its block declares.
+        below: the layer below; None for a model of flows.
+        nature: the declaration of its block.
     """
 
     nature = Nature()
@@ -79,17 +79,17 @@ class Layer:
 
     @property
     def factor(self) -> float:
-        """What is left of a radio's rate, beside the headers of packets."""
+        """The factor on a radio's rate, beside the headers of packets."""
         return self.below.factor if self.below is not None else 1.0
 
     @property
     def reliable(self) -> bool:
-        """Whether the network itself sends again what a radio loses."""
+        """Whether the network itself retransmits what a radio loses."""
         return self.below is not None and self.below.reliable
 
     @property
     def own_traces(self) -> bool:
-        """Whether `bearers` needs the rate law of each client, wherever its trace starts."""
+        """Whether `bearers` needs the rate law of each client, with its own start of traces."""
         return self.below is not None and self.below.own_traces
 
     def framing(self, radio: RadioLaw) -> Framing:
@@ -97,19 +97,19 @@ class Layer:
         return radio.packaging if self.below is None else self.below.framing(radio)
 
     def delay(self, latency: float) -> float:
-        """Return how long a message takes before its bits contend for links, s.
+        """Return the delay before the bits of a message compete for links, s.
 
         Args:
-            latency: of its route and its radio together, one way, s.
+            latency: the one-way latency of route and radio, s.
         """
         return latency if self.below is None else self.below.delay(latency)
 
     def listening(self, radio: RadioLaw) -> float:
-        """Return what a radio draws beyond its rest, W, as the network lets it."""
+        """Return the power of a radio beyond its rest, W, that this network causes."""
         return 0.0 if self.below is None else self.below.listening(radio)
 
     def meter(self, kind: RadioKind, supply: Supply | None) -> RadioMeter | None:
-        """Return the meter of a radio that this network meters in a way of its own, or None."""
+        """Return this network's own meter of a radio, or None."""
         return None if self.below is None else self.below.meter(kind, supply)
 
     def watched(self, kinds: RunLengthSequence[ClientConfig]) -> RunLengthSequence[bool]:
@@ -119,7 +119,7 @@ class Layer:
         return kinds.map(lambda kind: kind.battery is not None)
 
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries the messages up and down of each client."""
+        """Return the bearers of each client, uplink and downlink."""
         if self.below is None:  # pragma: no cover - every model of flows has its own
             raise NotImplementedError(f"{type(self).__name__} carries nothing")
         return self.below.bearers(site)
@@ -139,18 +139,18 @@ class Layer:
         return self.below.peers(site)
 
     def why_objects(self, kinds: RunLengthSequence[ClientConfig], topology: Topology | None) -> str:
-        """Return why packets are objects, and not a kernel's; empty if a kernel may carry them."""
+        """Return why packets are objects rather than in a kernel; empty if a kernel may be used."""
         return "" if self.below is None else self.below.why_objects(kinds, topology)
 
     def natures(self) -> Iterable[Nature]:
-        """Yield what the layers declare, the model of flows first."""
+        """Yield the declarations of the layers, the model of flows first."""
         if self.below is not None:
             yield from self.below.natures()
         yield self.nature
 
 
 class ModelLayer(Layer):
-    """A model of a user's own."""
+    """A network model of the user."""
 
     def __init__(self, model: NetworkModel) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class ModelLayer(Layer):
 
     @property
     def own_traces(self) -> bool:
-        """A model may look at the rates of all."""
+        """True: a model may look at the rates of all clients."""
         return True
 
     def framing(self, radio: RadioLaw) -> Framing:
@@ -166,28 +166,28 @@ class ModelLayer(Layer):
         return self._model.framing(radio.packaging)
 
     def delay(self, latency: float) -> float:
-        """Return how long a message takes before its bits begin to flow, s."""
+        """Return the delay before the bits of a message begin to flow, s."""
         return self._model.delay(latency)
 
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries the messages up and down of each client."""
+        """Return the bearers of each client, uplink and downlink."""
         return self._model.bearers(site)
 
 
 def layer(name: str, block: object = None, below: Layer | None = None) -> Layer:
-    """Return a layer of fedsim's own.
+    """Return a built-in layer.
 
     Args:
         name: `fluid`, `lv08`, `tcp`, `cell`, `wifi`, `lora`, `broadcast` or `medium`.
         block: of the scenario, if it has one.
         below: the layer that it is around.
     """
-    made: Layer = import_module(_HOMES[name]).layer(block, below)
-    return made
+    result: Layer = import_module(_HOMES[name]).layer(block, below)
+    return result
 
 
 def flows(network: Network) -> Layer:
-    """Return the model of flows of a network, without what is around it."""
+    """Return the model of flows of a network, without the layers around it."""
     (kind, model), *_ = network.layers
     return layer(kind, model) if kind in _HOMES else _own(model)
 

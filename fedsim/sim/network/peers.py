@@ -44,8 +44,8 @@ class Parcel(Envelope):
     """An envelope in transit from one node to another.
 
     Attributes:
-        sender, receiver: the two.
-        framing: the bits that its sender's radio adds, with which it is charged.
+        sender, receiver: the two nodes.
+        framing: the framing of the sender's radio, which is charged.
     """
 
     __slots__ = ("framing", "receiver", "sender")
@@ -64,12 +64,12 @@ class Parcel(Envelope):
 
 
 class PeerRoute(NamedTuple):
-    """How bits get from one node to another.
+    """The route of bits from one node to another.
 
     Attributes:
-        bearer: over the links; None where no link binds.
-        latency: of them, s.
-        relays: the clients that forward what takes this route, in the order of travel.
+        bearer: the bearer over the links; None if no link limits a message.
+        latency: the latency of the links, s.
+        relays: the clients that forward messages of this route, in order.
         loss: the share of packets that the links lose.
     """
 
@@ -80,7 +80,7 @@ class PeerRoute(NamedTuple):
 
 
 class PeerRoutes:
-    """How bits get from a node's radio to another's.
+    """The routes of bits between the radios of nodes.
 
     Args:
         site: the radios of the nodes, and the links between them.
@@ -96,7 +96,7 @@ class PeerRoutes:
 
     @property
     def bare(self) -> bool:
-        """Whether nothing is between radios: no link, no latency and no relay."""
+        """Whether nothing lies between radios: no link, no latency and no relay."""
         ways = self._topology
         if ways is None:
             return True
@@ -129,7 +129,7 @@ class PeerRoutes:
 
 
 class PeerMessageLog(MessageLog):
-    """The rows and the bits of messages of two legs: sent after the first, received after both."""
+    """Rows and bits of messages with two legs: sent after the first, received after both."""
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
         """Record a leg that is over."""
@@ -168,14 +168,16 @@ class PeerMessageLog(MessageLog):
         span = self._calendar.now - lane.began
         first = flowed / (flowed + again) if again else 1.0
         sent = (parcel.payload_bits, parcel.header_bits, parcel.framing)
-        own = joules if lane.up else 0.0
+        sender_joules = joules if lane.up else 0.0
         doomed = lane.state is DOOMED
         if lane.up:
             detail = LOST if doomed else ""
-            self._row(lane, parcel, Event.SEND, span * first, sent, own * first, detail)
-        self._repeat(lane, parcel, span * (1 - first), own * (1 - first))
+            self._row(lane, parcel, Event.SEND, span * first, sent, sender_joules * first, detail)
+        self._repeat(lane, parcel, span * (1 - first), sender_joules * (1 - first))
         if doomed:
-            self._lose(lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - own)
+            self._lose(
+                lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - sender_joules
+            )
         elif not lane.up:
             self.delivered += parcel.bits + parcel.framing
             self._row(lane, parcel, Event.RECEIVE, span, sent, joules)
@@ -183,7 +185,7 @@ class PeerMessageLog(MessageLog):
     def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
     ) -> None:
-        """Record a message that will not arrive; one that is stored has been sent already."""
+        """Record a message that will not arrive; a stored one counts as sent."""
         if lane.up:
             super().log_undelivered(lane, envelope, span, joules, why)
             return
@@ -217,8 +219,8 @@ class PeerNetwork(ServerLanes):
     """The network of peers.
 
     Args:
-        parts: see `ServerLanes`; the lanes are made as if no link were between nodes.
-        routes: how bits get from one to another.
+        parts: see `ServerLanes`; lanes are created as if no link were between nodes.
+        routes: the routes between nodes.
         rng: returns the random stream of the links from a node to another.
     """
 
@@ -260,7 +262,7 @@ class PeerNetwork(ServerLanes):
             queue(lane, Parcel(envelope, sender, receiver, framing), framing)
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
-        """Start a message, at once where its lane is free."""
+        """Start a message, at once if its lane is free."""
         if self._routed and lane.up and lane.state is IDLE:
             ends = lane.client, cast("Parcel", envelope).receiver
             route = self._known.get(ends) or self._choose_route(lane, ends)
@@ -286,7 +288,7 @@ class PeerNetwork(ServerLanes):
         return route
 
     def _charge_again(self, lane: Lane) -> float:
-        """Charge the retransmissions to the sender, on either leg; none is of TCP."""
+        """Charge retransmissions on either leg to the sender; TCP has none here."""
         self._traffic.bits_up += lane.again_bits
         return 0.0
 
@@ -303,6 +305,6 @@ class PeerNetwork(ServerLanes):
         self._arrived[receiver](cast("Parcel", envelope).sender, envelope)
 
     def abort(self, client: ClientId) -> None:
-        """Abort all that a node sends and receives: it is gone for good."""
+        """Abort all messages of a node: it is gone for good."""
         self._gone.add(client)
         super().abort(client)

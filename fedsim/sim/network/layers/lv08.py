@@ -38,16 +38,20 @@ class Lv08Layer(Layer):
     def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
         fluid = Fluid(calendar_of(site))
-        lanes = [way._replace(client=n) for each in lanes_of(site) for n, way in enumerate(each)]
+        lanes = [
+            way._replace(client=n)
+            for direction in lanes_of(site)
+            for n, way in enumerate(direction)
+        ]
         paths = routing.paths(fluid, site.topology, lanes, site.latency)
-        factor, made = routing.BANDWIDTH_FACTOR, []
+        factor, both = routing.BANDWIDTH_FACTOR, []
         for path, lane in zip(paths, lanes, strict=True):
             signal, callback = (
                 lane.rate.with_factor(factor).signal,
                 rate_callback(lane, site.changed),
             )
-            made.append(FluidBearer(fluid, path, callback, signal, factor))
-        return made[: site.clients], made[site.clients :]
+            both.append(FluidBearer(fluid, path, callback, signal, factor))
+        return both[: site.clients], both[site.clients :]
 
 
 @lru_cache

@@ -28,8 +28,8 @@ class WifiLayer(FluidLayer):
 
     def framing(self, radio: RadioLaw) -> Framing:
         """Return how the messages of a radio are cut into packets."""
-        own = super().framing(radio)
-        return own if radio.cellular else self._law.packaging(own)
+        framing = super().framing(radio)
+        return framing if radio.cellular else self._law.packaging(framing)
 
     def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""

@@ -80,10 +80,10 @@ class TcpBearer:
     ) -> TcpTransfer:
         """See `Bearer.start`."""
         lane = self._lane
-        own, law = lane.path.own, lane.law
+        radio_queue, law = lane.path.own, lane.law
         # The rate of a radio may differ from message to message.
-        if own.signal is None:
-            own.rate = cap
+        if radio_queue.signal is None:
+            radio_queue.rate = cap
         if not self._keeps:
             return TcpTransfer(
                 lane, Window(law, lane.path.payload), bits, finished, token, opened=False
@@ -263,7 +263,7 @@ class TcpBearers:
         law, path = connections.law, self._path(lane, back, self._calendar)
         losses = self._site.losses
         loss = None if losses is None else losses(client, up)
-        own = TcpLane(
+        tcp_lane = TcpLane(
             self._calendar,
             law,
             path,
@@ -273,7 +273,7 @@ class TcpBearers:
             self._bucket_of(client, up=up),
             holds=up and law.connections == "kept" and law.stack == "linux",
         )
-        return TcpBearer(own, opened=connections.opened, up=up)
+        return TcpBearer(tcp_lane, opened=connections.opened, up=up)
 
     def _bucket_of(self, client: ClientId, *, up: bool) -> int | None:
         """Return the queue of a client's flow, if its hash is known."""
@@ -310,7 +310,7 @@ class TcpBearers:
         """Return the path of a lane, with that of its acknowledgements."""
         client, radio = lane.client, self._latency_of(lane.client)
         packets = self._site.framing(client)
-        own = self._queue(lane.rate, self._trip(client))
+        radio_queue = self._queue(lane.rate, self._trip(client))
         binding = set(self._plan.links(lane))
         # A link that no packet can wait for has no queue: a packet only takes its transmission
         # time.
@@ -324,7 +324,7 @@ class TcpBearers:
             for link, queue in links
         ]
         number = 0 if lane.up else len(stages)
-        stages.insert(number, self._stage(own, radio if links else radio + route, clock))
+        stages.insert(number, self._stage(radio_queue, radio if links else radio + route, clock))
         rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
         header = 8.0 * packets.overhead
         bit = sum([1.0 / nominal(rate) for rate in rates])

@@ -217,10 +217,10 @@ class FairQueue:
         """Move packets into the link's queue, flow by flow."""
         now, queue = self._calendar.now, self._queue
         while self.waiting and queue.room(now) >= 1:
-            found = self._take(now)
-            if found is None:
+            entry = self._take(now)
+            if entry is None:
                 break
-            packet, lane = found[1:]
+            packet, lane = entry[1:]
             packet.first = packet.last = now
             if lane.pass_stage(packet):
                 lane.forward(packet)
@@ -303,7 +303,7 @@ class FairQueue:
 
     def _drop_fattest(self) -> None:
         """Drop half of the longest flow, at most a batch."""
-        flow = max([*self._fresh, *self._old], key=lambda each: each.bits)
+        flow = max([*self._fresh, *self._old], key=lambda candidate: candidate.bits)
         half, dropped = flow.bits / 2, 0
         while dropped < BATCH and (not dropped or flow.bits > half):
             packet = flow.pop()

@@ -119,10 +119,10 @@ class TcpPath:
         self.slowest = min(others, default=inf)
 
     def _find_leads(self) -> tuple[float, ...]:
-        stages, own = self.stages, self.stages[self.radio]
+        stages, radio = self.stages, self.stages[self.radio]
         there = [stage.delay + stage.queue.lasts(self.segment) for stage in stages]
-        route = sum([stage.delay for stage in stages if stage is not own])
-        return (route if self.radio else own.delay, *there[:-1])
+        route = sum([stage.delay for stage in stages if stage is not radio])
+        return (route if self.radio else radio.delay, *there[:-1])
 
     @property
     def parameters(self) -> tuple[object, ...]:
@@ -132,13 +132,13 @@ class TcpPath:
             for stage in self.stages
             if stage.queue is not self.own
         ]
-        own = self.own.limit, self.own.managed, self.stages[self.radio].delay
+        radio = self.own.limit, self.own.managed, self.stages[self.radio].delay
         numbers = [
             getattr(self, name)
             for name in self.__slots__
             if name not in {"own", "queues", "shared", "stages"}
         ]
-        return own, tuple(stages), tuple(numbers)
+        return radio, tuple(stages), tuple(numbers)
 
     def surely_takes(self, bits: float, rate: float) -> float:
         """Return a lower bound for the transfer time of a message, s.
@@ -238,10 +238,10 @@ class TcpLane:
         """
         if not self.holds:
             return start, pace
-        own = self.path.own
-        slot = own.lasts(self.path.segment)
+        queue = self.path.own
+        slot = queue.lasts(self.path.segment)
         # The device holds HANDED_ON segments. The next one is sent as the first of them leaves.
-        due = max(own.free, start) - HANDED_ON * slot
+        due = max(queue.free, start) - HANDED_ON * slot
         sent, more = max(start, due), count - 1
         if not more:
             return sent, pace

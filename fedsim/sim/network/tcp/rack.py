@@ -291,7 +291,7 @@ class RackSender(Sender):
         """Process an acknowledgement."""
         board, window = self.board, self._window
         number, early, echo = acknowledgement
-        first, found = board.first, board.found
+        first, losses_before = board.first, board.found
         if number < first:
             return
         board.now, board.least_trip = now, window.least_trip
@@ -313,7 +313,7 @@ class RackSender(Sender):
         if self._state in _UNHARMED and board.first_lost() is not None:
             self._begin_repair(delivered, now)
             return
-        self._pace(number - first, delivered, now, more=board.found > found)
+        self._pace(number - first, delivered, now, more=board.found > losses_before)
         if due < inf:
             self._overtaken_by = self.deadline = min(due + GRAIN, now + window.timeout)
             self._probe = inf

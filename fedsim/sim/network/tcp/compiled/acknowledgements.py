@@ -25,7 +25,7 @@ def acknowledge(
             windows.restore_timeout(W, F, m)
     # Read before `boards` change: the count of losses tells later whether this acknowledgement has
     # revealed new ones, and `_was_early` needs the old marks.
-    count, found = number - W[m + at.UNKNOWN], W[m + at.FOUND_LOST]
+    count, losses_before = number - W[m + at.UNKNOWN], W[m + at.FOUND_LOST]
     was_early = _was_early(W, F, m, number, early, echo)
     news = 1 if early >= 0 and boards.take(W, F, m, early, now) else 0
     delivered, repaired = news, 0
@@ -36,7 +36,7 @@ def acknowledge(
         if was_early:
             _undo(W, F, m)
         behind = 1 if news and _sent_at(W, F, m, early) < _sent_at(W, F, m, number) else 0
-        _repair_by_rack(W, F, m, count, delivered, news, found, behind, now)
+        _repair_by_rack(W, F, m, count, delivered, news, losses_before, behind, now)
     else:
         _repair(W, F, m, count, delivered, repaired, news, now)
 
@@ -59,7 +59,7 @@ def _repair_by_rack(
     count: int,
     delivered: int,
     news: int,
-    found: int,
+    losses_before: int,
     behind: int,
     now: float,
 ) -> None:
@@ -76,7 +76,7 @@ def _repair_by_rack(
     if W[m + at.STATE] == at.RECOVERY:
         # PRR may exceed the delivered segments only if this acknowledgement reveals no further
         # loss.
-        clear = 1 if count and W[m + at.FOUND_LOST] == found else 0
+        clear = 1 if count and W[m + at.FOUND_LOST] == losses_before else 0
         windows.recover(W, F, m, delivered, boards.flight(W, m), clear)
     elif count:
         windows.grow(W, F, m, delivered, W[m + at.UNKNOWN], W[m + at.NEXT], now)

@@ -260,8 +260,8 @@ def lose_all(W: Integers, m: int) -> None:
 def lose_none(W: Integers, m: int) -> None:
     """Clear all marks of losses and retransmissions."""
     W[m + at.AGAIN] = W[m + at.LOST] = W[m + at.EDGE] = 0
-    for each in range(W[m + at.UNKNOWN], W[m + at.NEXT]):
-        s = segment(m, each)
+    for index in range(W[m + at.UNKNOWN], W[m + at.NEXT]):
+        s = segment(m, index)
         W[s] &= ~(at.IS_AGAIN | at.IS_LOST | at.IS_ORDERED)
 
 

@@ -290,13 +290,13 @@ def _go_to_next_slice(W: Integers, F: Reals) -> None:
 
 @part
 def _find_first_slice(W: Integers, F: Reals) -> int:
-    found, first = False, 0
+    any_found, first = False, 0
     for k in range(LISTS):
         node = W[W[at.SLICES] + k]
         while node:
             number = int(F[node + at.WHEN] * F[at.FINE])
-            if not found or number < first:
-                found, first = True, number
+            if not any_found or number < first:
+                any_found, first = True, number
             node = W[node + at.LINK]
     return first
 

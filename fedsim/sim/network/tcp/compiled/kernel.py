@@ -135,14 +135,14 @@ def _reset_sender(W: Integers, F: Reals, m: int) -> None:
 
 
 @kernel
-def begin(buffer: int, p: int, total: int, each: float, short: float, bits: float) -> int:
+def begin(buffer: int, p: int, total: int, segment_bits: float, short: float, bits: float) -> int:
     """Start a message now; return its record, or `FULL` with nothing changed.
 
     Args:
         buffer: the address of the buffer.
         p: the record of the path.
         total: the number of segments.
-        each: the bits of a full segment.
+        segment_bits: the bits of a full segment.
         short: the bits of the last segment.
         bits: the bits of the message.
     """
@@ -157,7 +157,7 @@ def begin(buffer: int, p: int, total: int, each: float, short: float, bits: floa
     W[m + at.PATH] = p
     if not W[p + at.USED]:
         W[p + at.USED], W[p + at.NEXT_USED], W[at.PATHS] = 1, W[at.PATHS], p
-    F[m + at.EACH], F[m + at.SHORT], F[m + at.ALL] = each, short, bits
+    F[m + at.EACH], F[m + at.SHORT], F[m + at.ALL] = segment_bits, short, bits
     _reset_sender(W, F, m)
     # Kept in the record, since `_close` has to return exactly what is claimed.
     W[m + at.CLAIM] = total

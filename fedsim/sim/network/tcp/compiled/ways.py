@@ -83,8 +83,8 @@ def _swifter(W: Integers, F: Reals, p: int, bits: float, number: int) -> float:
     # Behind full segments: what is gained on free links may be lost again at the radio.
     if W[p + at.RADIO]:
         return min(gain, 0.0)
-    own = W[p + at.WAY + at.AT]
-    return min(gain, max(bits / F[own + at.RATE] - bits * F[p + at.FREE_BIT], 0.0))
+    radio = W[p + at.WAY + at.AT]
+    return min(gain, max(bits / F[radio + at.RATE] - bits * F[p + at.FREE_BIT], 0.0))
 
 
 @piece
@@ -224,8 +224,8 @@ def _deliver_one(
     after = count_arrived(W, m)
     if after > before:
         p = W[m + at.PATH]
-        own = W[p + at.WAY + W[p + at.RADIO] * at.STAGE + at.AT]
-        _note(W, F, m, time - bits / F[own + at.RATE], time, at.ALONE)
+        radio = W[p + at.WAY + W[p + at.RADIO] * at.STAGE + at.AT]
+        _note(W, F, m, time - bits / F[radio + at.RATE], time, at.ALONE)
     if after == W[m + at.TOTAL] or F[m + at.DUE] < inf:
         _wait_for_more(W, F, m, time)
 

@@ -25,9 +25,9 @@ load = kernel.load
 
 def zeros(words: int) -> NDArray[np.int64]:
     """Return a buffer that is aligned with a cache line."""
-    made = np.zeros(words + at.LINE, np.int64)
-    first = -(made.ctypes.data // made.itemsize) % at.LINE
-    return made[first : first + words]
+    buffer = np.zeros(words + at.LINE, np.int64)
+    first = -(buffer.ctypes.data // buffer.itemsize) % at.LINE
+    return buffer[first : first + words]
 
 
 class CompiledMessage:

@@ -27,7 +27,7 @@ from fedsim.files import read_file
 from fedsim.ports import Array
 from fedsim.record.atomic import check_links, write_whole
 from fedsim.record.folder import SCENARIO
-from fedsim.record.manifest import read_manifest
+from fedsim.record.manifest import CODE_VERSION, read_manifest
 from fedsim.repricing import reprice
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.history import Original, read_history
@@ -299,7 +299,10 @@ class PriceStore:
         if self._folder is None:
             return None
         made = read_manifest(run.folder)
-        asked = f"{run.look} {run.target} {run.world} {Costs._fields}"
+        version = made.get(CODE_VERSION, "")
+        if version is None:  # prices of such code cannot be taken for the same
+            return None
+        asked = f"{version} {run.look} {run.target} {run.world} {Costs._fields}"
         whole = hashlib.sha256(worlds.digest.encode())
         whole.update(f"{made['events']} {made['code']} {_pricing_code()} {asked}".encode())
         whole.update(read_file(run.folder / SCENARIO))

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from fedsim.blocks.catalogue import BlockCatalogue
+from fedsim.blocks.in_memory import without_keys
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import format_path, reject_renamed, show
 from fedsim.errors import DataError, Fault, ScenarioError
@@ -63,12 +64,14 @@ class Variant:
         scenario: complete, without variants and sweeps.
         question: what its file asks in its first line; empty where it has no such line.
         own: whether it is the scenario as written, of which no fault says so.
+        version: what stands for its code that was handed over in Python; None where nothing does.
     """
 
     name: str
     scenario: Scenario
     question: str = ""
     own: bool = field(repr=False, compare=False, default=False)
+    version: str | None = field(kw_only=True, default=None)
     _tree: Located = field(repr=False, compare=False, default=Located(Origin(), None))
 
     @property
@@ -80,7 +83,8 @@ class Variant:
     def fingerprint(self) -> str:
         """A hash of what its runs are made from, the same under every seed."""
         own = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
-        return sha256(own.model_dump_json(exclude={"variants", "sweep"}).encode()).hexdigest()
+        written = own.model_dump_json(exclude={"variants", "sweep"})
+        return sha256(without_keys(written).encode()).hexdigest()
 
     def text(self, seed: int) -> str:
         """Return the scenario of one run as YAML, as `dump` writes it."""
@@ -144,6 +148,19 @@ class Plan:
         """The name, as a folder can have it: what letters, digits, - _ and . leave out is -."""
         plain = re.sub(r"[^\w.-]+", "-", self.name).strip("-.")
         return plain[:_LONGEST] or "scenario"
+
+    def of_version(self, version: str | None) -> "Plan":
+        """Return the plan with a version of the code that was handed over in Python.
+
+        Raises:
+            DataError: it is no text, or an empty one.
+        """
+        given: object = version
+        if given is not None and not (isinstance(given, str) and given.strip()):
+            text = "a version is a text of your choice, such as '1' or a commit"
+            raise DataError("version", f"got {given!r}; {text}")
+        made = tuple(replace(each, version=version) for each in self.variants)
+        return replace(self, variants=made)
 
 
 @reject_renamed
@@ -223,7 +240,8 @@ def dump(scenario: Scenario, question: str = "") -> str:
         'name: quickstart'
     """
     tree = scenario.model_dump(mode="json", exclude={"variants", "sweep"})
-    return (f"# {question}\n" if question else "") + _as_yaml(json.dumps(tree, ensure_ascii=False))
+    plain = without_keys(json.dumps(tree, ensure_ascii=False))
+    return (f"# {question}\n" if question else "") + _as_yaml(plain)
 
 
 @lru_cache(maxsize=64)

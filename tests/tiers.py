@@ -40,7 +40,6 @@ LIBRARIES = {
 """What each extra brings that tests import."""
 
 FILES = {
-    "blocks/test_identity.py": "torch",
     "browser/test_browser.py": "dev",
     "calibration/test_captures.py": "pcap",
     "cluster_faults/test_cluster_faults.py": "dask",

@@ -18,10 +18,9 @@ from fedsim.building.estimates import estimate_notes
 from fedsim.physics.spectral import describe_any
 from fedsim.problems import ProgramProblem
 from fedsim.record.regimes import RoundMessages, errors_of_models
-from fedsim.record.scenarios import RUNS, Note
+from fedsim.record.scenarios import Note
 from fedsim.running.no_effect import ineffective_settings
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
-from fedsim.running.run import why_unresumable
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
 from fedsim.sim.arrays.fits import why_events, why_objects, why_slower
@@ -116,20 +115,6 @@ def event_notes(jobs: Sequence[Job]) -> Iterator[Note]:
             alike.setdefault(("network.tcp", text), []).append(job.variant.name)
     for (key, text), names in alike.items():
         yield Note(", ".join(names), key, text)
-
-
-def unresumable_notes(plan: Plan) -> Iterator[Note]:
-    """Yield notes on runs that cannot be resumed, with the reason."""
-    alike: dict[str, list[str]] = {}
-    for variant in plan.variants:
-        if reason := why_unresumable(variant.scenario):
-            alike.setdefault(reason, []).append(variant.name)
-    for reason, names in alike.items():
-        text = (
-            f"objects passed in Python cannot be compared reliably ({reason}): these runs are made"
-            " again every time"
-        )
-        yield Note(", ".join(names), RUNS, text)
 
 
 def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:

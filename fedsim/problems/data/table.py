@@ -10,6 +10,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
-from fedsim.blocks.identity import ObjectIdentity
 from fedsim.blocks.in_memory import Holding
 from fedsim.blocks.spec import AnyPath, Given, as_written
 from fedsim.errors import DataError
@@ -439,12 +439,10 @@ def table(
     held.columns = [str(name) for name in held.columns]
     held.index.name = ", ".join(str(name) for name in frame.index.names if name is not None) or None
     check_names(held, "the frame", "data")
-    identity = _identify(held)
     try:
-        block = FrameTable.holding(
-            identity, held, lambda: _identify(held), rows=len(held), label=target, client=client,
-            **keys,
-        )  # fmt: skip
+        block = FrameTable.of_values(
+            held, partial(_digest, held), rows=len(held), label=target, client=client, **keys
+        )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "table"
@@ -453,8 +451,8 @@ def table(
     return block
 
 
-def _identify(frame: "pd.DataFrame") -> ObjectIdentity:
-    """Return the identity of a frame: names, types and cells."""
+def _digest(frame: "pd.DataFrame") -> str:
+    """Return a digest of a frame: names, types and cells."""
     digest = sha256()
     for name in frame.columns:
         column = frame[name]
@@ -464,4 +462,4 @@ def _identify(frame: "pd.DataFrame") -> ObjectIdentity:
         else:
             for value in column.tolist():
                 digest.update(f"{type(value).__name__} {value!r}\n".encode())
-    return ObjectIdentity(digest.hexdigest())
+    return digest.hexdigest()

@@ -225,6 +225,7 @@ _PLACES = {
     "device": "fleet: [{{device: {}, ...}}]",
     "radio": "fleet: [{{radio: {}, ...}}]",
     "network": "network: {}",
+    "network model": "network: {{model: {}}}",
     "overlay": "network: {{peers: {}}}",
     "mixing": "network: {{peers: {{kind: ring}}, mixing: {}}}",
     "participation": "participation: {}",

@@ -55,7 +55,7 @@ def test_a_variant_that_is_another_variant_is_named() -> None:
     other = {"algorithm": {"censor": 0.3}}
     (note,) = notes(variants={"a": other, "b": other})
     assert (note.about, note.key) == ("b", "variants")
-    assert "as a," in note.text
+    assert "identical to a, " in note.text
 
 
 def test_a_point_of_a_sweep_that_is_the_same_number_is_named() -> None:

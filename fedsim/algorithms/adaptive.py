@@ -82,9 +82,9 @@ class ServerOptimizer(LocalUpdates):
         operations = (rule.operations + 2) * dimension
         moved = 8 * (3 + 2 * rule.moments) * dimension
         yield (
-            f"a step of {rule.title} at the server is {quantity(operations, 'flop')} and moves"
-            f" {format_size(moved)} a round, the state of {rule.moments * dimension} values"
-            " included: a server computes in no time, so it is not charged"
+            f"the server's step of {rule.title} takes {quantity(operations, 'flop')} and moves"
+            f" {format_size(moved)} per round, including its state of {rule.moments * dimension}"
+            " values; it is not charged, since a server computes in no time"
         )
 
     def rate(self, number: int) -> float:

@@ -59,7 +59,7 @@ def test_what_an_edit_replaces_is_kept_and_comes_back_without_a_new_run(out: Pat
     before, age = files(out / RUN), (out / RUN / SUMMARY).stat().st_mtime_ns
     told = list[str]()
     fedsim.run(scenario(4), out=out, tell=lambda note: told.append(note.text))
-    assert any(EARLIER in text and "made again" in text for text in told)
+    assert any(EARLIER in text and "new runs are made" in text for text in told)
     (kept,) = (out / EARLIER).glob("*/base/seed-1")
     assert files(kept) == before
     reports = list[RunProgress]()

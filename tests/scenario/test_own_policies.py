@@ -161,7 +161,7 @@ PEERS: dict[str, Any] = {
         (fleet() | taking_part("pairs", pairs=3), "participation.pairs", "got 6"),
         (taking_part("hasty"), "participation.give_up", "a deadline without a quorum"),
         (taking_part("hasty") | WAITED, "participation.deadline", "a round has one deadline"),
-        (taking_part("hasty") | WAITED, "participation.give_up", "none is given up"),
+        (taking_part("hasty") | WAITED, "participation.give_up", "none is abandoned"),
         (taking_part("forgetful") | WAITED, "participation.late", "silence.late decides"),
         (taking_part("forgetful"), "participation.late", "running sum"),
         (taking_part("half"), "participation.quorum", "over above 1"),

@@ -26,7 +26,7 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
     (
         group(device={"kind": "custom", "idle": "0 W", "kappa": 1e-28}),
         "fleet.0.device.cycles_per_sample",
-        ["missing, and has no default (processor cycles for every sample"],
+        ["missing, and has no default (processor cycles per sample"],
     ),
     (
         group(device={"kind": "yang-2021", "active": "3 W"}),

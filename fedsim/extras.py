@@ -1,10 +1,15 @@
 """The distribution: its name, its version, its extras, and the command that installs an extra."""
 
+from time import time
+
 DISTRIBUTION = "fedsim-network"
 """The name under which fedsim is installed; on the index, `fedsim` is another project."""
 
 VERSION = "0.1.0"
 """The version, written here alone: the build and `fedsim.__version__` take it from here."""
+
+LOADED = time()
+"""When this process has loaded fedsim, s since 1970: it loads this module first."""
 
 _INSTALL = "pip install '.[{extra}]'"
 """In the folder of fedsim's sources; in place of the dot a name would be one on the index."""

@@ -76,3 +76,39 @@ def test_in_a_kernel_a_result_and_a_figure_show_themselves_after_a_bar(
     ]
     assert "<table>" in result[0]["text/html"]
     assert "3 variants x 1 seed = 3 runs" in check[0]["text/html"]
+
+
+HANDED_OVER = """
+from typing import Literal
+import fedsim
+from fedsim.algorithms.censored import GradientDescent
+
+class Mine(GradientDescent):
+    "A method of a cell."
+
+    kind: Literal["mine"] = "mine"
+
+scenario = {
+    "problem": {
+        "loss": {"kind": "squared"},
+        "data": {"kind": "sklearn", "name": "diabetes"},
+        "split": {"kind": "iid", "clients": 2},
+    },
+    "algorithm": Mine(step_size=0.1),
+    "stop": {"rounds": 3},
+}
+result = fedsim.run(scenario, out="runs")
+"""
+
+
+def test_a_cell_that_is_run_again_says_what_its_code_needs(notebooks: Any, tmp_path: Path) -> None:
+    path = tmp_path / "again.ipynb"
+    version = import_module("nbformat.v4")
+    cells = [version.new_code_cell(HANDED_OVER) for _ in range(2)]
+    notebooks.write(version.new_notebook(cells=cells), path)
+    first, again = notebooks.shown(notebooks.executed(path))
+    assert not first
+    (said,) = again
+    assert said["name"] == "stderr"
+    assert "RunWarning: 1 run was made again, as code handed over in Python (Mine)" in said["text"]
+    assert "version='1'" in said["text"]

@@ -106,7 +106,7 @@ import json, sys
 from pathlib import Path
 import fedsim
 from fedsim.running.run import _own_code
-from owned import Mine
+from fedsim.scenario.registries import blocks_in
 package, work = Path(fedsim.__file__).parent, Path(sys.argv[1])
 assert package.parent == work / "copy"
 base = json.loads(sys.argv[2])
@@ -122,7 +122,7 @@ def made():
     for kind, scenario in scenarios.items():
         summary = work / kind / "base/seed-1/summary.json"
         before = summary.stat().st_mtime_ns if summary.exists() else 0
-        fedsim.run(scenario, out=work / kind, blocks=[Mine])
+        fedsim.run(scenario, out=work / kind, blocks=blocks_in([work / "owned.py"]))
         if summary.stat().st_mtime_ns != before:
             again.append(kind)
     return again

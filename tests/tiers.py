@@ -40,7 +40,6 @@ LIBRARIES = {
 """What each extra brings that tests import."""
 
 FILES = {
-    "blocks/test_identity.py": "torch",
     "browser/test_browser.py": "dev",
     "calibration/test_captures.py": "pcap",
     "cluster_faults/test_cluster_faults.py": "dask",
@@ -83,7 +82,6 @@ FILES = {
     "test_methods_on_networks.py": "torch",
     "test_networks.py": "torch",
     "test_notebooks.py": "docs",
-    "test_quality.py": "lint",
     "test_reference.py": "docs",
     "test_sending.py": "dask",
 }

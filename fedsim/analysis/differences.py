@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from fedsim.errors import DataError
 from fedsim.record.folder import SUMMARY
-from fedsim.record.manifest import COMPUTING, EVENTS, INPUTS, read_manifest
+from fedsim.record.manifest import CODE_VERSION, COMPUTING, EVENTS, INPUTS, read_manifest
 from fedsim.record.read import hold_no_runs, missing, run_folders, summary_of, variants_in
 from fedsim.record.scenarios import NOTHING, differing, flat, format_value, parse, read_text
 from fedsim.text import format_number, quantity
@@ -199,6 +199,8 @@ def _made_with(side: Side, variants: set[str]) -> dict[str, set[str]]:
             made = read_manifest(path)
             facts = {**made["versions"], "python": made["python"], "machine": made["machine"]}
             facts |= {"code": made["code"][:_DIGITS], **dict(flat(made[COMPUTING], COMPUTING))}
+            if CODE_VERSION in made:
+                facts["version of the code"] = made[CODE_VERSION] or NOTHING
             for key, value in facts.items():
                 found.setdefault(key, set()).add(str(value))
     return found

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from fedsim.blocks.registry import Registry, lacks
 from fedsim.blocks.spec import Spec
@@ -19,6 +20,17 @@ from fedsim.errors import BlockError
 
 EXTRAS = {EntryPoint("flower", "fedsim.flower:Flower", "fedsim.algorithms"): "flwr"}
 """Blocks of fedsim that need an extra to be installed, with the module that they need."""
+
+
+INSTALLED: WeakKeyDictionary[type, EntryPoint] = WeakKeyDictionary()
+"""The entry points of the classes of installed packages that this process has loaded by them."""
+
+
+def load_installed(point: EntryPoint) -> type:
+    """Return the class of an entry point that another process has loaded."""
+    model: type = point.load()
+    INSTALLED[model] = point
+    return model
 
 
 def find_installed(
@@ -84,6 +96,7 @@ def import_class(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type
     if point.name not in registry.names_of(model):
         names = ", ".join(registry.names_of(model))
         raise BlockError(f"{_describe(point)} is named '{point.name}', but its kind is {names}")
+    INSTALLED[model] = point
     block: type[Spec] = model
     return block
 

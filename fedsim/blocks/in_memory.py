@@ -1,13 +1,16 @@
-"""In-memory objects of blocks, such as arrays or a PyTorch module: a file has only their digests.
+"""Objects handed over in Python: values, which have a digest, and code, which has none.
 
-A block with an in-memory object is written with the digest of the object, so that a later run can
-be compared with it. When the block is read again in the same process, it finds the object by its
-digest; in another process its use raises an error that asks for the object. If an object has no
-digest (see `fedsim.blocks.identity`), a random number takes its place: no earlier run is ever
-reused for it.
+Rows, frames, numbers and texts are values: the scenario of a run has their digest, and a later run
+with the same values is the same run. Functions, classes, modules and all other objects are code,
+which no digest could cover for certain. The scenario has the word `code` in place of a digest, with
+the digest of the values that came along, such as the parameters of a module.
+
+When a block is read again in the same process, it finds its object; in another process, and from
+the file of a run with code, its use raises an error that asks for the object.
 """
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 from uuid import uuid4
@@ -16,48 +19,35 @@ from weakref import ref
 import cloudpickle
 from pydantic import Field, PrivateAttr, model_validator
 
-from fedsim.blocks.identity import ObjectIdentity, identity_of
-from fedsim.blocks.plugins import own_classes, specs_in
+from fedsim.blocks.plugins import is_handed_over, specs_in
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 
-_UNKNOWN = "unknown-"
-"""The prefix of the random key of an object without a digest."""
+_CODE = "code"
+"""How the digest of an object begins that is code, in place of 64 hexadecimal digits."""
+
+_KEY = re.compile(rf"\b{_CODE}-[0-9a-f]{{32}}\b")
 
 
 class InMemory:
     """An object passed by the caller; it equals only itself, whatever its digest.
 
     Attributes:
-        key: the digest of the object, SHA-256 in hexadecimal, or a random key.
+        key: the digest of a value; of code, a random key with the digest of its values.
         value: the object.
-        reason: why runs with this object are never reused; empty if they are.
+        again: computes the digest again; None if it cannot change, or is not known again.
     """
 
-    __slots__ = ("__weakref__", "_again", "key", "reason", "value")
+    __slots__ = ("__weakref__", "again", "key", "value")
 
-    def __init__(
-        self,
-        key: str,
-        value: object,
-        reason: str = "",
-        again: Callable[[], ObjectIdentity] | None = None,
-    ) -> None:
+    def __init__(self, key: str, value: object, again: Callable[[], str] | None = None) -> None:
         self.key = key
         self.value = value
-        self.reason = reason
-        self._again = again
-
-    def look_again(self) -> None:
-        """Compute the digest again: the caller may have modified the object in the meantime."""
-        if not self.reason and self._again is not None:
-            found = self._again()
-            if found.digest != self.key:
-                self.reason = found.reason or "it has changed since it was handed over"
+        self.again = again
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By value (cloudpickle): the class of the object may have been defined in a notebook.
-        return _unpickle, (self.key, cloudpickle.dumps(self.value), self.reason)
+        return _unpickle, (self.key, cloudpickle.dumps(self.value))
 
 
 _HELD: dict[str, list[ref[InMemory]]] = {}
@@ -85,25 +75,9 @@ def _find(key: str) -> InMemory | None:
     return next((each for each in alive if each is not None), None)
 
 
-def hold(
-    found: ObjectIdentity, value: object, again: Callable[[], ObjectIdentity] | None = None
-) -> InMemory:
-    """Return a value wrapped with its key.
-
-    Args:
-        found: the identity of the value.
-        value: the object that the caller passed.
-        again: computes the identity again; None for immutable values.
-    """
-    key = found.digest or f"{_UNKNOWN}{uuid4().hex}"
-    held = InMemory(key, value, found.reason, again)
-    _remember(held)
-    return held
-
-
-def _unpickle(key: str, pickled: bytes, reason: str) -> InMemory:
+def _unpickle(key: str, pickled: bytes) -> InMemory:
     """Return an object received from another process."""
-    held = InMemory(key, cloudpickle.loads(pickled), reason)
+    held = InMemory(key, cloudpickle.loads(pickled))
     if _find(key) is None:
         _remember(held)
     return held
@@ -113,22 +87,41 @@ class Holding(Spec):
     """A block with an in-memory object."""
 
     digest: str = Field(
-        description="SHA-256 of the object passed in Python, in hexadecimal; unknown- and a random"
-        " number if it cannot be compared with other objects for certain"
+        description="SHA-256 of the values passed in Python, in hexadecimal; for a function, a"
+        " class, a module or another object `code`, and the digest of the values in it, if any"
     )
 
     _held: InMemory | None = PrivateAttr(default=None)
 
     @classmethod
-    def holding(
+    def of_values(cls, value: object, digest: Callable[[], str], **fields: Any) -> Self:
+        """Return a block with an object that is known by its digest."""
+        return cls._holding(InMemory(digest(), value, digest), fields)
+
+    @classmethod
+    def of_code(
         cls,
-        found: ObjectIdentity,
         value: object,
-        again: Callable[[], ObjectIdentity] | None = None,
+        digest: str = "",
+        again: Callable[[], str] | None = None,
         **fields: Any,
     ) -> Self:
-        """Return a block with a value; see `hold`."""
-        held = hold(found, value, again)
+        """Return a block with an object that is code.
+
+        Args:
+            value: the object.
+            digest: of the values that came with it, see `digest_of`.
+            again: computes it again; None if that could give another one.
+            fields: of the block.
+        """
+        key = f"{_CODE}-{uuid4().hex}"
+        if not digest:
+            return cls._holding(InMemory(key, value), fields)
+        return cls._holding(InMemory(f"{key}-{digest}", value, again), fields)
+
+    @classmethod
+    def _holding(cls, held: InMemory, fields: dict[str, Any]) -> Self:
+        _remember(held)
         made = cls(digest=held.key, **fields)
         made._held = held
         return made
@@ -143,6 +136,11 @@ class Holding(Spec):
         """The wrapped object; None in a process that does not have it."""
         return self._held
 
+    @property
+    def is_code(self) -> bool:
+        """Whether the object is code, of which nobody can tell whether it is as it was."""
+        return self.digest.startswith(_CODE)
+
     def value(self, key: str) -> Any:  # noqa: ANN401 - whatever was given
         """Return the object.
 
@@ -150,29 +148,49 @@ class Holding(Spec):
             DataError: this process does not have it, as the block was written by another one.
         """
         if self._held is None:
-            text = (
-                "this object was passed in Python, and a file has only its digest "
-                f"({self.digest[:12]}...): run it from Python, and pass the object again"
-            )
-            raise DataError(key, text)
+            shown = self.digest if self.is_code else f"its digest, {self.digest[:12]}..."
+            text = f"this object was passed in Python, and a file has only {shown}"
+            raise DataError(key, f"{text}: run it from Python, and pass the object again")
         return self._held.value
 
 
-def held_in(value: object) -> Iterable[InMemory]:
-    """Return the in-memory objects of all blocks within a value, each once."""
-    every = (each.held for each in specs_in(value) if isinstance(each, Holding))
-    return dict.fromkeys(each for each in every if each is not None)
+def without_keys(text: str) -> str:
+    """Return a text in which each key of code is the word `code`, as files have it.
 
-
-def identity_in(value: object) -> ObjectIdentity:
-    """Return the identity of everything user-defined in the blocks within a value, beside fields.
-
-    That is the classes of the blocks, with everything that their code reads, and in-memory objects.
+    >>> without_keys(f'{{"digest": "code-{"0" * 32}"}}')
+    '{"digest": "code"}'
     """
-    for held in held_in(value):
-        if held.reason:
-            return ObjectIdentity(reason=held.reason)
-    found = identity_of(*own_classes(value))
-    return (
-        ObjectIdentity(reason=f"a class of its blocks: {found.reason}") if found.reason else found
-    )
+    return _KEY.sub(_CODE, text)
+
+
+def code_in(value: object) -> list[str]:
+    """Return the names of all code in the blocks of a value that was handed over in Python.
+
+    That are the classes of blocks, unless they came with a plugin or an entry point, and the
+    functions, classes, modules and other objects that blocks have.
+    """
+    found = dict[str, None]()
+    for block in specs_in(value):
+        if is_handed_over(type(block)):
+            found[type(block).__name__] = None
+        elif isinstance(block, Holding) and block.is_code:
+            found[str(getattr(block, "name", type(block).__name__))] = None
+    return [*found]
+
+
+def check_unchanged(value: object) -> None:
+    """Check that the values in the blocks of a value are those that were handed over.
+
+    Raises:
+        DataError: the caller has modified some in the meantime.
+    """
+    checked = set[InMemory]()
+    for block in specs_in(value):
+        held = block.held if isinstance(block, Holding) else None
+        if held is None or held.again is None or held in checked:
+            continue
+        checked.add(held)
+        if held.again() != held.key.rpartition("-")[2]:
+            name = getattr(block, "name", "the data")
+            text = "has changed since it was handed over to fedsim; hand it over again"
+            raise DataError("problem", f"{name} {text}")

@@ -20,8 +20,9 @@ from pathlib import Path
 from traceback import extract_tb
 from types import FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from fedsim.blocks.catalogue import AnyRegistry
+from fedsim.blocks.catalogue import INSTALLED, AnyRegistry, load_installed
 from fedsim.blocks.spec import Spec
 from fedsim.errors import BlockError
 
@@ -97,6 +98,9 @@ class Plugin:
 _run: dict[str, Plugin] = {}
 """The plugins that this process has run, by module name."""
 
+_offered: WeakKeyDictionary[type, tuple[Plugin, str]] = WeakKeyDictionary()
+"""The plugins of blocks, and their names there: of those that plugins have imported, too."""
+
 
 def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[type[Spec]]:
     """Return the blocks in files, in the order of the files and within them.
@@ -111,7 +115,8 @@ def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[
     open_to = [each for each in registries if each.base]
     found: list[type[Spec]] = []
     for path in paths:
-        blocks = list(_offer(Plugin.at(path).module(), open_to))
+        plugin = Plugin.at(path)
+        blocks = list(_offer(plugin.module(), open_to))
         if not blocks:
             bases = ", ".join(each.base.__name__ for each in open_to if each.base)
             raise BlockError(
@@ -119,6 +124,9 @@ def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[
                 f" {bases} (a class whose name begins with an underscore is left out)"
             )
         found += blocks
+        for name, value in vars(plugin.module()).items():
+            if isinstance(value, type) and value in blocks:
+                _offered[value] = plugin, name
     return found
 
 
@@ -170,6 +178,10 @@ class _Pickler(pickle.Pickler):
             return NotImplemented
         if value.__module__ in _run:
             return _find, (_run[value.__module__], value.__qualname__)
+        if isinstance(value, type) and value in _offered:
+            return _find_offered, _offered[value]
+        if isinstance(value, type) and value in INSTALLED:
+            return load_installed, (INSTALLED[value],)
         if value.__module__ == "__main__" and not has_script():
             name = value.__qualname__
             text = f"{name} was read from standard input or typed in, where workers do not find it"
@@ -188,6 +200,13 @@ def _find(plugin: Plugin, name: str) -> Any:  # noqa: ANN401 - a class or a func
     """Return the class or function that a plugin defines under a name."""
     get: Callable[[object], Any] = attrgetter(name)
     return get(plugin.module())
+
+
+def _find_offered(plugin: Plugin, name: str) -> type:
+    """Return a block of a plugin, as another process has it."""
+    model: type = _find(plugin, name)
+    _offered[model] = plugin, name
+    return model
 
 
 # Blocks within a value, and the code of the user-defined ones.
@@ -212,18 +231,35 @@ def specs_in(value: object) -> Iterator[Spec]:
 
 
 def own_modules(value: object) -> dict[str, bytes]:
-    """Return the texts of the modules outside fedsim whose classes are in a value.
+    """Return the texts of plugins and modules outside fedsim whose classes are in a value.
 
-    Raises:
-        OSError: a class was typed in and has no file, or the file cannot be read.
+    Classes that were handed over in Python are left out: a text does not determine these.
     """
-    return {model.__module__: text_of(model) for model in own_classes(value)}
+    texts = dict[str, bytes]()
+    for model in dict.fromkeys(type(each) for each in specs_in(value)):
+        texts |= _texts(model) or {}
+    return texts
 
 
-def own_classes(value: object) -> list[type[Spec]]:
-    """Return the classes of the blocks in a value that are not fedsim's, in their order."""
-    classes = dict.fromkeys(model for each in specs_in(value) for model in type(each).__mro__)
-    return [model for model in classes if issubclass(model, Spec) and _is_own(model)]
+def is_handed_over(model: type) -> bool:
+    """Return whether the class of a block is none of fedsim's, and has no text that determines it.
+
+    The text of a plugin does, and that of a package with an entry point for the class.
+    """
+    return _is_own(model) and _texts(model) is None
+
+
+def _texts(model: type) -> dict[str, bytes] | None:
+    """Return the texts that determine a class, by the names of the modules; None if none do."""
+    plugin = _offered[model][0] if model in _offered else _run.get(model.__module__)
+    if plugin is None and model not in INSTALLED:
+        return None
+    texts = {} if plugin is None else {plugin.name: plugin.text}
+    try:
+        own = [each for each in model.__mro__ if issubclass(each, Spec) and _is_own(each)]
+        return texts | {each.__module__: text_of(each) for each in own}
+    except OSError:  # a base class was typed in, or its file cannot be read
+        return None
 
 
 def _is_own(model: type) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
-from fedsim.blocks.in_memory import held_in
+from fedsim.blocks.in_memory import check_unchanged
 from fedsim.building.budgets import check_counts, check_held, check_kept
 from fedsim.building.deployment import Deployment, deploy
 from fedsim.building.evaluation import Evaluation, EvaluatorKind, evaluation, problem_of
@@ -173,9 +173,9 @@ class Builder:
         Raises:
             ScenarioError: with the faults of all variants, each place once, since variants share
                 most of the scenario.
+            DataError: rows or a module have changed since they were handed over in Python.
         """
-        for held in held_in([variant.scenario for variant in self.plan.variants]):
-            held.look_again()
+        check_unchanged([variant.scenario for variant in self.plan.variants])
         jobs: list[Job] = []
         faults: dict[tuple[str, str], list[tuple[Fault, Fault]]] = {}
         for variant in self.plan.variants:

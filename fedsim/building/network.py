@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from math import isfinite
@@ -81,7 +82,7 @@ def _ends(rows: Iterable[Row], path: Path) -> Iterator[Row]:
         yield where, kept
     if others:
         names = printable(", ".join(others))
-        remark(f"{printable(path.name)}: {names} of edges have no effect on who is whose neighbour")
+        remark(f"{printable(path.name)}: the attributes {names} of edges have no effect")
 
 
 def _edges(rows: Iterable[Row], path: Path) -> Iterator[tuple[str, Edge]]:
@@ -101,6 +102,12 @@ def _csv_rows(path: Path) -> Iterator[Row]:
     content = read_bytes(path, "path", times=_TIMES).decode("utf-8-sig", "backslashreplace")
     reader = csv.DictReader(StringIO(content, newline=""), restkey=_REST, skipinitialspace=True)
     try:
+        names = reader.fieldnames or ()
+        if not names:
+            raise DataError("path", f"{path} is empty; expected the columns of an edge")
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            text = f"{path} has several columns called {twice[0]!r}; each needs a name of its own"
+            raise DataError("path", text)
         for row in reader:
             yield f"line {reader.line_num}", {key: cell for key, cell in row.items() if cell}
     except csv.Error as error:

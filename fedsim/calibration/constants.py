@@ -117,5 +117,5 @@ class CannotTell(DataError):
             if ONE_SIZE not in reason or key.endswith(LATENCY)
         ]
         hints = " ".join(f"--keep {key}" for key in kept)
-        text = f"the recording cannot tell {listed}. Give a recording that can, or take"
+        text = f"the recording does not identify {listed}. Give a recording that does, or take"
         super().__init__("log", f"{text} the scenario's values: {hints}")

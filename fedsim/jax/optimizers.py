@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from fedsim.blocks.identity import identity_of
+from fedsim.blocks.values import digest_of
 from fedsim.errors import DataError
 from fedsim.problems.optimizers import GivenTransformation
 from fedsim.problems.transformations import transformation
@@ -43,10 +43,9 @@ def optimizer(
     name = str(getattr(make, "__name__", type(make).__name__))
     passed = partial(make, **options)
     tried = transformation(passed, name, numbers or "float64")
-    return GivenTransformation.holding(
-        identity_of(make, sorted(options.items())),
+    return GivenTransformation.of_code(
         passed,
-        lambda: identity_of(make, sorted(options.items())),
+        digest_of(*sorted(options.items())),
         name=name,
         vectors=tried.vectors,
         charged=tried.operations if operations is None else operations,

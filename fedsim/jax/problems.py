@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from fedsim.blocks.identity import identity_of
 from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.problems import Source
@@ -77,9 +76,7 @@ def problem(
 def _model(passed: PassedFunctions, row: tuple[int, ...]) -> GivenFunctions:
     """Return the block of functions that were passed."""
     name = getattr(passed.apply, "__name__", type(passed.apply).__name__)
-    return GivenFunctions.holding(
-        identity_of(*passed), passed, lambda: identity_of(*passed), name=name, row=row
-    )
+    return GivenFunctions.of_code(passed, name=name, row=row)
 
 
 def _check_callable(**functions: object) -> None:

@@ -146,8 +146,10 @@ class MarkovAvailability(Availability):
     kind: Literal["markov"] = Field(default="markov", description="they come and go")
     on: Period = Field(description="mean duration online")
     off: Period = Field(description="mean duration offline")
-    amplitude: Fraction = as_written("0 %", "a: relative amplitude of the rate of coming online")
-    phase: Hours = as_written("0 h", "when that rate is highest, from midnight")
+    amplitude: Fraction = as_written(
+        "0 %", "a, the relative amplitude of the rate of coming online"
+    )
+    phase: Hours = as_written("0 h", "time of day at which that rate is highest, from midnight")
     period: Period = as_written("24 h", "period of that rate")
 
     def rate(self, t: float) -> float:

@@ -26,9 +26,11 @@ class CellSharing(Spec):
     """
 
     clients: int | None = Field(
-        default=None, ge=1, description="per cell, in the order of the fleet; null: all in one"
+        default=None,
+        ge=1,
+        description="clients per cell, in the order of the fleet; null: all in one cell",
     )
-    load: Fraction = as_written("0 %", "the share of time that other users have, in each direction")
+    load: Fraction = as_written("0 %", "share of time taken by other users, in each direction")
 
     @model_validator(mode="after")
     def _some_time_is_left(self) -> Self:

@@ -158,11 +158,11 @@ class Phone(DeviceLaw):
 
     kind: Literal["phone"] = Field(default="phone", description="a random phone for each client")
     draw: Literal["ai-benchmark"] = Field(
-        default="ai-benchmark", description="the distribution of the speeds"
+        default="ai-benchmark", description="distribution of the speeds"
     )
     speed: Speed = as_written("1.8 Gflop/s", "training speed of the median phone")
     active: Watts = as_written("4.5 W", "power while it computes, idle or more")
-    idle: Watts = as_written("0.35 W", "power while it does not")
+    idle: Watts = as_written("0.35 W", "power while it does not compute")
     battery: Stored = as_written("15 Wh", 'energy of the full battery; "mains" for none')
 
     @property
@@ -344,7 +344,7 @@ _CYCLES = ("kappa", "cycles_per_sample", "frequency")
 
 
 class Device(Presettable, DeviceLaw):
-    """A client's processor: `operations / speed` seconds a task.
+    """A client's processor: `operations / speed` seconds per task.
 
     Its energy is idle power while it is on, plus the difference of active and idle power while it
     computes. In the model of the literature a task takes `cycles / frequency` seconds and kappa *
@@ -357,12 +357,12 @@ class Device(Presettable, DeviceLaw):
 
     speed: SpeedOrNone = as_written(None, "floating-point operations per second in training")
     active: WattsOrNone = as_written(None, "power while it computes, idle or more")
-    idle: Watts = Field(description="power while it does not")
+    idle: Watts = Field(description="power while it does not compute")
     kappa: float | None = Field(
         default=None, gt=0, le=1, description="effective switched capacitance, W/Hz^3"
     )
     cycles_per_sample: float | None = Field(
-        default=None, gt=0, le=1e24, description="processor cycles for every sample of a task"
+        default=None, gt=0, le=1e24, description="processor cycles per sample of a task"
     )
     frequency: HertzOrNone = as_written(None, "processor cycles per second")
 

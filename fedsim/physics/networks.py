@@ -37,17 +37,17 @@ Broadcast = Literal["unicast", "cell"]
 
 DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
 _MODEL = (
-    "model of flows: fluid (max-min fair), lv08 (SimGrid's model of TCP), tcp (its windows), or one"
-    " of your own"
+    "how transfers share links: fluid (max-min fair), lv08 (SimGrid's model of TCP), tcp"
+    " (congestion windows), or a model of your own"
 )
-_TCP = "the parameters of model: tcp; its defaults where none are given"
-_WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not meet"
-_BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
-_LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
-_CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
+_TCP = "the parameters of model: tcp; its defaults if omitted"
+_WIFI = "Wi-Fi cells, whose clients share the channel; null: Wi-Fi radios do not interfere"
+_BROADCAST = "one copy per client, or one transmission that all clients of a group receive"
+_LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null: they do not"
+_CELL = "the cells of the fleet's LTE and 5G radios; null: each radio has a cell to itself"
 _OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing", "medium", "failures", "directed")
-_DIRECTED = "whether an edge leads from source to target only; GraphML and GML say so themselves"
-_PEERS = "the neighbours of nodes, for a method of peers, which has no server"
+_DIRECTED = "whether an edge leads from source to target only; GraphML and GML files state it"
+_PEERS = "the graph of neighbours, for a decentralised method (peers without a server)"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
 """A field for a neighbourhood overlay."""
@@ -55,10 +55,10 @@ AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | B
 AnyMixing = Given[Annotated[Mixing, OneOf(MIXING)] | None, Mixing | Block | None]
 """A field for a mixing matrix."""
 
-_MIXES = "the mixing matrix of peers; metropolis, or out-degree in a directed graph, by default"
+_MIXES = "the mixing matrix of peers; by default metropolis, or out-degree in a directed graph"
 
-_FAILS = "failures of the edges between peers, at random; null where they do not fail"
-_MEDIUM = "the medium that peers in range of each other share; null where they send over links"
+_FAILS = "random failures of edges between peers; null: none"
+_MEDIUM = "the radio medium that peers in range of each other share; null: they send over links"
 
 BROADCAST = Nature(shares="a broadcast is received by a whole cell")
 """What one transmission for all clients of a group is."""
@@ -382,9 +382,10 @@ class Edge(Spec):
     latency: Seconds = as_written("0 s", "one-way delay")
     discipline: Discipline = Field(default="fair", description=DISCIPLINE)
     duplex: Literal["full", "half"] = Field(
-        default="full", description="each direction for itself, or both on one link"
+        default="full",
+        description="full: each direction has the rate to itself; half: both directions share it",
     )
-    loss: Fraction = as_written("0 %", "share of packets lost, below 100 %; among peers alone")
+    loss: Fraction = as_written("0 %", "share of packets lost, below 100 %; only between peers")
 
     @model_validator(mode="after")
     def _two_ends(self) -> Self:
@@ -433,8 +434,8 @@ class GraphNetwork(Network):
 
     A GraphML or GML file is read as published: links may have the Topology Zoo's `LinkSpeedRaw`, or
     `LinkSpeed` and `LinkSpeedUnits`; its texts, such as `LinkLabel`, are left out. Nodes have their
-    ids for names, or their labels if these are `server` and `client-0`. Of parallel edges the one
-    with the highest rate counts, which a note says.
+    ids for names, or their labels if these are `server` and `client-0`, or all of them whole
+    numbers. Of parallel edges the one with the highest rate counts, which a note says.
     """
 
     topology: Literal["graph"] = Field(description="star, tree or graph")

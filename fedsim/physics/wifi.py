@@ -166,21 +166,29 @@ class Wifi(Spec):
     others, and sends an aggregate of as many packets as one turn may have.
     """
 
-    standard: Standard = Field(default="ax", description="802.11n, ac or ax: preambles and symbols")
-    width: Hertz = as_written("20 MHz", "of the channel: 20, 40, 80 or 160 MHz")
-    streams: int = Field(default=1, ge=1, le=8, description="spatial streams of each transmission")
+    standard: Standard = Field(
+        default="ax", description="802.11n, ac or ax, which decides preambles and symbols"
+    )
+    width: Hertz = as_written("20 MHz", "width of the channel: 20, 40, 80 or 160 MHz")
+    streams: int = Field(default=1, ge=1, le=8, description="spatial streams per transmission")
     transport: Literal["tcp", "udp"] = Field(
-        default="tcp", description="tcp, whose acknowledgements contend as well, or udp"
+        default="tcp",
+        description="tcp, whose acknowledgements contend for the channel, too; or udp",
     )
     connections: Literal["new", "kept"] = Field(
-        default="new", description="of tcp: one for each message, with a handshake, or one for all"
+        default="new",
+        description=(
+            "TCP connections: new, one per message, with a handshake; or kept, one for all messages"
+        ),
     )
     aggregate: Bytes = as_written("65535 B", "the largest aggregate of frames (A-MPDU)")
     cells: int | None = Field(
         default=None,
         ge=1,
-        description="cells on channels of their own, with the clients in order; null for one, or"
-        " one for each gateway",
+        description=(
+            "number of cells, on separate channels, filled with clients in their order;"
+            " null: one, or one per gateway"
+        ),
     )
 
     @model_validator(mode="after")

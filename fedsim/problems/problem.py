@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.in_memory import identity_in
-from fedsim.blocks.plugins import own_classes
+from fedsim.blocks.in_memory import code_in, without_keys
+from fedsim.blocks.plugins import own_modules
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
@@ -65,7 +64,7 @@ class Problem:
         loss: shared by all clients.
         losses: f_m of each client, M of them; of a large fleet, each built when it is looked up.
         fingerprint: SHA-256 of the loss, of all clients' samples and of those to test on, in
-            hexadecimal.
+            hexadecimal; of code that was handed over in Python, it shows only that there is some.
         truth: the model planted in the data by a generator, if any.
         penalty: the term h beside the losses.
         samples: of each client, as passed.
@@ -120,6 +119,11 @@ class Problem:
         weighting = weighting or usual_weighting(loss)
         fingerprint = _fingerprint(loss, samples, penalty, test, weighting)
         return cls(loss, losses, fingerprint, samples[0].truth, penalty, samples, test, weighting)
+
+    @cached_property
+    def has_code(self) -> bool:
+        """Whether its loss or penalty is code handed over in Python, unknown to another call."""
+        return bool(code_in([self.loss, self.penalty]))
 
     @property
     def dimension(self) -> int:
@@ -338,12 +342,12 @@ def _fingerprint(
     test: Samples | None,
     weighting: Weighting,
 ) -> str:
-    """Return a hash of a problem, new every time where a class cannot be compared."""
-    digest = hashlib.sha256(loss.model_dump_json().encode())
+    """Return a hash of a problem: of its values, and of the texts of plugins."""
+    digest = hashlib.sha256(without_keys(loss.model_dump_json()).encode())
     if not isinstance(penalty, NoPenalty):
         digest.update(penalty.model_dump_json().encode())
-    if own_classes([loss, penalty]):
-        digest.update((identity_in([loss, penalty]).digest or uuid4().hex).encode())
+    for text in own_modules([loss, penalty]).values():
+        digest.update(text)
     for block in blocks(samples):
         digest.update(block)
     if test is not None:

@@ -53,9 +53,10 @@ class DeadlineSilence(SilencePolicy):
     """A silent client sends nothing: the server waits until a deadline closes the round."""
 
     kind: Literal["deadline"] = Field(default="deadline", description="silence is waited for")
-    after: Duration = Field(description="from the broadcast to the end of the round")
+    after: Duration = Field(description="time after the broadcast at which the round ends")
     late: Literal["keep", "drop"] = Field(
-        default="keep", description="replies that miss it: kept for a later round, or dropped"
+        default="keep",
+        description="replies that miss their round are kept for a later one, or dropped",
     )
 
     @property

@@ -200,7 +200,7 @@ Above = Annotated[float, Field(gt=0)]
 
 
 class RoundLimit(StopRule):
-    """So many rounds are over; every run has this rule."""
+    """This many rounds are complete; every run has this rule."""
 
     early: ClassVar[bool] = False
     physical: ClassVar[bool] = False
@@ -322,17 +322,17 @@ class Patience(StopRule):
     physical: ClassVar[bool] = False
 
     kind: Literal["patience"] = "patience"
-    rounds: int = Field(ge=1, description="so many rounds without an improvement")
+    rounds: int = Field(ge=1, description="this many rounds without an improvement")
     tolerance: Annotated[float, PerCent()] = Field(
-        default=0.0, ge=0, description="the relative improvement that counts as one"
+        default=0.0, ge=0, description="smallest relative improvement that counts"
     )
-    least: float = Field(
-        default=0.0, ge=0, description="the absolute improvement that counts as one"
-    )
+    least: float = Field(default=0.0, ge=0, description="smallest absolute improvement that counts")
     measure: str = Field(
         default="objective",
-        description="what has to improve: objective, gap, or a column of the scenario's "
-        "measures, such as test_accuracy",
+        description=(
+            "what has to improve: objective, gap, or a measure of the scenario, such as"
+            " test_accuracy"
+        ),
     )
 
     @property
@@ -363,7 +363,7 @@ class Patience(StopRule):
 
 
 class TrafficLimit(StopRule):
-    """So many bits have been sent, both ways together."""
+    """This many bits have been sent, in both directions together."""
 
     physical: ClassVar[bool] = False
 
@@ -379,7 +379,7 @@ _METERED = "a live run has no such limit: meters alone know energy"
 
 
 class EnergyLimit(StopRule):
-    """All clients together have spent so much energy."""
+    """All clients together have spent this much energy."""
 
     simulated: ClassVar[str] = _METERED
 
@@ -397,7 +397,7 @@ class EnergyLimit(StopRule):
 
 
 class TimeLimit(StopRule):
-    """So much simulated time has passed; it ends a run in the middle of a round."""
+    """This much simulated time has passed; it ends a run in the middle of a round."""
 
     kind: Literal["time"] = "time"
     after: Duration = Field(description="this much simulated time")
@@ -413,7 +413,7 @@ class TimeLimit(StopRule):
 
 
 class EmptyBatteries(StopRule):
-    """So many clients' batteries are empty; it ends a run in the middle of a round."""
+    """This many client batteries are empty; it ends a run in the middle of a round."""
 
     # Energy decides when, and yet the recursion of `fedsim robust` may price such a run: it checks
     # in every world that no battery falls to a mark at which anything happens.
@@ -422,7 +422,7 @@ class EmptyBatteries(StopRule):
     simulated: ClassVar[str] = _METERED
 
     kind: Literal["batteries"] = "batteries"
-    count: Whole = Field(description="so many batteries of clients are empty")
+    count: Whole = Field(description="this many client batteries are empty")
 
     def watch(self) -> RoundCheck:
         """Return that no round ends the run: a battery does."""

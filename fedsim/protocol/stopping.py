@@ -256,9 +256,11 @@ class Observe(Spec):
     every: int | None = Field(
         default=None,
         ge=1,
-        description="those of rounds n, 2n, ..., and the last one; a stop by the gap applies at "
-        "these only; by default 1, or where looking would take long and no stop rule needs it, as "
-        "many as keep it at a twentieth of the clients' computing",
+        description=(
+            "evaluate rounds n, 2n, ..., and the last one; a stop at a gap applies at these"
+            " only. By default 1; or, where evaluation takes long and no stop rule needs"
+            " it, the interval that keeps it at a twentieth of the clients' computation"
+        ),
     )
 
     def looks(self, number: int) -> bool:

@@ -46,6 +46,9 @@ it open and it is not 1."""
 INPUTS = "inputs"
 """The key of the hashes of the files that the scenario names beside its data, by path."""
 
+CODE_VERSION = "version"
+"""The key of the version that the caller gave for code handed over in Python; null if none was."""
+
 PRICED_FROM = "repriced_from"
 """The key of the source of a run that was re-priced, not made."""
 

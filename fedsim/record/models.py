@@ -1,7 +1,7 @@
 """The models of a run: that which it ends with, and on request the best, or every n-th one.
 
-They are a Parquet table like the others, a row a model, rather than a NumPy archive. It grows on
-disk during the run, so that memory does not grow with the rounds. The same models give the same
+They are a Parquet table like the others, one row per model, rather than a NumPy archive. It grows
+on disk during the run, so that memory does not grow with the rounds. The same models give the same
 bytes, whereas a zip archive contains the time of day. Values of float64 are kept exactly, NaN and
 -0.0 included; zeros of sparse models are compressed; and one model can be read without the others.
 """

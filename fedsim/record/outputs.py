@@ -258,4 +258,4 @@ def describe_move(wanted: Path, place: Path) -> str:
     """Return a note that an output has another name than was wanted; empty if it has not."""
     if place.name == wanted.name or not wanted.name:
         return ""
-    return f"{wanted} is of another call, or was edited, and is kept: this call's is {place}"
+    return f"Kept the existing {wanted}; wrote {place}"

@@ -93,7 +93,7 @@ def errors_of_models(
         elif model in CLOSED_FORMS:
             yield model, CLOSED_FORMS[model]
         elif model not in {"tcp", *TRANSFERS}:
-            yield model, "A model of a user's own: nothing is known of the errors of its times."
+            yield model, "A user-defined model: errors of its transfer times are unknown."
         else:
             yield model, _transfers(model, network, variants, messages)
 
@@ -125,17 +125,17 @@ def _error_in_live_runs(model: str) -> str:
     error = ROUNDS[model]
     return (
         f"Round times of a calibrated fleet: {error} ({error.cases} rounds of live runs over links"
-        f" that Linux shaped, by their other half: {error.extent})."
+        f" shaped by Linux, half of them for calibration and half for comparison: {error.extent})."
     )
 
 
 def _frames() -> str:
     parts = [
-        f"worst error {worst:.2g} % in {cases} cases against {reference}"
+        f"worst error {worst:.2g} % in {cases} cases compared with {reference}"
         for reference, (_, worst, cases) in FRAMES.items()
     ]
     return (
-        f"Shares of frames received: {' and '.join(parts)} (30 to 300 nodes, 20 bytes at SF12). No"
+        f"Share of frames received: {' and '.join(parts)} (30 to 300 nodes, 20 bytes at SF12). No"
         " real gateway was measured."
     )
 
@@ -159,16 +159,15 @@ def _transfers(
     runs = "medians of runs, " if regime == LOSSES else ""
     law, over = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
     if law.get("connections", _CONNECTIONS.get(model)) == "kept":
-        over = "Transfer times over kept connections: not measured yet. Over new ones"
+        over = "Transfer times over kept connections: not measured yet. Over new connections"
     held = REFERENCES[table]
     if model in {"fluid", "lv08"}:
-        held += " with a new connection for each message"
-    text = (
-        f"{over}, {regime}: {errors} ({runs}{errors.cases} cases against {held}: {errors.extent})."
-    )
+        held += " with a new connection per message"
+    cases = f"{runs}{errors.cases} cases compared with {held}: {errors.extent}"
+    text = f"{over}, {regime}: {errors} ({cases})."
     here = list(_beyond(errors, messages, rates, trips))
     if lossy and regime != LOSSES:
-        here.insert(0, "Losses are random here, and were not in the cases.")
+        here.insert(0, "Your losses are random; those tested were not.")
     return " ".join([text, *here, *_remedy(model, network)])
 
 
@@ -253,13 +252,13 @@ def _beyond(
     if messages is not None:
         flows, size = (messages.flows,) * 2, (messages.bytes,) * 2
     for own, held, low, high in (
-        (flows, found.flows, "Fewer messages overlap here", "More messages overlap here"),
+        (flows, found.flows, "Fewer of your messages overlap", "More of your messages overlap"),
         (size, found.bytes, "Your messages are smaller", "Your messages are larger"),
         (rates, found.rates, "Your links are slower", "Your links are faster"),
         (trips, found.trips, "Your round trips are shorter", "Your round trips are longer"),
     ):
         if own is not None and held is not None:
             if own[0] < held[0]:
-                yield f"{low} than in the cases."
+                yield f"{low} than was tested."
             if own[1] > held[1]:
-                yield f"{high} than in the cases."
+                yield f"{high} than was tested."

@@ -114,7 +114,13 @@ class RoundTable:
         cost = {name: total - before.get(name, 0) for name, total in totals.items()}
         self._before = totals
         self._begun = True
-        row = {**self._head, "round": self.rounds, "t": t, **results, **cost}
+        row: dict[str, float | int | str | None] = {
+            **self._head,
+            "round": self.rounds,
+            "t": t,
+            **results,
+            **cost,
+        }
         for column in columns.ROUNDS:
             if column.of is not None:
                 row[column.name] = column.of(row)

@@ -171,7 +171,9 @@ def finished_runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
         raise DataError("folder", "no run of this study is complete: fedsim run shows the reasons")
     if all(run.look is None for run in runs):
         reached = f"reached {target}" if target.measure else "been completed by its stop rules"
-        text = f"no run has {reached}; expected a target that some have, such as --target gap=1"
+        text = (
+            f"no run has {reached}; give a target that some run has reached, such as --target gap=1"
+        )
         raise DataError("target", text)
     return runs
 
@@ -256,9 +258,7 @@ def _remarks(hindered: Mapping[str, str], design: Design, table: CostTable) -> l
         few = f"{design.words} are too few to find how much each constant decides"
         remarks.append(f"{few}: {least}")
     if len(table.seeds) == 1:
-        remarks.append(
-            "one seed: intervals are over worlds alone, as if every seed gave the same run"
-        )
+        remarks.append("one seed: intervals cover the worlds only, not the randomness of training")
     remarks.append(_sampling_error(design))
     for name, values in zip(table.variants, table.costs["t"], strict=True):
         gone = np.isnan(values[~np.isnan(values).all(axis=1)]).any(axis=0)
@@ -294,8 +294,8 @@ def _without_grams(
 def _sampling_error(design: Design) -> str:
     """Return a note on the sampling error of the worlds."""
     low, high = interval(0.5, design.drawn)
-    text = f"{design.words}: by them alone, a 90 % interval of a probability extends at most"
-    return f"{text} {format_number(100 * (high - low) / 2, '.2g')} % to either side"
+    error = format_number(100 * (high - low) / 2, ".2g")
+    return f"{design.words}: the 90 % interval of a probability is at most \u00b1{error} %"
 
 
 # Sampled worlds of a scenario, for any other question.

@@ -43,19 +43,19 @@ class Drawn(Protocol):
 
     @property
     def verdicts(self) -> pd.DataFrame:
-        """A row a pair of variants and cost."""
+        """One row per pair of variants and cost."""
 
     @property
     def deciding(self) -> pd.DataFrame:
-        """A row a variant, cost and constant."""
+        """One row per variant, cost and constant."""
 
 
 def robustness_figure(study: Drawn, title: str) -> Figure:
     """Draw how ratios spread over worlds with their probabilities, and what decides them.
 
-    Above, a panel a cost: a bar a variant over nine of ten worlds, a mark at its ratio as written,
-    and the probability that it takes less than the variant compared with. Below, of the variant
-    whose verdict is least sure, the ratio with each constant at the ends of its interval.
+    Above, one panel per cost: one bar per variant over nine of ten worlds, a mark at its ratio as
+    written, and the probability that it takes less than the variant compared with. Below, of the
+    variant whose verdict is least sure, the ratio with each constant at the ends of its interval.
     """
     rows_against = study.verdicts[study.verdicts["against"] == study.against]
     names = [name for name in study.labels if name != study.against]
@@ -174,11 +174,11 @@ def verdict_table(
     """
     drawn = plain(title, keys=2)
     drawn.caption = (
-        "verdict: of seeds and worlds; ratio: typical over seeds, as written, and its range in"
-        " nine of ten worlds; P typical: share of worlds in which it is below 1; P(cheaper): for"
-        " one run, with a sampled seed and world (90 % intervals); noise: share of the ratio's"
-        " variance that is due to training; optimal: share of worlds in which the variant is"
-        " Pareto-optimal"
+        "verdict: over seeds and worlds; ratio: typical over seeds, with the constants as written;"
+        " from, to: its range in 90 % of the worlds; P typical: share of worlds in which it is"
+        " below 1; P(cheaper): probability that one run in a random world is cheaper (90 %"
+        " intervals); noise: share of the ratio's variance due to training; optimal: share of"
+        " worlds in which the variant is Pareto-optimal"
     )
     drawn.add_column("variant")
     drawn.add_column("cost")

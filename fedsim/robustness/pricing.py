@@ -27,7 +27,7 @@ from fedsim.files import read_file
 from fedsim.ports import Array
 from fedsim.record.atomic import check_links, write_whole
 from fedsim.record.folder import SCENARIO
-from fedsim.record.manifest import read_manifest
+from fedsim.record.manifest import CODE_VERSION, read_manifest
 from fedsim.repricing import reprice
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.history import Original, read_history
@@ -302,7 +302,10 @@ class PriceStore:
         if self._folder is None:
             return None
         manifest = read_manifest(run.folder)
-        question = f"{run.look} {run.target} {run.world} {Costs._fields}"
+        version = manifest.get(CODE_VERSION, "")
+        if version is None:  # prices of such code cannot be taken for the same
+            return None
+        question = f"{version} {run.look} {run.target} {run.world} {Costs._fields}"
         digest = hashlib.sha256(worlds.digest.encode())
         digest.update(
             f"{manifest['events']} {manifest['code']} {_pricing_code()} {question}".encode()

@@ -44,7 +44,7 @@ class Robustness:
         flips: the values at which verdicts reverse; see `fedsim.robustness.break_even.flips`.
         remarks: notes on precision and on what is left out.
         runs: hashes of the runs; see `fedsim.analysis.compare.caveats.run_hashes`.
-        costs: a row a run with its cost to the target, as `Target.costs` returns it.
+        costs: one row per run with its cost to the target, as `Target.costs` returns it.
         rounds: the round tables.
         practical: costs whose ratio is nearer to 1 than this are the same.
 
@@ -76,7 +76,7 @@ class Robustness:
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
-        """A row a pair of variants and cost; see `fedsim.robustness.verdicts.verdicts`."""
+        """One row per pair of variants and cost; see `fedsim.robustness.verdicts.verdicts`."""
         drawn = self.design.drawn
         return verdicts(self.table, slice(0, drawn), drawn, self.practical)
 
@@ -87,12 +87,12 @@ class Robustness:
 
     @cached_property
     def deciding(self) -> pd.DataFrame:
-        """A row a variant, cost and constant; see `fedsim.robustness.verdicts.deciding`."""
+        """One row per variant, cost and constant; see `fedsim.robustness.verdicts.deciding`."""
         return deciding(self.table, self.design, self._reference)
 
     @property
     def constants(self) -> pd.DataFrame:
-        """A row a constant: constant, value, low, high, unit, basis and source."""
+        """One row per constant: constant, value, low, high, unit, basis and source."""
         rows = [
             (
                 str(constant.key),
@@ -110,7 +110,7 @@ class Robustness:
 
     @property
     def worlds(self) -> pd.DataFrame:
-        """A row a sampled world: its constants, SI, and the mean costs of each variant."""
+        """One row per sampled world: its constants, SI, and the mean costs of each variant."""
         drawn = slice(0, self.design.drawn)
         columns: dict[str, Array] = {
             str(constant.key): own[drawn]

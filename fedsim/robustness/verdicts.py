@@ -154,7 +154,7 @@ def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
     """Return the share of worlds in which each variant is Pareto-optimal in bits, time and energy.
 
     Returns:
-        A row a variant: variant, optimal (a share; 0 if it never reached the target), and the
+        One row per variant: variant, optimal (a share; 0 if it never reached the target), and the
         shares in which it is cheapest in each cost alone (t, joules; NaN without that cost).
     """
     means = {cost: _means(values[:, :, drawn]) for cost, values in table.costs.items()}
@@ -202,7 +202,7 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
         against: the variant that the others are compared with.
 
     Returns:
-        A row a variant, cost and constant: variant, cost, constant; first and total (Sobol'
+        One row per variant, cost and constant: variant, cost, constant; first and total (Sobol'
         indices of the log of the typical ratio, see `Saltelli`), first_error and total_error (half
         of their 90 % intervals, by bootstrap), NaN with too few worlds; at_low and at_high
         (the ratio with this constant at the ends of its interval, all others as written). No rows

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.util import find_spec
 from itertools import count
@@ -21,10 +21,11 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, get_args
 
+from fedsim.blocks.in_memory import code_in
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import reject_renamed
 from fedsim.building import Builder, Job
-from fedsim.errors import OccupiedError, TheoryWarning
+from fedsim.errors import OccupiedError, RunWarning, TheoryWarning
 from fedsim.problems.references import record_optima
 from fedsim.progress import current_activity
 from fedsim.protocol.transport import Carry
@@ -32,19 +33,20 @@ from fedsim.record.atomic import check_folder
 from fedsim.record.folder import RunFolder
 from fedsim.record.live import clear_live
 from fedsim.record.lock import hold, share
-from fedsim.record.scenarios import Note, Tell, ignore_note
+from fedsim.record.scenarios import RUNS, Note, Tell, ignore_note
 from fedsim.record.studies import study_in
 from fedsim.results import Result
 from fedsim.running import cluster as clusters
 from fedsim.running import staging
 from fedsim.running.campaign import Campaign, Engine, ExecutorEngine, check_ends
-from fedsim.running.check import added_notes, preflight_notes, unresumable_notes
+from fedsim.running.check import added_notes, preflight_notes
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.history import record_call
 from fedsim.running.live import LiveReporter
 from fedsim.running.main_guard import end_if_loading
+from fedsim.running.resuming import CampaignJournal
 from fedsim.running.run import RunProgress, Watch, ignore_progress
-from fedsim.running.workers import Order
+from fedsim.running.workers import AGAIN, RESUMED, Order
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.signals import defer_signals
 
@@ -183,6 +185,7 @@ def run(
     shard: str | None = None,
     check: bool = True,
     graph: "AnyGraph | None" = None,
+    version: str | None = None,
 ) -> Result:
     """Run every variant of a scenario under every seed.
 
@@ -190,6 +193,8 @@ def run(
     that names variant and seed; a run that diverged, lost all its clients, or ended with a larger
     objective than it began with gives a `RunWarning`. Complete runs in `out` of the same scenario,
     data, code and versions are reused; others are moved into `OUT/.earlier`, and may come back.
+    Functions, classes, modules and other objects handed over in Python are never taken for the
+    same unless they have the same `version`: their runs are made again, which a warning counts.
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
@@ -206,10 +211,11 @@ def run(
         shard: "3/16" makes the third of sixteen shares, beside other processes with the same `out`.
         check: whether to raise and warn by the final states of runs, which the summary has, too.
         graph: of networkx, of peers, or of links where "server" is a node; see `fedsim.load`.
+        version: a text that stands for the code handed over in Python, such as a commit.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.
-        DataError: `out` holds runs of another scenario; `shard` or `cluster` is invalid.
+        DataError: `out` holds other runs; `shard`, `cluster` or `version` is invalid.
         OccupiedError: another process is writing into `out`; nothing has run.
         OutputError, ValueError: a file cannot be written; `jobs` is below 1, `carry` is unknown.
         RunError: runs have failed, or the cluster is gone; the other runs are kept.
@@ -219,7 +225,7 @@ def run(
         3
     """
     share = _share(shard, jobs, executor, cluster)
-    plan = load(source, overrides=overrides, blocks=blocks, graph=graph)
+    plan = load(source, overrides=overrides, blocks=blocks, graph=graph).of_version(version)
     make = partial(run_plan, plan, out=out, watch=watch, tell=tell, fresh=fresh, check=check)
     return make(jobs=jobs, executor=executor, carry=carry, cluster=cluster, share=share)
 
@@ -265,6 +271,7 @@ class _RunRequest:
     elsewhere: bool
     optima: Mapping[str, bytes]
     check: bool
+    counts: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_staged(self) -> bool:
@@ -273,11 +280,15 @@ class _RunRequest:
 
     def into(self, out: Path | None) -> Result:
         """Make the runs into a folder, or a temporary one."""
-        if out is None:
-            result = _temporary(self.plan, self._make)
-        else:
-            keep = _make_locked if self.share == WHOLE else _make_shared
-            result = keep(self.plan, out, self._make_recorded, fresh=self.fresh)
+        try:
+            if out is None:
+                result = _temporary(self.plan, self._make)
+            else:
+                keep = _make_locked if self.share == WHOLE else _make_shared
+                result = keep(self.plan, out, self._make_recorded, fresh=self.fresh)
+        finally:
+            if self.check and self.counts[AGAIN]:
+                warnings.warn(_made_again(self.counts[AGAIN], self._code), RunWarning, stacklevel=5)
         if self.check:
             check_ends(result, stacklevel=5)
         return result
@@ -288,21 +299,53 @@ class _RunRequest:
         count = len(self.share.of([each for seeds in study.seeds.values() for each in seeds]))
         shard = "" if self.share == WHOLE else f"{self.share.number}/{self.share.shares}"
         with record_call(folder, study, count, shard, fresh=self.fresh) as call:
-            result = self._make(folder, call.counts)
+            call.counts = self.counts
+            unversioned = self._code and self.plan.variants[0].version is None
+            journal = CampaignJournal(folder, shard, fresh=self.fresh) if unversioned else None
+            try:
+                result = self._make(folder, journal)
+            finally:
+                self._tell_of_code()
             call.close(result)
         return result
 
-    def _make(self, folder: Path, counts: Counter[str] | None = None) -> Result:
+    @property
+    def _code(self) -> list[str]:
+        """The names of all code that was handed over in Python."""
+        return code_in([variant.scenario for variant in self.plan.variants])
+
+    def _tell_of_code(self) -> None:
+        """Tell what has become of complete runs of code handed over in Python, if of any."""
+        if again := self.counts[AGAIN]:
+            self.tell(Note(self.plan.name, RUNS, _made_again(again, self._code)))
+        if kept := self.counts[RESUMED]:
+            text = f"{_runs(kept)} kept of this campaign, which was cut off: the script, its"
+            also = "arguments and the files of its code are unchanged; fresh=True makes all again"
+            self.tell(Note(self.plan.name, RUNS, f"{text} {also}"))
+
+    def _make(self, folder: Path, journal: CampaignJournal | None = None) -> Result:
         with staging.share_folder(folder) if self.is_staged else nullcontext() as place:
             order = Order(self.plan, folder, self.fresh, self.carry, place, self.optima)
             live = LiveReporter(folder, self.plan)
-            known = Counter() if counts is None else counts
-            campaign = Campaign(order, self.share, live.tell(self.tell), known)
+            tell = live.tell(self.tell)
+            campaign = Campaign(order, self.share, tell, self.counts, journal)
             bar = notebook_bar(self.plan.name, len(campaign.runs))
             shown = nullcontext(self.watch) if self.watch else bar
             with shown as callback, live.publish(len(campaign.runs)):
                 runs = self.make_runs(campaign, live.watch(callback))
         return Result(folder, runs, self.notes)
+
+
+def _made_again(count: int, code: Sequence[str]) -> str:
+    """Return the sentence that runs were made again for code handed over in Python."""
+    return (
+        f"{_runs(count)} made again, as code handed over in Python ({', '.join(code)}) may have"
+        " changed: run(..., version='1') keeps runs as long as the version is the same"
+    )
+
+
+def _runs(count: int) -> str:
+    return "1 run was" if count == 1 else f"{count} runs were"
 
 
 def _make(
@@ -363,7 +406,7 @@ def _preflight(
     jobs = builder.check()
     for job in jobs:
         warn_of_theory(job, stacklevel=6)
-    before = () if out is None else (*changes(plan, out), *unresumable_notes(plan))
+    before = () if out is None else changes(plan, out)
     notes = *added_notes(plan), *before, *preflight_notes(jobs)
     for note in notes:
         tell(note)

@@ -33,11 +33,12 @@ from fedsim.errors import (
 )
 from fedsim.record.earlier import TRASH, bring_back, discard
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, note_failure
-from fedsim.record.manifest import check_files
+from fedsim.record.manifest import SEAL, check_files
 from fedsim.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note
 from fedsim.record.summary import DONE, ROSE, Ending, is_whole, status_of
 from fedsim.results import Result
 from fedsim.running.folder import WHOLE, Shard
+from fedsim.running.resuming import CampaignJournal
 from fedsim.running.run import RunProgress, Watch
 from fedsim.running.staging import Place, unpack
 from fedsim.running.workers import (
@@ -74,13 +75,16 @@ class Campaign:
         order: the plan and its folder.
         shard: the share of the runs to make.
         tell: called with a note for each run that fails.
-        counts: how many runs were made, kept, brought back, and have failed so far.
+        counts: how many runs were made, kept, brought back, and have failed so far; and how many
+            of code handed over in Python were made again, or kept as it was cut off before.
+        journal: the list of its complete runs, where nothing else shows which these are.
     """
 
     order: Order
     shard: Shard = WHOLE
     tell: Tell = ignore_note
     counts: Counter[str] = field(default_factory=Counter)
+    journal: CampaignJournal | None = None
     _failed: dict[Run, Exception] = field(default_factory=dict)
 
     @property
@@ -178,7 +182,10 @@ class Campaign:
             variant = self.order.plan.variants[run.number].name
             self.tell(Note(variant, RUNS, f"seed {run.seed}: {text}: the run is made again"))
 
-        return find_finished(self.order, run, discard_damaged)
+        known = find_finished(self.order, run, discard_damaged)
+        if self.journal is None or known.there is None:
+            return known
+        return known._replace(resumed=self.journal.has(known.there.manifest[SEAL]))
 
     def _has_begun(self, run: Run) -> bool:
         folder = self.order.folder(run)
@@ -191,6 +198,10 @@ class Campaign:
             if each.earlier is not None and outcome.ended is not None:
                 watch(outcome.ended)
             self.counts[_origin(each, outcome)] += 1
+            if outcome.code:
+                self.counts[outcome.code] += 1
+            if self.journal is not None and outcome.error is None and outcome.seconds:
+                self.journal.add(self.order.folder(outcome.run))
             if outcome.error is not None:
                 self._failed[outcome.run] = outcome.error
                 variant = self.order.plan.variants[outcome.run.number].name
@@ -213,6 +224,8 @@ class Campaign:
         if errors:
             failed = [f"{run_name(self.order, run)}: {each}" for run, each in self._failed.items()]
             raise Unfinished(len(self.runs), failed) from errors[0]
+        if self.journal is not None:
+            self.journal.end()
         return self.folders
 
 

@@ -10,16 +10,15 @@ costs time, whereas a hash that ignores too much would reuse a run with other by
 
 import re
 import sys
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from importlib.util import resolve_name
 from pathlib import Path
-
-from fedsim.blocks.identity.packages import is_of_a_package
 
 _CHECKED = re.compile(r"^if TYPE_CHECKING:.*\n(?:(?:[ \t]+.*)?\n)*", re.MULTILINE)
 """Blocks that only type checkers read, except in packages whose names are imported on first use."""
@@ -70,6 +69,30 @@ class Sources:
         """A hash of the modules, independent of the names under which they were loaded."""
         each = sorted(sha256(content).digest() for content in self.modules.values())
         return sha256(b"".join(each)).hexdigest()
+
+
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""The names of folders that packages are installed into."""
+
+
+def is_of_a_package(spec: ModuleSpec | None) -> bool:
+    """Return whether a module lies in a folder of installed packages; False for None."""
+    places = () if spec is None else (*(spec.submodule_search_locations or ()), spec.origin or "")
+    return any(not INSTALLED.isdisjoint(Path(place).parts) for place in places)
+
+
+def versions(packages: Iterable[str]) -> list[str]:
+    """Return the names and versions of installed packages, given by their top-level modules."""
+    return [_version(top) for top in sorted(packages)]
+
+
+@cache
+def _version(top: str) -> str:
+    try:
+        return f"{top} {version(top)}"
+    except PackageNotFoundError:  # the package has another name than its module
+        names = sorted(set(packages_distributions().get(top, ())))
+        return ", ".join(f"{name} {version(name)}" for name in names)
 
 
 def sources(roots: Mapping[str, bytes], known: Container[str] = ()) -> Sources:

@@ -1,7 +1,7 @@
 """One run: a job is executed in its folder, or found complete there."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache, partial
 from hashlib import sha256
 from math import inf, nan
@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fedsim.blocks.identity import versions
-from fedsim.blocks.in_memory import identity_in
+from fedsim.blocks.in_memory import code_in
 from fedsim.blocks.plugins import own_modules
 from fedsim.building import Job
 from fedsim.building.feasibility import deadline
@@ -27,6 +26,7 @@ from fedsim.record.earlier import set_aside
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.ledger import Ledger, Meters
 from fedsim.record.manifest import (
+    CODE_VERSION,
     COMPUTING,
     EVENTS,
     FILES,
@@ -41,7 +41,7 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.scenarios import ABANDONED, DESERTED, LEFT, RISEN, sign
 from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Departures, Ending, is_whole, status_of
-from fedsim.running.imports import Sources, sources
+from fedsim.running.imports import Sources, sources, versions
 from fedsim.scenario import Scenario, Variant
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
@@ -103,14 +103,14 @@ def end_notes(
         yield f"{RISEN}: it ended at {end:.6g}, above its initial value {start:.6g}{advice()}"
     if 2 * abandoned > rounds:
         yield (
-            f"{ABANDONED}: {abandoned} of {rounds} were abandoned, for too few clients replied, or"
-            " none: they cost time and energy, and were no steps of the algorithm"
+            f"{ABANDONED}: {abandoned} of {rounds} were abandoned because too few clients"
+            " replied: they cost time and energy, but did not update the model"
         )
     key, span = deadline(scenario)
     if all_replied and span < inf and rounds:
         yield f"{key}: got {span:g} s, and all replies of all rounds were in time: it had no effect"
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
-        yield f"stop.rounds: {reason.removeprefix('rounds: ')}: the default limit has ended it"
+        yield f"stop.rounds: {reason.removeprefix('rounds: ')}: the run ended at the default limit"
 
 
 class RunProgress(NamedTuple):
@@ -287,26 +287,44 @@ def finished_in(path: Path, files: Sequence[str] = RESULTS) -> Finished | None:
 
 def is_finished(job: Job, out: Path) -> bool:
     """Return whether the folder of a job holds this run, complete."""
-    return matches(job, finished_in(RunFolder.place(out, job.variant.name, job.seed)))
+    found = finished_in(RunFolder.place(out, job.variant.name, job.seed))
+    return match(job, found) is Match.SAME
 
 
-def matches(job: Job, there: Finished | None) -> bool:
-    """Return whether an existing run is the one that a job would make.
+class Match(Enum):
+    """How an existing run compares with the one that a job would make.
 
-    It is if scenario, data, code and versions are the same: the result would be, too.
+    SAME: it is the same, for scenario, data, code and versions are. CODE: all that is known is the
+    same, but code was handed over in Python, and a version is missing. OTHER: it is another one.
     """
+
+    SAME = "same"
+    CODE = "code"
+    OTHER = "other"
+
+
+def match(job: Job, there: Finished | None) -> Match:
+    """Return how an existing run compares with the one that a job would make."""
     if there is None:
-        return False
-    made = there.manifest
-    if {key: made[key] for key in made.keys() - {EVENTS, FILES, SEAL}} != _make(job):
-        return False
+        return Match.OTHER
+    own = {EVENTS, FILES, SEAL, CODE_VERSION}
+    made, wanted = ({key: each[key] for key in each.keys() - own}
+                    for each in (there.manifest, _make(job)))  # fmt: skip
     same = there.summary.get("problem") == job.problem.fingerprint
-    return same and there.scenario == scenario_text(job)
+    if made != wanted or not same or there.scenario != scenario_text(job):
+        return Match.OTHER
+    if not code_in(job.variant.scenario):
+        return Match.SAME
+    if job.variant.version is None:
+        return Match.CODE
+    return Match.SAME if there.manifest.get(CODE_VERSION) == job.variant.version else Match.OTHER
 
 
 def _make(job: ExecutableRun) -> dict[str, Any]:
-    made = made_with(job.seed, job.variant.fingerprint, code_hash(job))
-    return {**made, COMPUTING: dict(job.computing), INPUTS: dict(job.inputs)}
+    variant = job.variant
+    made = made_with(job.seed, variant.fingerprint, code_hash(job))
+    version = {CODE_VERSION: variant.version} if code_in(variant.scenario) else {}
+    return {**made, COMPUTING: dict(job.computing), INPUTS: dict(job.inputs), **version}
 
 
 def scenario_text(job: ExecutableRun) -> str:
@@ -315,36 +333,18 @@ def scenario_text(job: ExecutableRun) -> str:
 
 
 def code_hash(job: ExecutableRun) -> str:
-    """Return a hash of the code that makes a run: fedsim's, and that of user-defined blocks.
+    """Return a hash of the code that makes a run: fedsim's, and that of plugins and packages.
 
     Fedsim's is all that this module imports, directly or not; code that displays results or parses
-    commands does not count. Of packages that user-defined blocks import, the version counts.
-    Objects passed in Python count by their contents in memory, with all that their code reads
-    (`identity_in`). If these cannot be compared reliably, the hash is random, so that no run is
-    ever reused; `why_unresumable` returns the reason.
+    commands does not count. Plugins, and packages with an entry point, count by their text and that
+    of what they import; of other installed packages that they import, the version counts. Code
+    handed over in Python does not count here: it has a version, or nothing; see `match`.
     """
-    scenario, own = job.variant.scenario, _own_code()
-    identity = identity_in(scenario)
-    try:
-        added = sources(own_modules(scenario), own.modules)
-    except OSError:
-        return sha256(os.urandom(32)).hexdigest()
-    if identity.reason:
-        return sha256(os.urandom(32)).hexdigest()
-    digest = sha256(f"{own.hash} {added.hash} {identity.digest}".encode())
+    own = _own_code()
+    added = sources(own_modules(job.variant.scenario), own.modules)
+    digest = sha256(f"{own.hash} {added.hash}".encode())
     digest.update("\n".join(versions(added.packages - own.packages)).encode())
     return digest.hexdigest()
-
-
-def why_unresumable(scenario: Scenario) -> str:
-    """Return why complete runs of a scenario are never reused; empty if they are."""
-    if reason := identity_in(scenario).reason:
-        return reason
-    try:
-        own_modules(scenario)
-    except OSError:
-        return "a class of its blocks was typed into an interactive session, and is in no file"
-    return ""
 
 
 def environment() -> dict[str, str]:

@@ -35,6 +35,7 @@ from fedsim.record.lock import Handed
 from fedsim.running.main_guard import RecordingContext, mark_workers
 from fedsim.running.run import (
     Finished,
+    Match,
     RunProgress,
     Watch,
     beginning,
@@ -42,7 +43,7 @@ from fedsim.running.run import (
     final_progress,
     finished_in,
     ignore_progress,
-    matches,
+    match,
 )
 from fedsim.running.staging import Files, Place, pack, publish
 from fedsim.scenario import Plan
@@ -211,11 +212,17 @@ class Known(NamedTuple):
         run: its variant and seed.
         there: the complete run in its place, if any.
         earlier: runs that were once in its place, by their folders below `.earlier`.
+        resumed: whether the campaign has made the complete run before it was cut off.
     """
 
     run: Run
     there: Finished | None = None
     earlier: tuple[tuple[Path, Finished], ...] = ()
+    resumed: bool = False
+
+
+AGAIN, RESUMED = "again", "resumed"
+"""What becomes of a complete run of code handed over in Python that has no version."""
 
 
 class Outcome(NamedTuple):
@@ -228,6 +235,7 @@ class Outcome(NamedTuple):
         files: its files, if the requesting process has to write them.
         seconds: how long it took, s of real time, building included; 0 if it existed already.
         earlier: the folder of an earlier run that is this one, and is to be brought back.
+        code: `AGAIN` or `RESUMED` if there was a complete run of code handed over in Python.
     """
 
     run: Run
@@ -236,6 +244,7 @@ class Outcome(NamedTuple):
     files: Files | None = None
     seconds: float = 0.0
     earlier: Path | None = None
+    code: str = ""
 
     @property
     def in_place(self) -> bool:
@@ -328,19 +337,22 @@ def make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch)
 
 
 def _make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch) -> Outcome:
-    run, there, earlier = known
+    run, there, earlier, resumed = known
     job = builder.build(order.plan.variants[run.number], run.seed)
     begun = order.initial_progress(run)
-    if there is not None and matches(job, there):
-        return Outcome(run, final_progress(begun, there.summary))
+    same = match(job, there)
+    code = "" if same is not Match.CODE else RESUMED if resumed else AGAIN
+    if there is not None and (same is Match.SAME or code == RESUMED):
+        return Outcome(run, final_progress(begun, there.summary), code=code)
     for folder, finished in earlier:
-        if matches(job, finished):
+        if match(job, finished) is Match.SAME:
             return Outcome(run, final_progress(begun, finished.summary), earlier=folder)
     trash = order.trash if order.fresh else ""
     if not home.exists():
         raise RunError("its campaign is over: the unfinished files of this run have been removed")
     folder = execute(job, home, watch, trash=trash)
-    outcome = Outcome(run, final_progress(begun, read_json(folder / SUMMARY)), seconds=1)
+    ended = final_progress(begun, read_json(folder / SUMMARY))
+    outcome = Outcome(run, ended, seconds=1, code=code)
     if order.place is None:
         return outcome
     if not order.place.is_here:

@@ -7,6 +7,7 @@ from typing import Any
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.catalogue import described
 from fedsim.blocks.spec import Spec, either_form
+from fedsim.record.columns import higher_is_better
 from fedsim.record.variants import BASE, RESERVED, RUN
 from fedsim.scenario.figures import columns
 from fedsim.scenario.merging import METHOD, NAME, OF_THE_WHOLE
@@ -52,7 +53,8 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     stop = definitions["Stop"]
     figure = either_form({"type": "number"})
     for name in columns():
-        wanted = "a value of this measure, which `measures` has to name"
+        side = "or more" if higher_is_better(name) else "or less"
+        wanted = f"this value {side} (the measure has to be listed under `measures`)"
         stop["properties"].setdefault(name, {**figure, "description": wanted})
     stop["additionalProperties"] = False
     parts = {f"Partial{name}": _partial(definition) for name, definition in definitions.items()}

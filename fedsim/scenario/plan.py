@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from fedsim.blocks.catalogue import BlockCatalogue
+from fedsim.blocks.in_memory import without_keys
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import format_path, reject_renamed, show
 from fedsim.errors import DataError, Fault, ScenarioError
@@ -63,12 +64,14 @@ class Variant:
         scenario: complete, without variants and sweeps.
         question: the comment in the first line of its file; empty if there is none.
         own: whether it is the scenario as written, whose faults name no variant.
+        version: stands for the code that was passed in Python; None if there is none.
     """
 
     name: str
     scenario: Scenario
     question: str = ""
     own: bool = field(repr=False, compare=False, default=False)
+    version: str | None = field(kw_only=True, default=None)
     _tree: Located = field(repr=False, compare=False, default=Located(Origin(), None))
 
     @property
@@ -78,11 +81,10 @@ class Variant:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the scenario without its seed, the same under every seed."""
+        """A hash of what its runs are made from, the same under every seed."""
         without_seed = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
-        return sha256(
-            without_seed.model_dump_json(exclude={"variants", "sweep"}).encode()
-        ).hexdigest()
+        written = without_seed.model_dump_json(exclude={"variants", "sweep"})
+        return sha256(without_keys(written).encode()).hexdigest()
 
     def text(self, seed: int) -> str:
         """Return the scenario of one run as YAML, as `dump` writes it."""
@@ -146,6 +148,19 @@ class Plan:
         """The name as a folder name: other characters than letters, digits, - _ and . become -."""
         plain = re.sub(r"[^\w.-]+", "-", self.name).strip("-.")
         return plain[:_LONGEST] or "scenario"
+
+    def of_version(self, version: str | None) -> "Plan":
+        """Return the plan with a version of the code that was handed over in Python.
+
+        Raises:
+            DataError: it is no text, or an empty one.
+        """
+        given: object = version
+        if given is not None and not (isinstance(given, str) and given.strip()):
+            text = "a version is a text of your choice, such as '1' or a commit"
+            raise DataError("version", f"got {given!r}; {text}")
+        made = tuple(replace(each, version=version) for each in self.variants)
+        return replace(self, variants=made)
 
 
 @reject_renamed
@@ -227,7 +242,8 @@ def dump(scenario: Scenario, question: str = "") -> str:
         'name: quickstart'
     """
     tree = scenario.model_dump(mode="json", exclude={"variants", "sweep"})
-    return (f"# {question}\n" if question else "") + _as_yaml(json.dumps(tree, ensure_ascii=False))
+    plain = without_keys(json.dumps(tree, ensure_ascii=False))
+    return (f"# {question}\n" if question else "") + _as_yaml(plain)
 
 
 @lru_cache(maxsize=64)

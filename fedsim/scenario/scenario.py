@@ -58,7 +58,7 @@ def _check_giving_up(policy: Participation) -> Iterator[Conflict]:
 
 def _check_two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Conflict]:
     """Yield conflicts of a deadline for silence with other rules that close a round."""
-    beacon = "or let silence be said: silence: {kind: beacon}"
+    beacon = "or use silence: {kind: beacon}"
     if policy.asynchronous:
         text = (
             f'got "{silence.kind}", but an asynchronous server has no rounds that could end: it'
@@ -67,16 +67,16 @@ def _check_two_deadlines(silence: SilencePolicy, policy: Participation) -> Itera
         yield "silence.kind", text, silence.kind
         return
     if policy.closes_after < inf:
-        text = f"a round has one deadline, and silence.after is one; drop this one, {beacon}"
+        text = f"a round has one deadline, and silence.after is one; leave this out, {beacon}"
         yield "participation.deadline", text, policy.closes_after
     if policy.round_timeout < inf:
-        text = f"silence.after closes every round, so none is given up; drop this one, {beacon}"
+        text = f"silence.after closes every round, so none is abandoned; leave this out, {beacon}"
         yield "participation.give_up", text, policy.round_timeout
     if not policy.keep_late:
-        text = f'got "drop", but silence.late says what becomes of it; drop this one, {beacon}'
+        text = f'got "drop", but silence.late decides that; leave this out, {beacon}'
         yield "participation.late", text, "drop"
     if policy.quorum is not None:
-        text = f"a silent client reports nothing, so no quorum is sure; drop this one, {beacon}"
+        text = f"a silent client reports nothing, so a quorum may fail; leave this out, {beacon}"
         yield "participation.quorum", text, policy.quorum
 
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -10,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.blocks.identity import identity_of
+from fedsim.blocks.values import digest_of
 from fedsim.blocks.wording import describe_passed, named_line
 from fedsim.errors import DataError, Failed
 from fedsim.ports import Array
@@ -75,10 +77,10 @@ def metric(
     named = name or ("" if found is None else _own_name(found))
     _check(found or function, named, on, is_class=found is not None)
     passed = PassedMetric(found or cast("Callable[..., Any]", function), named, options)
-    what = (passed.function, sorted(options.items()))
-    return GivenMeasure.holding(
-        identity_of(*what), passed, lambda: identity_of(*what), name=named, on=on
-    )
+    if isinstance(function, str) and all(map(digest_of, options.values())):
+        identity = [function, version("torchmetrics"), sorted(options.items())]
+        return GivenMeasure.of_values(passed, partial(digest_of, identity), name=named, on=on)
+    return GivenMeasure.of_code(passed, digest_of(*sorted(options.items())), name=named, on=on)
 
 
 def _own_name(made: type[Any]) -> str:

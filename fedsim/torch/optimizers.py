@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from fedsim.blocks.identity import identity_of
+from fedsim.blocks.values import digest_of
 from fedsim.blocks.wording import named_line
 from fedsim.errors import DataError
 from fedsim.problems.optimizers import GivenOptimizer, PassedOptimizer
@@ -49,16 +49,16 @@ def optimizer(
     """
     _check(make, schedule, by)
     passed = PassedOptimizer(make, options, schedule, by)
-    identity = identity_of(make, sorted(options.items()), schedule, by)
     name, vectors, counted = _try(passed)
     charged = counted if operations is None else operations
     if charged is None:
-        text = f"the fused kernel of {name} cannot be counted; give its operations a value and step"
+        text = (
+            f"the fused kernel of {name} cannot be counted; give its operations per value and step"
+        )
         raise DataError("optimizer", f"{text}, such as operations=11 for Adam")
-    return GivenOptimizer.holding(
-        identity,
+    return GivenOptimizer.of_code(
         passed,
-        lambda: identity_of(make, sorted(options.items()), schedule, by),
+        digest_of(*sorted(options.items()), by),
         name=name,
         vectors=vectors,
         charged=charged,
@@ -85,7 +85,7 @@ def _check(make: object, schedule: object, by: object) -> None:
 
 
 def _try(passed: PassedOptimizer) -> tuple[str, int, float | None]:
-    """Return the class of an optimizer, its vectors of state, and its operations a value.
+    """Return the class of an optimizer, its vectors of state, and its operations per value.
 
     Raises:
         DataError: it cannot be made, or cannot take a step.

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from operator import index
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from fedsim.blocks.identity import ObjectIdentity, identity_of
+from fedsim.blocks.values import digest_of
 from fedsim.blocks.wording import describe_passed
 from fedsim.errors import DataError
 from fedsim.problems import Source
@@ -19,7 +20,7 @@ from fedsim.problems.modules.seeding import own_streams
 from fedsim.scenario import ProblemSpec
 from fedsim.scenario.passed import passed_problem, passed_rows
 from fedsim.torch.datasets import Items, as_array, dataset, has_items
-from fedsim.torch.steps import BatchLoss, Collate, StepModule, form_of, item_rows
+from fedsim.torch.steps import BatchLoss, Collate, StepForm, StepModule, form_of, item_rows
 
 Rows: TypeAlias = Dataset[Any] | Items | Sequence[Any] | Source | Mapping[str, Any]
 """A dataset, or an iterable of known length; one for each client; (X, y), (X, y, clients); or a
@@ -187,10 +188,11 @@ def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
 
 def _model(handed: PassedModule, row: tuple[int, ...] | None, tried: "Tried") -> GivenModule:
     """Return the block of a module that has been passed and validated."""
-    return GivenModule.holding(
-        tried.identity,
+    as_object = isinstance(handed.make, nn.Module)  # what else it is may be another every time
+    return GivenModule.of_code(
         handed,
-        lambda: _try(handed, row).identity,
+        tried.digest,
+        partial(_digest, handed, handed.make) if as_object else None,
         name=tried.name,
         row=row,
         integers=tried.integers,
@@ -223,13 +225,13 @@ class Tried(NamedTuple):
 
     Attributes:
         name: of its class.
-        identity: of module and loss, with all that their code reads.
+        digest: of the numbers of module and loss, and of the items of a step.
         outputs: how many it has; None where that is not known.
         integers: whether it takes whole numbers.
     """
 
     name: str
-    identity: ObjectIdentity
+    digest: str
     outputs: int | None
     integers: bool
 
@@ -263,13 +265,24 @@ def _try(handed: PassedModule, row: tuple[int, ...] | None) -> Tried:
     with own_streams(0):
         made = handed.module()
         outputs, integers = (None, False) if row is None else _outputs(made, row)
-    # What a factory makes may hang on more than its code shows, such as files.
-    around = str(torch.get_default_dtype())
     if isinstance(made, StepModule):
-        identity = identity_of(made, handed.make, handed.wrap, around)
-        return Tried(type(made.module).__name__, identity, 1, integers=True)
-    identity = identity_of(made, handed.make, handed.loss, around)
-    return Tried(type(made).__name__, identity, outputs, integers)
+        own = made.module
+        return Tried(type(own).__name__, _digest(handed, own), 1, integers=True)
+    return Tried(type(made).__name__, _digest(handed, made), outputs, integers)
+
+
+def _digest(handed: PassedModule, module: object) -> str:
+    """Return a digest of the numbers of a module and its loss, and of the items of a step."""
+    items = handed.wrap.items.datasets if isinstance(handed.wrap, StepForm) else ()
+    tensors = [each.tensors if type(each) is TensorDataset else each for each in items]
+    return digest_of(*(_numbers(each) for each in (module, handed.loss)), *tensors)
+
+
+def _numbers(module: object) -> object:
+    """Return the parameters and buffers of a module by their names; anything else as it is."""
+    if not isinstance(module, nn.Module):
+        return module
+    return [*module.named_parameters(), *module.named_buffers()]
 
 
 def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]:

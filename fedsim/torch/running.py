@@ -79,6 +79,7 @@ def run(
     rounds: int | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
+    version: str | None = None,
     **scenario: Any,
 ) -> TorchResult:
     """Train a module at the clients, and return what that takes: bits, seconds, joules, accuracy.
@@ -100,6 +101,8 @@ def run(
         rounds: after which the run ends; short for `stop={"rounds": rounds}`.
         out: the folder of the run folders; if None, a temporary one until this session ends.
         jobs: the number of runs at a time.
+        version: a text that stands for module, loss, step and metrics: complete runs in `out` are
+            kept as long as it is the same; see `fedsim.run`.
         scenario: other keys of a scenario, and of the loss `torch`, such as l2, numbers, device.
 
     Raises:
@@ -119,7 +122,7 @@ def run(
     if named := _by_name(metrics):
         scenario["measures"] = [*scenario.get("measures", ()), *named]
     scenario |= {"problem": made, "algorithm": _with_optimizer(algorithm)}
-    return _as_torch(api.run(scenario, out=out, jobs=jobs), module)
+    return _as_torch(api.run(scenario, out=out, jobs=jobs, version=version), module)
 
 
 _OF_THE_LOSS = ("shape", "l2", "scale", "numbers", "device", "statistics", "augment", "outputs")

@@ -181,3 +181,14 @@ def test_a_class_that_cannot_be_made_is_refused_before_anything_runs(tmp_path: P
 def test_metrics_have_names(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="metrics are given by their names"):
         trained(tmp_path, metrics=["MulticlassF1Score"])
+
+
+def test_a_class_by_its_name_is_a_value_and_an_object_is_code() -> None:
+    named = "MulticlassF1Score"
+    digests = [metric(named).digest, metric(named, average="micro").digest]
+    assert [metric(named).digest, metric(named, average="micro").digest] == digests
+    assert len({*digests}) == 2
+    weighted = metric(named, compute_on_cpu=print)
+    given = metric(torchmetrics.classification.MulticlassF1Score), weighted
+    assert [each.is_code for each in given] == [True, True]
+    assert not metric(named).is_code

@@ -1,7 +1,6 @@
 """`fedsim.torch.problem`: modules, losses and rows of one's own in a scenario."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 import fedsim
 import fedsim.torch
-from fedsim.blocks.identity import ObjectIdentity
 from fedsim.blocks.in_memory import Holding
 from fedsim.errors import DataError, FedsimError
 from fedsim.problems import LocalLoss
@@ -64,70 +62,66 @@ def test_a_module_learns(tmp_path: Path) -> None:
     assert accuracy.iloc[-1] > accuracy.iloc[0]
 
 
-@pytest.mark.slow
-def test_the_same_module_and_rows_are_the_same_run(tmp_path: Path) -> None:
-    def again() -> str:
-        problem = fedsim.torch.problem(network, data=rows())
-        told: list[str] = []
-        fedsim.run(
-            scenario(problem), out=tmp_path / "run", tell=lambda note: told.append(note.text)
-        )
-        return " ".join(told)
-
-    assert again() == ""
-    first = (tmp_path / "run" / "base" / "seed-1" / "events.parquet").stat().st_mtime_ns
-    assert again() == ""
-    assert (tmp_path / "run" / "base" / "seed-1" / "events.parquet").stat().st_mtime_ns == first
-    problem = fedsim.torch.problem(network, data=rows(2))
-    told: list[str] = []
-    fedsim.run(scenario(problem), out=tmp_path / "run", tell=lambda note: told.append(note.text))
-    assert "problem.data.digest" in " ".join(told)
-
-
-def smoothed(amount: float) -> Any:
-    return lambda outputs, targets: nn.functional.cross_entropy(
-        outputs, targets, label_smoothing=amount
-    )
-
-
 class Scaled(nn.Module):
     """A module whose code depends on a number."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()
         self.layer, self.factor = nn.Linear(FEATURES, CLASSES, bias=False), factor
-        nn.init.ones_(self.layer.weight)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         found: torch.Tensor = self.factor * self.layer(rows.flatten(1))
         return found
 
 
-DIFFERENT: list[tuple[Any, Any]] = [
-    (network, "cross-entropy"),
-    (network, nn.CrossEntropyLoss()),
-    (network, nn.CrossEntropyLoss(label_smoothing=0.1)),
-    (network, nn.CrossEntropyLoss(weight=torch.ones(CLASSES))),
-    (network, smoothed(0.1)),
-    (network, smoothed(0.2)),
-    (network, partial(nn.functional.cross_entropy, label_smoothing=0.1)),
-    (network, partial(nn.functional.cross_entropy, label_smoothing=0.2)),
-    (Scaled(1.0), "cross-entropy"),
-    (Scaled(2.0), "cross-entropy"),
-    (partial(Scaled, 1.0), "cross-entropy"),
-    (lambda: Scaled(1.0), "cross-entropy"),
-]
+def test_a_module_is_made_again_but_for_its_version_and_its_numbers_are_values(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+
+    def again(problem: ProblemSpec, version: str | None) -> bool:
+        log, before = tmp_path / "run/base/seed-1/events.parquet", 0
+        before = log.stat().st_mtime_ns if log.exists() else 0
+        fedsim.run(
+            scenario(problem, stop={"rounds": 1}),
+            out=tmp_path / "run",
+            version=version,
+            tell=lambda note: told.append(note.text),
+        )
+        return log.stat().st_mtime_ns != before
+
+    def problem(module: Any, seed: int = 0, loss: Any = "cross-entropy") -> ProblemSpec:
+        return fedsim.torch.problem(module, loss, data=rows(seed))
+
+    one, other = Scaled(1.0), Scaled(2.0)
+    weighted, equally = nn.CrossEntropyLoss(torch.arange(1.0, 4.0)), nn.CrossEntropyLoss()
+    for loss in (weighted, equally):
+        loss.reduction = "none"
+    assert again(problem(one), None)
+    assert not told
+    assert again(problem(one), None)
+    assert "1 run was made again" in told[-1]
+    assert "(Scaled)" in told[-1]
+    assert again(problem(one), "a")
+    assert not again(problem(one), "a")
+    assert again(problem(one, seed=1), "a")  # other rows
+    assert again(problem(other), "a")  # other numbers: those that it begins with
+    assert again(problem(lambda: Scaled(1.0)), "a")
+    assert not again(problem(lambda: Scaled(2.0)), "a")  # code: the caller is trusted
+    assert again(problem(one, loss=weighted), "a")
+    assert again(problem(one, loss=equally), "a")
+    assert not again(problem(one, loss=equally), "a")
+    assert len(told) == 1 + sum("made from other values" in text for text in told)
 
 
-def test_what_differs_has_another_digest_and_the_same_has_the_same() -> None:
-    def digests() -> list[str]:
-        data = rows()
-        problems = [fedsim.torch.problem(one, loss, data=data) for one, loss in DIFFERENT]
-        return [str(problem.loss.model_dump()["model"]["digest"]) for problem in problems]
-
-    first = digests()
-    assert len(set(first)) == len(first)
-    assert digests() == first
+def test_a_module_whose_numbers_have_changed_since_is_refused(tmp_path: Path) -> None:
+    module = network()
+    made = scenario(fedsim.torch.problem(module, data=rows()), stop={"rounds": 1})
+    fedsim.run(made, out=tmp_path)
+    with torch.no_grad():
+        next(module.parameters()).add_(1.0)
+    with pytest.raises(DataError, match="Sequential has changed since it was handed over"):
+        fedsim.run(made, out=tmp_path)
 
 
 @pytest.mark.slow
@@ -325,7 +319,7 @@ def test_a_file_alone_says_that_something_is_missing(tmp_path: Path) -> None:
 
 
 def test_what_is_held_is_found_again_as_long_as_a_block_holds_it() -> None:
-    block = Holding.holding(ObjectIdentity("f" * 64), [1, 2])
+    block = Holding.of_values([1, 2], lambda: "f" * 64)
     assert Holding.model_validate(block.model_dump()).value("data") == [1, 2]
     assert Holding.model_validate(block.model_dump()) == block
     del block

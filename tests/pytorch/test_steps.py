@@ -191,10 +191,10 @@ def test_metrics_see_outputs_and_classes_of_the_test_rows(tmp_path: Path) -> Non
     assert result.rounds["share_acc"].tolist() == result.rounds["test_accuracy"].tolist()
 
 
-def tagged(out: Path) -> fedsim.Result:
+def tagged(out: Path, parts: Any = PARTS, version: str | None = None) -> fedsim.Result:
     return fedsim.torch.run(
         Tagger,
-        PARTS,
+        parts,
         step=mean_loss,
         collate=collate,
         test={"fraction": 0.25},
@@ -202,6 +202,7 @@ def tagged(out: Path) -> fedsim.Result:
         fleet=FLEET,
         rounds=2,
         out=out,
+        version=version,
     )
 
 
@@ -212,11 +213,14 @@ def test_what_holds_for_a_module_of_a_step_holds_for_the_users(tmp_path: Path) -
     assert again.rounds.equals(result.rounds)
 
 
-def test_a_finished_run_of_a_step_is_not_made_again(tmp_path: Path) -> None:
-    tagged(tmp_path)
-    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")}
-    tagged(tmp_path)
-    assert before == {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")}
+def test_a_finished_run_of_a_step_is_kept_by_its_version_and_its_items(tmp_path: Path) -> None:
+    log = tmp_path / "base/seed-1/events.parquet"
+    tagged(tmp_path, version="a")
+    before = log.stat().st_mtime_ns
+    tagged(tmp_path, version="a")
+    assert log.stat().st_mtime_ns == before
+    tagged(tmp_path, [PARTS[0][1:], *PARTS[1:]], version="a")
+    assert log.stat().st_mtime_ns != before
 
 
 def test_a_metric_of_a_class_that_nobody_trains_on_is_refused() -> None:

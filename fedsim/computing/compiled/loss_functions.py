@@ -31,7 +31,7 @@ class Block(NamedTuple):
         A: the products, and then the slopes, (m, B).
         T: the targets, (c, B).
         O: the outputs of a perceptron, (c, B).
-        Z: two numbers a row, (2, B).
+        Z: two numbers per row, (2, B).
         rest: space that depends on how rows are stored.
     """
 

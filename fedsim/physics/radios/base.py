@@ -74,8 +74,8 @@ class Draw(Spec):
     usually 0, since these are whole powers of states.
     """
 
-    energy_up: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is sent")
-    energy_down: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is received")
+    energy_up: JoulesPerBit = as_written("0 J/bit", "energy per bit sent")
+    energy_down: JoulesPerBit = as_written("0 J/bit", "energy per bit received")
     base: Watts = as_written("0 W", "power while a message is in progress, at any rate")
     send: Watts = as_written("0 W", "additional power while sent bits are on the air")
     receive: Watts = as_written("0 W", "additional power while received bits are on the air")
@@ -90,9 +90,11 @@ class Listening(Spec):
     part of `latency`.
     """
 
-    listen: Watts = as_written("0 W", "power while it listens for messages, between them")
-    sleep: Watts = as_written("0 W", "power between them while it does not listen")
-    listening: Fraction = as_written("100 %", "the share of that time in which it listens")
+    listen: Watts = as_written("0 W", "power while it listens, between messages")
+    sleep: Watts = as_written("0 W", "power while it does not listen, between messages")
+    listening: Fraction = as_written(
+        "100 %", "share of the time between messages in which it listens"
+    )
 
     @property
     def mean(self) -> float:

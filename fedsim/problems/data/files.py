@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from fedsim.blocks.identity import ObjectIdentity
 from fedsim.blocks.in_memory import Holding
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
@@ -322,10 +321,9 @@ def number_rows(
     described = Description(clients=names, labels=texts) if names or texts else None
     samples = Samples(flat, labels.astype(np.float64, copy=False), numbers, described=described)
     check(samples)
-    return GivenRows.holding(
-        _identity(samples),
+    return GivenRows.of_values(
         samples,
-        partial(_identity, samples),
+        partial(_digest, samples),
         rows=samples.rows,
         row=features.shape[1:],
         numbered=numbers is not None,
@@ -464,7 +462,7 @@ def _client_numbers(clients: ArrayLike) -> tuple[NDArray[np.int64], tuple[str, .
     return found.astype(np.int64), ()
 
 
-def _identity(samples: Samples) -> ObjectIdentity:
+def _digest(samples: Samples) -> str:
     digest = sha256()
     for block in samples.blocks():
         digest.update(block)
@@ -474,4 +472,4 @@ def _identity(samples: Samples) -> ObjectIdentity:
     if samples.client is not None:
         digest.update(f" clients {samples.client.dtype.str} ".encode())
         digest.update(np.ascontiguousarray(samples.client).data)
-    return ObjectIdentity(digest.hexdigest())
+    return digest.hexdigest()

@@ -35,8 +35,7 @@ def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
         return None
     program = _Program(problem.remembering(), tolerance)
     name = f"{problem.fingerprint}-within-{tolerance!r}"
-    dimension = problem.dimension
-    task = OptimumTask(name, dimension, program.value, program.residual, program.solve)
+    task = OptimumTask(problem, name, program.value, program.residual, program.solve)
     found = task.result()
     if program.breaks(found.model):
         least = program.excess(found.model) + tolerance

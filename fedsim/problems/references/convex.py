@@ -129,15 +129,15 @@ class OptimumTask:
     """An optimum to be computed, unless it is in the cache.
 
     Attributes:
+        problem: whose optimum it is; if it has code handed over in Python, no cache is used.
         name: of its file in the cache; two tasks with one name are the same.
-        dimension: d.
         value: the objective.
         residual: the violation of the optimality conditions at a point.
         solve: computes it.
     """
 
+    problem: Problem
     name: str
-    dimension: int
     value: Callable[[Array], float]
     residual: Callable[[Array], float]
     solve: Callable[[], Solution]
@@ -145,7 +145,8 @@ class OptimumTask:
     def result(self) -> Reference:
         """Return the optimum, from the user's cache if it is there."""
         path = cache_folder() / "optima" / f"{self.name}.json"
-        stored = self._load(path)
+        cached = not self.problem.has_code
+        stored = self._load(path) if cached else None
         if stored is None:
             found = self.solve()
             stored = _Stored(
@@ -154,8 +155,9 @@ class OptimumTask:
                 value=self.value(found.model),
                 certified=found.certified,
             )
-            _store(path, stored)
-        for noted in _noting:
+            if cached:
+                _store(path, stored)
+        for noted in _noting if cached else ():
             noted[self.name] = stored.model_dump_json().encode()
         model = np.array(stored.model)
         residual = self.residual(model)
@@ -167,7 +169,7 @@ class OptimumTask:
             stored = _Stored.model_validate_json(_given.get(self.name) or path.read_bytes())
         except (OSError, ValidationError):
             return None
-        if len(stored.model) != self.dimension:
+        if len(stored.model) != self.problem.dimension:
             return None
         value = self.value(np.array(stored.model))
         return stored if math.isclose(value, stored.value, rel_tol=1e-9, abs_tol=1e-12) else None
@@ -231,7 +233,7 @@ def optimum(problem: Problem) -> Reference | None:
         return None
     f, name = CompositeForm.of(problem), problem.fingerprint
     if f is not None:
-        return OptimumTask(name, problem.dimension, f.value, f.residual, lambda: _solve(f)).result()
+        return OptimumTask(problem, name, f.value, f.residual, lambda: _solve(f)).result()
     if isinstance(problem.loss, LinearLoss) and problem.loss.l1:
         return None
 
@@ -246,7 +248,7 @@ def optimum(problem: Problem) -> Reference | None:
     def value(w: Array) -> float:
         return problem.value(w)
 
-    return OptimumTask(name, problem.dimension, value, residual, solve).result()
+    return OptimumTask(problem, name, value, residual, solve).result()
 
 
 def _solve(f: CompositeForm) -> Solution:

@@ -90,7 +90,7 @@ def sparse_optimum(problem: Problem, count: int, *, columns: bool = False) -> Re
     def residual(w: Array) -> float:
         return f.residual(w, w != 0)
 
-    return OptimumTask(name, problem.dimension, f.value, residual, search.best).result()
+    return OptimumTask(problem, name, f.value, residual, search.best).result()
 
 
 class _SupportSearch:

@@ -99,14 +99,16 @@ class AsynchronousParticipation(Spec):
     kind: Literal["asynchronous"] = Field(
         default="asynchronous", description="a client that has answered is asked again"
     )
-    buffer: int = Field(default=1, ge=1, description="replies that make an update")
+    buffer: int = Field(default=1, ge=1, description="replies per update of the model")
     concurrency: int | None = Field(
-        default=None, ge=1, description="clients at work at a time; all, where null"
+        default=None, ge=1, description="number of clients that compute at a time; null: all"
     )
     give_up: DurationOrNone = as_written(
         None,
-        "when those at work are not waited for any more, from the last update on: the model stays,"
-        " and they are asked anew",
+        (
+            "time after the last update at which the server stops waiting for clients at"
+            " work: the model stays, and they are asked again"
+        ),
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
     noticed: Noticed = Field(default="at-once", description=NOTICED)

@@ -233,8 +233,10 @@ class WithOracle(Informed):
 
     oracle: bool = Field(
         default=False,
-        description="whether the true state of the world decides, which no server sees, in place of"
-        " reports: an upper bound",
+        description=(
+            "whether the server selects by the true state of the world, which no real"
+            " server sees, in place of reports: an upper bound"
+        ),
     )
 
     @property
@@ -266,8 +268,10 @@ class AgeParticipation(Informed):
     kind: Literal["age"] = Field(default="age", description="the oldest updates")
     draw: Literal["oldest", "weighted"] = Field(
         default="oldest",
-        description="the oldest updates first, ties in random order; or a sample without"
-        " replacement in proportion to age + 1",
+        description=(
+            "the clients with the oldest updates, ties in random order; or a sample without"
+            " replacement in proportion to age + 1"
+        ),
     )
 
     by_schedule: ClassVar[bool] = True

@@ -62,14 +62,14 @@ def why_slower(setup: WorldConfig) -> str:
     if isinstance(setup.overlay, Overlay):
         edges = sum(map(len, setup.overlay.neighbours))
         few = edges * min(setup.stop.rounds, _ROUNDS) < _MESSAGES
-        return "there are few messages, and a kernel is to be loaded" if few else ""
+        return "there are few messages, and loading a kernel takes longer" if few else ""
     count = len(setup.fleet)
     # Only the clients of one round count.
     if setup.participation.asked is not None:
         count = min(count, setup.participation.asked)
     if count >= _FEW or (count >= _FEW_TOGETHER and may_be_alike(setup)):
         return ""
-    return f"{count} clients are asked at once, and arrays pay with more"
+    return f"only {count} clients are asked at once; arrays pay off with more"
 
 
 def why_objects(setup: WorldConfig) -> str:

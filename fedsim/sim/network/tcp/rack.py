@@ -343,7 +343,7 @@ class RackSender(Sender):
         self.board.lose_none()
         self._window.undo_time_out()
         self._state = Congestion.OPEN
-        self._recovers, self._timed, self._doubts = False, 0, False
+        self._timed, self._doubts = 0, False
         # Losses among earlier segments are forgotten here, so the simple path has to wait until all
         # are acknowledged.
         self._unsure = self.board.next

@@ -46,7 +46,6 @@ class Sender:
         "_first_partial",
         "_launch",
         "_recover",
-        "_recovers",
         "_state",
         "_timed",
         "_total",
@@ -64,7 +63,7 @@ class Sender:
         self.deadline = inf
         self._state = Congestion.OPEN
         self._duplicates = 0
-        self._recover, self._recovers = 0, False  # end of recovery, and whether it is ahead
+        self._recover = 0  # a repair ends once all segments before this one are acknowledged
         self._first_partial = True
         self._timed = 0  # retransmitted after a timeout below this: no RTT samples (Karn)
 
@@ -152,7 +151,7 @@ class Sender:
             if number < board.next:
                 window.note_acknowledgement(board.first, board.next, now)
         elif number < self._recover and self._state in _REPAIRS:
-            self._repair(number - first, delivered, now, repaired=repaired, news=news)
+            self._repair(number - first, delivered, now, repaired=repaired)
         else:
             self._advance(number - first, now, news=news)
 
@@ -172,9 +171,6 @@ class Sender:
             window.measure(echo, now)
         board.advance(number)
         window.note_acknowledgement(board.first, board.next, now)
-        self._duplicates = 0
-        if number >= self._recover:
-            self._recovers = False
         window.grow(number - first, number, board.next, now)
         self._restart_timer(now)
 
@@ -206,27 +202,22 @@ class Sender:
             return
         self._duplicates += 1
         self._state = Congestion.DISORDER
-        # A second fast retransmit for losses of the same window is not allowed (RFC 6582).
-        may = not self._recovers or self.board.first >= self._recover
-        if (self._duplicates == DUPLICATES and may) or self.board.outruns_second():
+        # Before `_recover` is reached it repairs: RFC 6582 need not be asked about it here.
+        if self._duplicates == DUPLICATES or self.board.outruns_second():
             self._enter_recovery(delivered, now)
 
     def _enter_recovery(self, delivered: int, now: float) -> None:
         board = self.board
         # The first segment counts as lost even if fewer than three arrived after it.
         board.lose_first()
-        self._recover, self._recovers = board.next, True
+        self._recover = board.next
         self._state = Congestion.RECOVERY
         self._window.enter_recovery(board.flight, board.next - board.first, delivered)
         self._retransmit(now)
 
-    def _repair(
-        self, count: int, delivered: int, now: float, *, repaired: bool, news: bool
-    ) -> None:
+    def _repair(self, count: int, delivered: int, now: float, *, repaired: bool) -> None:
         """Process an acknowledgement during a repair."""
         board, window = self.board, self._window
-        if not news:
-            self._duplicates = 0
         if self._state is Congestion.LOSS:
             window.note_acknowledgement(board.first, board.next, now)
             window.grow(count, board.first, board.next, now)
@@ -255,8 +246,6 @@ class Sender:
             self._first_partial = True
         if state is Congestion.RECOVERY or not news:
             self._duplicates = 0
-        if number >= self._recover:
-            self._recovers = False
         if state is not Congestion.DISORDER or not news:
             self._state = Congestion.OPEN
             window.grow(count, number, board.next, now)
@@ -275,9 +264,8 @@ class Sender:
         flight = board.flight
         board.lose_all()
         self._duplicates = 0
-        self._recover, self._recovers = board.next, True
         # Everything so far may be retransmitted: no RTT samples below (Karn).
-        self._timed = board.next
+        self._recover = self._timed = board.next
         self._window.time_out(flight, board.next, now)
         self._state = Congestion.LOSS
         self.deadline = inf

@@ -47,7 +47,7 @@ def _undo(W: Integers, F: Reals, m: int) -> None:
     boards.lose_none(W, m)
     windows.undo_time_out(W, F, m)
     W[m + at.STATE] = at.OPEN
-    W[m + at.RECOVERS] = W[m + at.TIMED] = W[m + at.DOUBTS] = 0
+    W[m + at.TIMED] = W[m + at.DOUBTS] = 0
     W[m + at.UNSURE] = W[m + at.NEXT]
 
 
@@ -145,7 +145,7 @@ def _repair(
         if W[m + at.UNKNOWN] < W[m + at.NEXT]:
             windows.note_acknowledgement(W, F, m, now)
     elif W[m + at.UNKNOWN] < W[m + at.RECOVER] and W[m + at.STATE] >= at.RECOVERY:
-        senders.repair(W, F, m, count, delivered, now, repaired, news)
+        senders.repair(W, F, m, count, delivered, now, repaired)
     else:
         _advance(W, F, m, count, now, news)
 
@@ -165,8 +165,6 @@ def _advance(W: Integers, F: Reals, m: int, count: int, now: float, news: int) -
         W[m + at.PARTIAL] = 1
     if state == at.RECOVERY or not news:
         W[m + at.DUPLICATES] = 0
-    if number >= W[m + at.RECOVER]:
-        W[m + at.RECOVERS] = 0
     if state != at.DISORDER or not news:
         W[m + at.STATE] = at.OPEN
         windows.grow(W, F, m, count, number, W[m + at.NEXT], now)
@@ -188,9 +186,6 @@ def _acknowledge_in_order(
         windows.measure(F, m, echo, now)
     W[m + at.UNKNOWN] = number
     windows.note_acknowledgement(W, F, m, now)
-    W[m + at.DUPLICATES] = 0
-    if number >= W[m + at.RECOVER]:
-        W[m + at.RECOVERS] = 0
     windows.grow(W, F, m, number - first, number, W[m + at.NEXT], now)
     senders.restart_timer(W, F, m, now)
 

@@ -191,8 +191,7 @@ def _retransmit(W: Integers, F: Reals, m: int, now: float) -> None:
 @part
 def _enter_recovery(W: Integers, F: Reals, m: int, delivered: int, now: float) -> None:
     boards.lose_first(W, m)
-    W[m + at.RECOVER], W[m + at.RECOVERS] = W[m + at.NEXT], 1
-    W[m + at.STATE] = at.RECOVERY
+    W[m + at.RECOVER], W[m + at.STATE] = W[m + at.NEXT], at.RECOVERY
     outstanding = W[m + at.NEXT] - W[m + at.UNKNOWN]
     windows.begin_recovery(W, F, m, boards.flight(W, m), outstanding, delivered)
     _retransmit(W, F, m, now)
@@ -231,27 +230,15 @@ def take_duplicate(
         return
     W[m + at.DUPLICATES] += 1
     W[m + at.STATE] = at.DISORDER
-    # RFC 6582: no second fast retransmit for losses of the same window.
-    may = not W[m + at.RECOVERS] or W[m + at.UNKNOWN] >= W[m + at.RECOVER]
-    third = W[m + at.DUPLICATES] == DUPLICATES and may
-    if third or boards.outruns_second(W, m):
+    if W[m + at.DUPLICATES] == DUPLICATES or boards.outruns_second(W, m):
         _enter_recovery(W, F, m, delivered, now)
 
 
 @piece
 def repair(
-    W: Integers,
-    F: Reals,
-    m: int,
-    count: int,
-    delivered: int,
-    now: float,
-    repaired: int,
-    news: int,
+    W: Integers, F: Reals, m: int, count: int, delivered: int, now: float, repaired: int
 ) -> None:
     """Process an acknowledgement during a repair."""
-    if not news:
-        W[m + at.DUPLICATES] = 0
     if W[m + at.STATE] == at.LOSS:
         windows.note_acknowledgement(W, F, m, now)
         windows.grow(W, F, m, count, W[m + at.UNKNOWN], W[m + at.NEXT], now)
@@ -348,7 +335,6 @@ def _time_out(W: Integers, F: Reals, m: int, now: float) -> None:
     if not W[at.LINUX]:
         flight = boards.flight(W, m)
         boards.lose_all(W, m)
-        W[m + at.RECOVERS] = 1
         _begin_anew(W, F, m, flight, at.ALONE, now)
     # One timer serves three purposes (RFC 8985): reordering, tail probe, retransmission.
     elif now >= F[m + at.OVERTAKEN_BY]:

@@ -198,10 +198,9 @@ class Handlers:
                 handler: Any = cohorts.handle(group, group.protocol.open(envelope))
                 begun.append(_Group(places, group.protocol, handler, None))
                 begun[-1] = begun[-1]._replace(first=resume(handler))
-        # Coroutines that have started have to be closed.
-        except BaseException:
-            for group in begun:
-                group.handler.close()
+        except BaseException:  # coroutines that have started have to be closed
+            for started in begun:
+                started.handler.close()
             raise
         return begun
 

@@ -49,7 +49,7 @@ class Accuracy(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"median error {percent(self.median)}, nine of ten cases below {percent(self.nine)},"
+            f"median error {percent(self.median)}, 90 % of cases below {percent(self.nine)},"
             f" worst {percent(self.worst)}"
         )
 
@@ -170,13 +170,13 @@ TRANSFERS: Mapping[str, Mapping[str, Accuracy]] = {
 that stack, `wifi` the cells of `network.wifi`; with random losses medians of runs were compared."""
 
 REFERENCES: Mapping[str, str] = {
-    "fluid": "ns-3's packets of TCP",
-    "lv08": "ns-3's packets of TCP",
-    "ns-3": "ns-3's packets of TCP",
+    "fluid": "ns-3's TCP",
+    "lv08": "ns-3's TCP",
+    "ns-3": "ns-3's TCP",
     "linux": "Linux 6.18",
-    "wifi": "ns-3's frames",
+    "wifi": "ns-3's Wi-Fi frames",
 }
-"""What each was held against."""
+"""What each model was compared with."""
 
 ROUNDS: Mapping[str, Accuracy] = {
     "fluid": Accuracy(2.34, 8.37, 24.5, 240, (4, 4), (19, 110000), (1.1e6, 4.9e7), (0.011, 0.27)),
@@ -193,14 +193,14 @@ FRAMES: Mapping[str, tuple[float, float, int]] = {
 worst, percent, and the number of cases, of 30 to 300 nodes that send 20 bytes at SF12."""
 
 CLOSED_FORMS: Mapping[str, str] = {
-    "cell": "each client's share of the cell's time is that of the closed form; no scheduler and no"
-    " measured cell was held against it, so errors are not known",
-    "lora": "air times are those of the standard's formula; each radio has the air and a gateway to"
-    " itself, and no real gateway was held against it, so errors are not known",
-    "nb-iot": "a message takes its bits divided by the radio's rate; no measured network was held"
-    " against it, so errors are not known",
-    "short-range": "a message takes its bits divided by the radio's rate; no measured network was"
-    " held against it, so errors are not known",
-    "peers": "links between peers were not held against packets, so errors are not known",
+    "cell": "Clients share the cell's time by a closed form. Its errors are unknown: it was"
+    " compared with no scheduler and no measured cell.",
+    "lora": "Airtime follows the standard's formula; every radio has the channel to itself. Errors"
+    " are unknown: it was compared with no real gateway.",
+    "nb-iot": "A message takes its bits divided by the radio's rate. Errors are unknown: it was"
+    " compared with no measured network.",
+    "short-range": "A message takes its bits divided by the radio's rate. Errors are unknown: it"
+    " was compared with no measured network.",
+    "peers": "Links between peers were not compared with packets: errors are unknown.",
 }
-"""What was held against closed forms alone."""
+"""What was compared with closed forms only."""

@@ -71,13 +71,13 @@ class ScenarioError(FedsimError):
         """Return a line for each fault; of very many, only the first, and the number of others."""
         more = len(self.faults) - _MOST_FAULTS
         lines = [str(fault) for fault in self.faults[:_MOST_FAULTS]]
-        return [*lines, f"and {more} more places"] if more > 0 else lines
+        return [*lines, f"and {more} more errors"] if more > 0 else lines
 
     @property
     def title(self) -> str:
         """The line above the faults."""
         count = len(self.faults)
-        return f"The scenario is wrong in {count} place{'s' if count > 1 else ''}:"
+        return f"The scenario has {count} error{'s' if count > 1 else ''}:"
 
 
 class RepricingError(ScenarioError):

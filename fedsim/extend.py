@@ -16,6 +16,7 @@ from fedsim.algorithms import (
     ProblemInfo,
     StepSize,
 )
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import (
     Bits,
     Bytes,
@@ -40,6 +41,8 @@ from fedsim.physics.carbon import Carbon
 from fedsim.physics.carbon import IntensityReader as ReadIntensity
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.mixing import Mixing
+from fedsim.physics.network_models import Bearers, FluidFlows, NetworkModel
+from fedsim.physics.network_models import Site as NetworkSite
 from fedsim.physics.networks import Network, ReadGraph
 from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.packet_loss import LossProcess, PacketLoss
@@ -69,6 +72,7 @@ from fedsim.ports import (
     Silence,
     Work,
 )
+from fedsim.ports.bearers import Bearer, Clock, Transfer
 from fedsim.problems import (
     LinearLoss,
     Loss,
@@ -103,12 +107,15 @@ __all__ = [
     "Algorithm",
     "Array",
     "Availability",
+    "Bearer",
+    "Bearers",
     "Bits",
     "Bytes",
     "Carbon",
     "Charging",
     "Client",
     "ClientId",
+    "Clock",
     "Compressor",
     "Concern",
     "ConstantRate",
@@ -120,6 +127,7 @@ __all__ = [
     "Duration",
     "Encodable",
     "ExchangeOutcome",
+    "FluidFlows",
     "Fraction",
     "GramsPerKilowattHour",
     "Indices",
@@ -136,8 +144,11 @@ __all__ = [
     "Metres",
     "Mixing",
     "Moment",
+    "Nature",
     "Neighbours",
     "Network",
+    "NetworkModel",
+    "NetworkSite",
     "Node",
     "Observer",
     "Oracle",
@@ -193,6 +204,7 @@ __all__ = [
     "Topology",
     "Trace",
     "TracedRate",
+    "Transfer",
     "ValueFormat",
     "Watts",
     "WeightedPenalty",

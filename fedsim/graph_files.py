@@ -2,13 +2,16 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
+from fedsim.blocks.wording import printable
 from fedsim.errors import DataError
 from fedsim.files import decompress, read_bytes
+from fedsim.remarks import remark
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
@@ -26,7 +29,9 @@ def read_graph_file(path: Path) -> "nx.Graph[str]":
     """Return the graph of a GraphML or GML file; a multigraph if it has parallel edges.
 
     Nodes have their ids for names. If no id is "server" or "client-0", "client-1", ..., but a label
-    is, they have their labels, and nodes that share one also their id, as in "Vienna (7)".
+    is, they have their labels, and nodes that share one also their id, as in "Vienna (7)". So they
+    have in GML if all labels are different whole numbers, as NetworkX writes nodes that are
+    numbers, in any order.
 
     Raises:
         DataError: under the key "path", it is no such file.
@@ -71,6 +76,11 @@ def _pairs(graph: "nx.Graph[str]") -> list[tuple[str, ...]]:
     return list(ends) if graph.is_directed() else [tuple(sorted(pair)) for pair in ends]
 
 
+def _are_numbers(labels: Mapping[str, str], graph: "nx.Graph[str]") -> bool:
+    """Return whether all nodes have labels that are different whole numbers."""
+    return len({*labels.values()}) == len(graph) > 0 and all(map(str.isdecimal, labels.values()))
+
+
 def _labelled(graph: "nx.Graph[str]", path: Path) -> "nx.Graph[str]":
     """Return the graph under its nodes' labels, if these are the names of a scenario's nodes."""
     import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
@@ -78,7 +88,9 @@ def _labelled(graph: "nx.Graph[str]", path: Path) -> "nx.Graph[str]":
     labels = {node: str(own["label"]) for node, own in graph.nodes(data=True) if "label" in own}
     if any(map(_NODE.fullmatch, graph)):
         return graph
-    if not any(map(_NODE.fullmatch, labels.values())):
+    if not (any(map(_NODE.fullmatch, labels.values())) or _are_numbers(labels, graph)):
+        if any(node != label for node, label in labels.items()):
+            remark(f"{printable(path.name)}: nodes have their ids for names, not their labels")
         return graph
     shared = {label for label, count in Counter(labels.values()).items() if count > 1}
     if wrong := sorted(label for label in shared if _NODE.fullmatch(label)):

@@ -2,7 +2,7 @@
 
     from fedsim.testing import assert_kept, assert_ledger_balanced, check_compressor, run_linked
 
-Each `check_...` returns a table with a row a check; `assert_kept` raises where one is broken.
+Each `check_...` returns a table with one row per check; `assert_kept` raises where one is broken.
 `run_linked` runs a method over a link that delivers at once, `run_given` a scenario on given rates,
 and `assert_ledger_balanced` audits a run. The page "Tests of a block" of the documentation has an
 example of each.

@@ -6,10 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from ruamel.yaml import YAML
@@ -65,35 +62,6 @@ def test_an_init_hands_names_on() -> None:
                 assert names_only or not isinstance(node, ast.FunctionDef | ast.ClassDef), module
 
 
-def picture() -> ModuleType:
-    spec = spec_from_file_location("picture", ROOT / "docs/making/picture.py")
-    assert spec
-    assert spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.slow
-def test_the_picture_has_every_package_above_what_it_imports() -> None:
-    packages = picture().PACKAGES
-    assert set(packages) == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
-    rows = [
-        [packages[name].row for each in layer.split("|") if (name := each.strip()[7:]) in packages]
-        for layer in layers
-    ]
-    assert sum(map(len, rows)) == len(packages)
-    for upper, lower in pairwise([row for row in rows if row]):
-        assert max(upper) <= min(lower)
-    for module in MODULES.keys() - {"fedsim"}:
-        for other in imported(module):
-            above, below = (packages.get(each.split(".")[1]) for each in (module, other))
-            if above and below and above is not below:
-                assert above.row < below.row, f"{module} -> {other}"
-
-
 def test_every_file_that_a_page_names_is_there() -> None:
     for name in ("architecture.md", "contributing.md"):
         paths = re.findall(r"`((?:fedsim|tests|analysis|docs)/[\w/.]*)`", page(name))
@@ -147,26 +115,6 @@ def test_the_version_is_written_once() -> None:
     assert settings["project"]["name"] == DISTRIBUTION
     citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
     assert citation["version"] == fedsim.__version__
-
-
-def test_the_changelog_keeps_its_form() -> None:
-    """That of Keep a Changelog."""
-    text = page("changelog.md")
-    first, *released = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    assert first.startswith("[Unreleased]\n")
-    assert [each for each in released if each.startswith(f"[{fedsim.__version__}] - ")]
-    for each in released:
-        assert re.match(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d\n", each)
-        kinds = re.findall(r"^### (.*)$", each, re.MULTILINE)
-        known = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
-        assert kinds == [kind for kind in known if kind in kinds]
-
-
-def test_the_hooks_before_a_commit_need_no_network() -> None:
-    hooks = YAML(typ="safe", pure=True).load(ROOT / ".pre-commit-config.yaml")
-    assert {repo["repo"] for repo in hooks["repos"]} == {"local"}
-    used = {hook["entry"].split()[0] for repo in hooks["repos"] for hook in repo["hooks"]}
-    assert used == {"ruff", "mypy", "lint-imports"}
 
 
 def _imports(path: Path) -> Iterator[str]:

@@ -131,7 +131,7 @@ def test_all_faults_come_at_once(scenario: Path) -> None:
     wrong = SCENARIO.replace("rounds: 20", "rounds: none").replace("count: 3", "count: 0")
     scenario.write_text(wrong.replace("lte", "ltf"))
     result = invoke("check", scenario)
-    check_blame(result, "3 places", "stop.rounds", "fleet.0.count", "fleet.0.radio")
+    check_blame(result, "3 errors", "stop.rounds", "fleet.0.count", "fleet.0.radio")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_check_shows_what_would_run(scenario: Path) -> None:
     ],
 )
 def test_check_says_what_the_observer_costs(scenario: Path, given: list[str], said: str) -> None:
-    result = invoke("check", scenario, *given)
+    result = invoke("check", scenario, "--details", *given)
     assert said in " ".join(result.stdout.split()), result.output
 
 

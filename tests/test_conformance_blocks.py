@@ -193,7 +193,7 @@ class Unrepeatable(Compressor):
     [
         (Biased(fraction=0.3), "the contract holds"),
         (Boasting(fraction=0.3), "the contract holds"),
-        (Unrepeatable(), "the same stream sends the same"),
+        (Unrepeatable(), "equal random streams give equal messages"),
         (Unrepeatable(), "the contract holds"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.kind,
@@ -219,8 +219,8 @@ def broken(table: pd.DataFrame) -> dict[str, str]:
 
 def test_a_loss_that_breaks_a_promise_is_found() -> None:
     found = broken(check_loss(Steep(scale="sum")))
-    assert "the gradient is that of differences of the value" in found
-    assert "the mean over all minibatches is the whole" not in found
+    assert "the gradient agrees with finite differences of the value" in found
+    assert "the mean over all minibatches is the full gradient" not in found
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -247,9 +247,9 @@ class Sized(Squared):
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_a_minibatch_gradient_that_is_biased_at_one_size_is_found(size: int) -> None:
     found = broken(check_loss(Sized(scale="sum", wrong=size)))
-    assert list(found) == ["the mean over all minibatches is the whole"]
+    assert list(found) == ["the mean over all minibatches is the full gradient"]
     said = f"gradients of {size} of 6 rows have another mean than that of all"
-    assert found["the mean over all minibatches is the whole"].startswith(said)
+    assert found["the mean over all minibatches is the full gradient"].startswith(said)
 
 
 class Choosy(Squared):
@@ -309,14 +309,14 @@ class Odd(FirstOrderRadio):
 @pytest.mark.parametrize(
     ("law", "promises"),
     [
-        (Slow, ["a constant rate is that of every message"]),
-        (Hasty, ["a message takes as long as its bits and rate say, and more bits no less"]),
+        (Slow, ["a constant rate holds for every message"]),
+        (Hasty, ["the time of a message follows from its bits and rate; more bits take no less"]),
         (
             Moody,
             [
-                "no message is faster than the peak, and its time on the air is a share",
-                "streams of one seed give the same terms",
-                "it goes to another process and back",
+                "no message is faster than the peak, and its airtime is a share of its time",
+                "equal random streams give equal terms",
+                "it can be sent to another process and back",
             ],
         ),
     ],
@@ -333,7 +333,7 @@ def test_a_radio_that_gains_energy_is_found() -> None:
         update={"electronics": -1.0}
     )
     assert broken(check_radio(free)) == {
-        "no energy, power or delay is below 0 or without end": "`energy_up` is -1"
+        "energies, powers and delays are finite and at least 0": "`energy_up` is -1"
     }
 
 
@@ -346,7 +346,7 @@ OF_CONNECTION = ("promotion_power", "promotion_time", "tail_power", "tail_time")
 def test_a_radio_of_which_any_figure_is_impossible_is_found(key: str, value: float) -> None:
     radio = Radio.model_validate({"kind": "lte"}).model_copy(update={key: value})
     table = check_radio(radio).set_index("check")
-    said = table["reason"]["no energy, power or delay is below 0 or without end"]
+    said = table["reason"]["energies, powers and delays are finite and at least 0"]
     assert f"`{key}` is {value:g}" in said
 
 
@@ -366,10 +366,10 @@ class Tiring(Device):
 def test_a_device_that_breaks_a_promise_is_found() -> None:
     found = broken(check_device(Tiring.model_validate("pi-4")))
     assert list(found) == [
-        "a task takes a time that ends, and one of more no less",
+        "times of tasks are finite, and a larger task takes no less",
         "the same task takes the same time again",
-        "a constant speed is that of every task",
-        "no power is below 0 or without end, and work draws no less than rest",
+        "a constant speed holds for every task",
+        "powers are finite and at least 0, and work draws no less than idling",
     ]
     assert "0 operations on 1 samples take -999998 s" in found[next(iter(found))]
 
@@ -384,7 +384,7 @@ class Early(Device):
 def test_a_device_that_is_ready_before_it_begins_is_found() -> None:
     found = broken(check_device(Early.model_validate("pi-4")))
     wanted = "0 operations on 0 samples take -0.5 s"
-    assert found["a task takes a time that ends, and one of more no less"] == wanted
+    assert found["times of tasks are finite, and a larger task takes no less"] == wanted
 
 
 class Largest(Device):
@@ -427,10 +427,13 @@ def test_a_split_that_breaks_a_promise_is_found() -> None:
     )
     assert said is not None
     assert int(said[2]) - int(said[1]) in {1, 4}  # of five clients
-    assert list(broken(check_split(Forgetful()))) == ["there are as many clients as are asked for"]
+    assert list(broken(check_split(Forgetful()))) == ["the number of clients is the one asked for"]
 
 
-ALONE, COSTS = "each run is judged by itself", "without `physical`, time and energy do not decide"
+ALONE, COSTS = (
+    "a run ends independently of other runs",
+    "without `physical`, time and energy do not decide",
+)
 
 
 class Remembering(StopRule):
@@ -507,7 +510,7 @@ class Curt(StopRule):
     ("rule", "promises"),
     [
         (Remembering(), {ALONE}),
-        (Dear(), {"it reads no other columns than it names", COSTS}),
+        (Dear(), {"it reads only the columns it declares", COSTS}),
         (Frugal(), {COSTS}),
         (
             Curt(),
@@ -544,7 +547,7 @@ class Giving(Contiguous):
 )
 def test_rows_that_are_none_of_the_samples_are_found(given: Any, reason: str) -> None:
     found = broken(check_split(Giving(given=given)))
-    assert found["every client has a row at least, and rows are numbers"] == reason
+    assert found["every client has at least one row, and rows are numbers"] == reason
 
 
 class Raising(TopK):

@@ -99,7 +99,7 @@ def test_an_edited_value_makes_again_what_it_touches_and_says_so(out: Path, made
     override = "variants.gd.algorithm.step_size=0.5/L"
     said = command("run", scenario, "--out", out, "--set", override)
     assert said.exit_code == 0, said.output
-    assert f"{out / 'gd'} was made from other values" in said.stderr
+    assert f"{out / 'gd'} holds runs with other values" in said.stderr
     assert "algorithm.step_size: 1/L then, 0.5/L now" in said.stderr
     assert str(out / "base") not in said.stderr
     changed = {run for run, age in ages(out).items() if age != before[run]}

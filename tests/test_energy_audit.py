@@ -182,9 +182,9 @@ def test_it_sees_radios_that_are_not_paid_to_the_end(
     early = {"participation": {"kind": "full", "quorum": "40 %"}, "stop": {"rounds": 1}}
     block = world(**early, fleet=fleet(["lte"] * 3 + ["ideal"] * 3))
     (folder,) = fedsim.run(block, out=tmp_path / "out").runs
-    reason = broken(folder)["a radio is in one state at each instant, none left out"]
+    reason = broken(folder)["a radio is in exactly one state at every instant"]
     assert reason.startswith("client-0: the log has no state of the radio from ")
-    with pytest.raises(AssertionError, match="one state at each instant"):
+    with pytest.raises(AssertionError, match="exactly one state at every instant"):
         assert_ledger_balanced(folder)
 
 
@@ -236,11 +236,11 @@ def _twice(event: str) -> Callable[[Rows], None]:
     return tamper
 
 
-WORK = "work costs its time, one piece at a time"
-STATES = "a radio is in one state at each instant, none left out"
-STAGES = "stages and promotions cost their time"
-FORWARDED = "a forwarded message costs its reception and its sending"
-MESSAGES = "messages cost their bits and their time"
+WORK = "work costs energy for its time, one piece at a time"
+STATES = "a radio is in exactly one state at every instant"
+STAGES = "stages and promotions cost energy for their time"
+FORWARDED = "a forwarded message costs energy for reception and sending"
+MESSAGES = "messages cost energy for their bits and time"
 TAMPERED: dict[str, tuple[Callable[[Rows], None], str]] = {
     "a tail is left out": (_without_a_tail, STATES),
     "a tail is there twice": (_twice("tail"), STATES),
@@ -279,7 +279,7 @@ def test_what_is_tampered_with_is_seen(name: str, log: tuple[Any, Rows, list[flo
 def test_idle_power_is_held_against_its_time(log: tuple[Any, Rows, list[float]]) -> None:
     bodies, rows, idle = log
     told = dict(promises(bodies, rows, [idle[0], idle[1] * 1.001]))
-    assert [*told["idle power flows while a client is on"]]
+    assert [*told["idle power is drawn while a client is on"]]
 
 
 def test_a_relay_that_pays_too_little_is_seen(tmp_path: Path) -> None:

@@ -38,32 +38,41 @@ def check(file: Path, *arguments: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_first_line_counts_the_runs(file: Path) -> None:
-    first = check(file)[0]
+    valid, first = check(file)[:2]
+    assert valid == f"{file} is valid"
     assert first.startswith("small study: 2 variants x 5 seeds = 10 runs, a")
     assert "stop.rounds" not in first
-    one = check(file, "--set", "variants={}", "--set", "seeds=1", "--set", "stop.gap=1e-3")[0]
+    one = check(file, "--set", "variants={}", "--set", "seeds=1", "--set", "stop.gap=1e-3")[1]
     assert one.startswith("small study: 1 variant x 1 seed = 1 run, a")
-    assert one.endswith(", if no stop rule ends a run before stop.rounds")
+    assert one.endswith(", or less if a stop rule ends runs early")
 
 
-def test_then_comes_what_differs_and_the_costs_of_a_round(file: Path) -> None:
+def test_then_come_the_costs_of_a_round_and_what_differs(file: Path) -> None:
     lines = check(file)
+    assert len(lines) <= 40  # a screen
     differs = next(n for n, line in enumerate(lines) if "differs from base in" in line)
     costs = next(n for n, line in enumerate(lines) if "costs of a round, all clients" in line)
     split = next(n for n, line in enumerate(lines) if "split contiguous" in line)
-    assert differs < split < costs
+    assert costs < differs < split
     assert "gd" in lines[differs + 3]
     assert "algorithm.kind: gd" in lines[differs + 3]
     assert [line.split()[0] for line in lines[costs + 4 : costs + 6]] == ["base", "gd"]
-    assert any(line.startswith("Not included in these costs: the server's") for line in lines)
+    assert any(line.startswith("Not included: computation") for line in lines)
+
+
+def test_details_come_after_the_same_lines(file: Path) -> None:
+    brief, full = check(file), check(file, "--details")
+    assert full[2 : len(brief) - 1] == brief[2:-1]  # the first line has the time that it takes
+    assert sum("round 2, all clients" in line for line in full) == 2  # of each variant
+    assert any(line.split()[:1] == ["upload"] for line in full)
 
 
 @pytest.mark.slow
 def test_of_many_variants_one_is_shown_in_full(file: Path) -> None:
     swept = ["--set", "sweep={algorithm.step_size: {linear: [0.001, 0.002, 8]}}"]
     lines = check(file, "--set", "variants={}", *swept)
-    assert lines[0].startswith("small study: 8 variants x 5 seeds = 40 runs")
-    assert sum(line.startswith("step_size = ") for line in lines) == 1
+    assert lines[1].startswith("small study: 8 variants x 5 seeds = 40 runs")
+    assert sum("step_size = " in line for line in lines) == 1
     assert sum("algorithm.step_size: 0.00" in line for line in lines) == 7
 
 
@@ -73,8 +82,8 @@ def test_the_command_prints_what_is_found_in_python(
     found = fedsim.check(file)
     monkeypatch.setattr(checking, "check_plan", lambda plan: found)
     lines = check(file)
-    assert lines[0] == found.title
+    assert lines[1] == found.title
     told = repr(found).splitlines()
-    assert [line.rstrip() for line in lines if line.startswith((" base  ", " gd  "))][-2:] == [
+    assert [line.rstrip() for line in lines if line.startswith((" base  ", " gd  "))][:2] == [
         line for line in told if line.startswith((" base  ", " gd  "))
     ]

@@ -138,7 +138,7 @@ def test_ordinary_categories_are_no_clients_and_of_several_likely_columns_none_i
     ordinary().to_csv(path, index=False)
     seen = guess(path)
     assert (seen.client, seen.doubtful, seen.marks) == ("", (), {})
-    assert "no column of clients was seen" in list(notes(seen))[-1]
+    assert "no column of clients was found" in list(notes(seen))[-1]
     codes = [f"A{n % 5}" for n in range(ROWS)], [f"B{n % 3}" for n in range(ROWS)]
     ordinary().assign(one=codes[0], two=codes[1]).iloc[:, [5, 6, *range(5)]].to_csv(
         path, index=False

@@ -34,7 +34,7 @@ def test_what_differs_in_nothing_names_the_scenario_as_written() -> None:
 def test_a_second_one_without_a_difference_is_a_variant_that_is_run_twice() -> None:
     with_two = fedsim.run(scenario(one={}, two={}))
     assert with_two.summary["variant"].tolist() == ["one", "two"]
-    assert "the same scenario as one" in str(with_two.notes[0])
+    assert "identical to one, " in str(with_two.notes[0])
 
 
 def test_what_is_wrong_with_the_scenario_as_written_is_said_without_a_variant() -> None:

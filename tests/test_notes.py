@@ -47,7 +47,7 @@ def test_a_variant_that_is_merged_into_the_base_is_named() -> None:
     none = {"wire": {"up": {"compressor": top, "error_feedback": "none"}}}
     (note,) = notes(algorithm=dcgd, wire=wire, variants={"noef": noef, "none": none})
     assert (note.about, note.key) == ("noef", "variants")
-    assert "same scenario as base" in note.text
+    assert "identical to base, " in note.text
     assert "merged" in note.text
 
 
@@ -61,7 +61,7 @@ def test_a_variant_that_is_another_variant_is_named() -> None:
 def test_a_point_of_a_sweep_that_is_the_same_number_is_named() -> None:
     (note,) = notes(algorithm=GD, sweep={"algorithm.step_size": ["1/L", "0.5/L", "1.0/L"]})
     assert (note.about, note.key) == ("step_size-1.0-L", "variants")
-    assert "same scenario as step_size-1-L," in note.text
+    assert "identical to step_size-1-L, " in note.text
 
 
 # -- seeds -------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_rounds_that_end_by_default_are_named_before_and_after() -> None:
     result = fedsim.run(small(algorithm=GD, stop={"gap": 1e-300}, **ideal))
     (note,) = result.seen
     assert (note.about, note.key) == ("base, seed 1", "stop.rounds")
-    assert "1000 of 1000: the default limit has ended it" in note.text
+    assert "1000 of 1000: the run ended at the default limit" in note.text
 
 
 # -- a run that is done and has gone the wrong way -------------------------------------------
@@ -229,7 +229,7 @@ def test_a_run_of_which_most_rounds_were_no_steps_says_so(share: str, noted: boo
     abandoned = (result.events["event"] == "abandoned").sum()
     assert abandoned > 0
     assert (abandoned > 15) == noted
-    told = f"rounds: {abandoned} of 30 were abandoned, for too few clients replied"
+    told = f"rounds: {abandoned} of 30 were abandoned because too few clients replied"
     assert [told in str(note) for note in result.notes] == [True] * noted
 
 

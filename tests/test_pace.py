@@ -98,5 +98,5 @@ def test_the_duration_counts_the_rounds_of_all_variants_and_seeds() -> None:
 def test_a_check_says_what_its_extent_says() -> None:
     found = fedsim.check(small(stop={"rounds": 3, "gap": 1e-3}))
     assert found.title == str(found.extent)
-    assert found.title.endswith(", if no stop rule ends a run before stop.rounds")
+    assert found.title.endswith(", or less if a stop rule ends runs early")
     assert repr(found).startswith(found.title)

@@ -47,7 +47,7 @@ class Number(NamedTuple):
 
 
 def kept(row: str, name: str) -> list[float]:
-    """Return what is kept of a number, a value a seed."""
+    """Return what is kept of a number, one value per seed."""
     paper, key = row.split()
     return [float(value) for value in KEPT[paper][key].numbers[name]]
 

@@ -104,7 +104,7 @@ def test_files_of_another_form_are_refused(folder: Path, tmp_path: Path) -> None
     with pytest.raises(DataError, match=r"Housing: data.txt has the shape \(20, 6\), y.txt \(2,\)"):
         small.join(small.REGRESSION, tmp_path)
     (folder / "data2/data.txt").write_text("1 2\n3 four\n")
-    with pytest.raises(DataError, match="is not a table of numbers, a row a line"):
+    with pytest.raises(DataError, match="is not a table of numbers, one row per line"):
         small.join(small.CLASSIFICATION, tmp_path)
 
 

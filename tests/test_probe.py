@@ -160,7 +160,7 @@ def shown(written: dict[str, Any]) -> str:
 def test_what_is_shown_names_rounds_totals_and_what_is_extrapolated() -> None:
     fleet = [{"count": 5, "device": "pi-4", "radio": "wifi", "battery": {"capacity": "0.02 Wh"}}]
     text = shown(small(fleet=fleet))
-    for words in ("round 1", "round 2", "round 2, all clients:", "5 clients", "extrapolation: if"):
+    for words in ("round 1", "round 2", "round 2, all clients:", "5 clients", "the first battery"):
         assert words in text
     assert max(map(len, text.splitlines())) <= 100
     assert "ends there" not in text

@@ -82,7 +82,6 @@ FILES = {
     "test_methods_on_networks.py": "torch",
     "test_networks.py": "torch",
     "test_notebooks.py": "docs",
-    "test_quality.py": "lint",
     "test_reference.py": "docs",
     "test_sending.py": "dask",
 }

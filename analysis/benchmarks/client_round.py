@@ -36,7 +36,8 @@ from fedsim.protocol.transport import ValueTransport
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.record.recorder import RunRecorder
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.world import World
 from fedsim.streams import Streams, stream
 from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat

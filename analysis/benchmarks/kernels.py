@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 import fedsim
 from fedsim.building import Builder
-from fedsim.computing.compiled import CompiledProgram, Page
+from fedsim.computing.compiled import CompiledProgram, WorkQueue
 from fedsim.ports import Work
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
 from fedsim.problems.kernels import gradient, sgd_steps
@@ -166,7 +166,7 @@ def speedup(loss: Loss, labels: int, features: int, rows: int, turns: int) -> fl
     models = rng.standard_normal((many, local.dimension)) / features
     room, best = program.room(), [inf, inf]
     for _ in range(turns + 1):
-        page = Page(many)
+        page = WorkQueue(many)
         for w in models:
             program.add(Work(gradient, 0, (w,), 1.0), page)
         page.publish()

@@ -21,23 +21,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import client_round
 import numpy as np
 
+from fedsim.physics.network_models import FluidFlows, Lv08, Site
 from fedsim.physics.radios import ConstantRate, Radio
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.ports import Array, Work
-from fedsim.sim.config import ClientConfig
+from fedsim.ports.bearers import Bearer
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import Bearer
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.models import layer
 from fedsim.sim.network.tcp import worlds
 from fedsim.sim.network.tcp.bearers import Connections
-from fedsim.sim.network.transmission import Sharing, choose_bearers
+from fedsim.sim.network.tcp.bearers import bearers as tcp_bearers
 
+Sharing = Literal["fluid", "lv08", "tcp"]
+"""Max-min fairness, SimGrid's validated model of TCP, or TCP's windows in queues."""
+
+FLOWS = {"fluid": FluidFlows(), "lv08": Lv08()}
 CLIENTS, RATE, OWN, REPEATS = 100, 1e8, 2e7, 7
 AGAIN, ROUNDS, OF_OBJECTS, RUNS = 10, 40, 4, 3
 FORMS = {"objects": inf, "kernels": 0.0}
@@ -50,21 +56,19 @@ def bearers(calendar: Calendar, model: Sharing, queue: int) -> Sequence[Bearer]:
     """Return the bearers of all clients' uplinks under a model."""
     radios = [ConstantRate(OWN)] * CLIENTS
     packets = Framing(52, 1500)
-    connections = Connections(
-        Tcp(queue=queue, connections="new"),
-        lambda _: packets,
-        None,
-        lambda *_: np.random.default_rng(0),
+    site = Site(
+        calendar=calendar,
+        topology=star(CLIENTS, uplink=RATE, downlink=RATE, latency=0.0),
+        up=radios,
+        down=radios,
+        latency=LATENCIES,
+        framing=lambda _: packets,
     )
-    up, _ = choose_bearers(
-        calendar,
-        star(CLIENTS, uplink=RATE, downlink=RATE, latency=0.0),
-        radios,
-        radios,
-        model=model,
-        radio_latency=LATENCIES,
-        connections=connections if model == "tcp" else None,
-    )
+    if model == "tcp":
+        law = Tcp(queue=queue, connections="new")
+        up, _ = tcp_bearers(site, Connections(law, lambda *_: np.random.default_rng(0)))
+    else:
+        up, _ = layer(model, FLOWS[model]).bearers(site)
     return [up[client] for client in range(CLIENTS)]
 
 
@@ -121,7 +125,8 @@ def run(model: Sharing, bits: float, rounds: int, *, recurs: bool) -> None:
         for radio, oracle in zip(radios, oracles, strict=True)
     ]
     law = Tcp(connections="new")  # which kernels carry
-    setup = replace(setup, fleet=fleet, header_bits=round(bits), sharing=model, tcp=law)
+    network = layer(model, law if model == "tcp" else FLOWS[model])
+    setup = replace(setup, fleet=fleet, header_bits=round(bits), network=network)
     client_round.run(setup)
 
 

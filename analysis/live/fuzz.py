@@ -351,9 +351,7 @@ if __name__ == "__main__":
     began = time.monotonic()
     found = main(given.count, given.seed)
     print(f"{given.count} mutants in {time.monotonic() - began:.0f} s: {dict(found.ends)}")
-    print(
-        f"crashes: {len(found.crashes)}, bytes to a client that is not let in: {len(found.leaks)}"
-    )
+    print(f"crashes: {len(found.crashes)}, bytes to a client not admitted: {len(found.leaks)}")
     for data, error in found.crashes[:5]:
         print(repr(error), data.hex())
     raise SystemExit(bool(found.crashes or found.leaks))

@@ -1,13 +1,14 @@
 """Clients with a token that do anything: the server goes on, and its log stays sound.
 
-    python analysis/live/hostile.py [--count 5000] [--seed 1]
+    python analysis/live/hostile.py [--count 5000] [--seed 1] [--clients 24] [--rounds 3] [--jobs 1]
 
 In each run, honest clients and hostile ones are let in to a live server over TCP. A hostile client
-draws what it does: times, spans and joules that cannot be, messages of other kinds, sizes, rounds
-and senders, numbers that are not finite, texts with control characters, frames that are cut off or
-have no place, floods of connections that say nothing, or nothing at all. The run has to end by its
-own rule with all honest clients, and its log has to hold nothing that is not finite and within the
-run. Finite numbers that are merely wrong are a matter of the method, and are not drawn.
+draws what it does for each message that it receives, and often comes back after it was dropped:
+times, spans and joules that cannot be, messages of other kinds, sizes, rounds and senders, numbers
+that are not finite, texts with control characters, frames that are cut off or have no place, floods
+of connections that say nothing, or nothing at all. The run has to end by its own rule with all
+honest clients, and its log has to hold nothing that is not finite and within the run. Finite
+numbers that are merely wrong are a matter of the method, and are not drawn.
 """
 
 import argparse
@@ -18,14 +19,16 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import cycle, repeat
 from math import inf, nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -45,7 +48,13 @@ from fedsim.scenario import load
 from fedsim.wire import Dense, ValueFormat, decode_message, encode_message
 
 TOKEN = b"a token that all of them have"
-HONEST, HOSTILE, ROUNDS = 6, 24, 3
+HONEST = 6
+METHODS: tuple[dict[str, Any], ...] = (
+    {"kind": "gd", "step_size": "0.5/L"},
+    {"kind": "fedavg", "step_size": 0.01, "local_steps": 2, "batch": 8},
+)
+"""Runs take them in turn. Clients of the second keep nothing, so those that were dropped return."""
+
 TIMING = Timing(beat=0.05, silence=2.0, handshake=2.0, building=5.0, joining=60.0, answer=0.3)
 SCENARIO: dict[str, Any] = {
     "problem": {
@@ -54,12 +63,12 @@ SCENARIO: dict[str, Any] = {
         "split": {"kind": "iid"},
         "optimum": "unknown",
     },
-    "algorithm": {"kind": "gd", "step_size": "0.5/L"},
-    "fleet": [{"count": HONEST + HOSTILE}],
-    "stop": {"rounds": ROUNDS},
 }
 _AGAIN = 3.0
 """How long a client that comes back waits for the server, s."""
+
+HARMLESS = "as it should", "comes back"
+"""What honest clients do, too."""
 
 ODD = (nan, inf, -inf, 1e308, -1e308, 1e30, -1e9, 1e9, 1e17, 5e-324, -0.0, -1.0, 0.0)
 """Doubles that are drawn in place of times, seconds, operations and joules."""
@@ -282,11 +291,25 @@ async def _end(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
+@dataclass(frozen=True)
+class Size:
+    """The size of a run.
+
+    Attributes:
+        clients: the number of hostile clients.
+        rounds: after which it ends.
+    """
+
+    clients: int = 24
+    rounds: int = 3
+
+
 @dataclass
 class Outcome:
     """What behaviours have led to.
 
     Attributes:
+        runs: that were made.
         sessions: the hostile clients.
         did: how often each thing was done.
         reasons: why hostile clients have left, without their numbers.
@@ -294,30 +317,45 @@ class Outcome:
         rows: the largest number of rows of a log.
     """
 
+    runs: int = 0
     sessions: int = 0
     did: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     rows: int = 0
 
+    @property
+    def behaviours(self) -> int:
+        """The number of things done that no honest client does."""
+        return self.did.total() - sum(self.did[name] for name in HARMLESS)
+
+    def add(self, other: Self) -> None:
+        """Add the outcome of other runs."""
+        self.runs += other.runs
+        self.sessions += other.sessions
+        self.did += other.did
+        self.reasons += other.reasons
+        self.faults += other.faults
+        self.rows = max(self.rows, other.rows)
+
 
 def _part(part: LivePart, _: RunOffer) -> LivePart:
     return part
 
 
-def play(job: Job, folder: Path, rng: random.Random, outcome: Outcome) -> None:
-    """Make one live run with hostile clients, and check what it has left."""
+def play(job: Job, folder: Path, rng: random.Random, rounds: int) -> Outcome:
+    """Make one live run with hostile clients, and return what it has left."""
     offer = RunOffer(bytes(32), "base", 1, "a scenario", len(job.members), "a run")
+    outcome = Outcome(runs=1, sessions=len(job.members) - HONEST)
     facts: dict[str, Any] = {}
     texts: list[str] = []
 
     def start(port: int) -> Sequence[Coroutine[Any, Any, None]]:
         ends = Address("127.0.0.1", port), bytes(32), partial(_part, LivePart(job)), Access(TOKEN)
         hostile = [
-            Hostile(job, HONEST + number, random.Random(rng.random()), outcome.did).play(port)  # noqa: S311 - not for secrets
-            for number in range(HOSTILE)
+            Hostile(job, number, random.Random(rng.random()), outcome.did).play(port)  # noqa: S311 - not for secrets
+            for number in range(HONEST, len(job.members))
         ]
-        outcome.sessions += len(hostile)
         return [*run_clients(range(HONEST), *ends, SteadyMeter(), TIMING, once=True), *hostile]
 
     with (
@@ -345,58 +383,77 @@ def play(job: Job, folder: Path, rng: random.Random, outcome: Outcome) -> None:
         except Exception as error:  # noqa: BLE001 - any would end the server
             reason = repr(error)
         world.close(reason)
-    outcome.faults += _faults(folder, reason, facts, texts)
-    outcome.rows = max(outcome.rows, len(pd.read_parquet(folder / "events.parquet")))
+    if reason != f"rounds: {rounds} of {rounds}":
+        outcome.faults.append(f"the run ended by {reason}")
+    log = pd.read_parquet(folder / "events.parquet")
+    outcome.faults += [*_faults_of_clients(facts, texts), *_faults_of_log(log, rounds)]
+    outcome.rows = len(log)
     left = {name: why for name, why in facts.get("left", {}).items() if name not in _names()}
     outcome.reasons.update(re.sub(r"\S*\d\S*", "N", why)[:60] for why in left.values())
+    return outcome
 
 
 def _names() -> set[str]:
     return {f"client-{number}" for number in range(HONEST)}
 
 
-def _faults(folder: Path, reason: str, facts: dict[str, Any], texts: Sequence[str]) -> list[str]:
-    """Return what must not be in what a run has left."""
-    found = []
-    if reason != f"rounds: {ROUNDS} of {ROUNDS}":
-        found.append(f"the run ended by {reason}")
-    if gone := _names() & {*facts.get("left", {})}:
-        found.append(f"honest clients have left: {[facts['left'][name] for name in gone]}")
-    odd = [text for text in [*texts, *facts.get("left", {}).values()] if not text.isprintable()]
-    found += [f"a text that cannot be shown: {text!r}" for text in odd[:1]]
-    log = pd.read_parquet(folder / "events.parquet")
+def _faults_of_clients(facts: dict[str, Any], texts: Sequence[str]) -> Iterator[str]:
+    """Yield what must not be in what a run says of its clients."""
+    left = facts.get("left", {})
+    if gone := _names() & {*left}:
+        yield f"honest clients have left: {[left[name] for name in gone]}"
+    odd = [text for text in [*texts, *left.values()] if not text.isprintable()]
+    if odd:
+        yield f"a text that cannot be shown: {odd[0]!r}"
+
+
+def _faults_of_log(log: pd.DataFrame, rounds: int) -> Iterator[str]:
+    """Yield what must not be in a log."""
     end = log["t"].iloc[-1]
     amounts = log[["t", "duration", "joules", "operations", "samples"]]
     if not np.isfinite(amounts.to_numpy(np.float64)).all() or (amounts < 0).any(axis=None):
-        found.append("the log has numbers that are negative or not finite")
+        yield "the log has numbers that are negative or not finite"
     if (log["t"] > end).any() or (log["t"] - log["duration"] < -1e-9).any():
-        found.append("the log has times outside of the run")
+        yield "the log has times outside of the run"
     if log["joules"].max() > 1e6 * (end + 1.0):
-        found.append(f"the log has {log['joules'].max():g} J")
-    if log["round"].max() > ROUNDS:
-        found.append(f"the log has the round {log['round'].max()}")
-    return found
+        yield f"the log has {log['joules'].max():g} J"
+    if log["round"].max() > rounds:
+        yield f"the log has the round {log['round'].max()}"
 
 
-def main(count: int, seed: int) -> Outcome:
-    """Play hostile clients, at least so many, and return what they have led to."""
-    plan = load(SCENARIO)
+def main(count: int, seed: int, size: Size = Size()) -> Outcome:
+    """Make runs with hostile clients up to a number of behaviours, and return their outcome."""
     rng, outcome = random.Random(seed), Outcome()  # noqa: S311 - not for secrets
-    while outcome.sessions < count:
+    fleet = [{"count": HONEST + size.clients}]
+    for method in cycle(METHODS):
+        if outcome.behaviours >= count:
+            break
+        run = {"algorithm": method, "fleet": fleet, "stop": {"rounds": size.rounds}}
+        plan = load({**SCENARIO, **run})
         job = Builder(plan, "bytes").build(plan.variants[0], 1)
         with TemporaryDirectory() as folder:
-            play(job, Path(folder), rng, outcome)
+            outcome.add(play(job, Path(folder), rng, size.rounds))
     return outcome
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--count", type=int, default=5000, help="of behaviours")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--clients", type=int, default=24, help="hostile ones of a run")
+    parser.add_argument("--rounds", type=int, default=3, help="of a run")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with runs of its own")
     given = parser.parse_args()
-    began = time.monotonic()
-    made = main(given.count, given.seed)
-    print(f"{made.sessions} hostile clients in {time.monotonic() - began:.0f} s; {made.rows} rows")
+    began, made = time.monotonic(), Outcome()
+    share = -(-given.count // given.jobs)
+    with ProcessPoolExecutor(given.jobs) as pool:
+        seeds = range(given.seed, given.seed + given.jobs)
+        for one in pool.map(main, repeat(share), seeds, repeat(Size(given.clients, given.rounds))):
+            made.add(one)
+    print(
+        f"{made.behaviours} behaviours of {made.sessions} hostile clients in {made.runs} runs,"
+        f" {time.monotonic() - began:.0f} s; logs of up to {made.rows} rows"
+    )
     print(f"what they did: {dict(made.did)}")
     for why, times in made.reasons.most_common(40):
         print(f"{times:6} {why}")

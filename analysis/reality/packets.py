@@ -9,7 +9,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import IPv4Address
 from math import isfinite
@@ -20,15 +20,16 @@ import numpy as np
 from mrg import SameLosses
 from stored import replacing
 
+from fedsim.physics.network_models import Bearers, FluidFlows, Lv08, Site
 from fedsim.physics.packet_loss import IndependentLosses
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.channel import NONE, framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.tcp.bearers import Connections
+from fedsim.sim.network.models import layer
+from fedsim.sim.network.tcp.bearers import Connections, bearers
 from fedsim.sim.network.tcp.fair_queue import BUCKETS
-from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "ns3/transfers.cc"
@@ -36,7 +37,12 @@ TABLE, LOSSES = HERE / "ns3/results.csv", HERE / "ns3/losses.csv"
 VARIED_TABLE = HERE / "ns3/varied.csv"
 
 
+Sharing = Literal["fluid", "lv08", "tcp"]
+"""Max-min fairness, SimGrid's validated model of TCP, or TCP's windows in queues."""
+
 MODELS: Sequence[Sharing] = ("fluid", "lv08", "tcp")
+
+FLOWS = {"fluid": FluidFlows(), "lv08": Lv08()}
 
 
 class CaseSet(NamedTuple):
@@ -267,8 +273,8 @@ class Stack(NamedTuple):
     bucket: Callable[[Case, int, int, bool], int] | None = None
     same_losses: bool = False
 
-    def connections(self, case: Case, seed: int) -> Connections:
-        """Return the connections of a case, with the seed of its losses."""
+    def bearers(self, case: Case, seed: int, site: Site) -> Bearers:
+        """Return the bearers of a case, with the seed of its losses."""
         packets = framing(self.headers, SEGMENT + self.headers)
         losses, rng = None, np.random.default_rng([seed, 1])
         if case.loss and self.same_losses:
@@ -277,7 +283,8 @@ class Stack(NamedTuple):
             losses = IndependentLosses(case.loss, np.random.default_rng(seed))
         loss = None if losses is None else lambda *_: losses
         bucket = None if self.bucket is None else partial(self.bucket, case, seed)
-        return Connections(self.law(case), lambda _: packets, loss, lambda *_: rng, bucket=bucket)
+        own = replace(site, framing=lambda _: packets, losses=loss)
+        return bearers(own, Connections(self.law(case), lambda *_: rng, bucket=bucket))
 
 
 def _law_of_ns3(case: Case) -> Tcp:
@@ -332,28 +339,22 @@ def by_fedsim(case: Case, model: Sharing, seed: int = 0, *, stack: Stack = NS3) 
     calendar, arrived = Calendar(), [float("nan")] * case.flows
     radios, up = [ConstantRate(case.own_rate)] * case.flows, case.direction == "up"
     topology, delays = case.topology, case.varied(seed)
-    both = choose_bearers(
-        calendar,
-        topology,
-        radios,
-        radios,
-        model=model,
-        radio_latency=delays,
-        connections=stack.connections(case, seed) if model == "tcp" else None,
-    )
+    site = Site(calendar=calendar, topology=topology, up=radios, down=radios, latency=delays)
+    network = layer(model, stack.law(case) if model == "tcp" else FLOWS[model])
+    both = stack.bearers(case, seed, site) if model == "tcp" else network.bearers(site)
     cut = framing(stack.headers, SEGMENT + stack.headers) if model == "tcp" else NONE
     bits = 8 * case.bytes + cut.bits(8 * case.bytes)
-    bearers, routes = both[0 if up else 1], topology.up if up else topology.down
+    ways, routes = both[0 if up else 1], topology.up if up else topology.down
 
     def arrive(number: int) -> None:
         arrived[number] = calendar.now
 
     def begin(number: int) -> None:
-        bearers[number].start(bits, case.own_rate, arrive, number)
+        ways[number].start(bits, case.own_rate, arrive, number)
 
     for number, own in enumerate(delays):
         start = number * stack.apart
-        calendar.at(start + delay(routes[number].latency + own, model), begin, number)
+        calendar.at(start + network.delay(routes[number].latency + own), begin, number)
     calendar.run()
     return arrived
 

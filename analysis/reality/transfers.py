@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import packets
-
-from fedsim.sim.network.transmission import Sharing
+from packets import Sharing
 
 KINDS = (
     "one flow",

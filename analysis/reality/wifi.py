@@ -20,13 +20,13 @@ import numpy as np
 import packets
 from stored import replacing
 
+from fedsim.physics.network_models import Site
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.channel import NONE
 from fedsim.physics.topology import star
 from fedsim.physics.wifi import Wifi, modulation_rate
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.air import CellRadios
-from fedsim.sim.network.transmission import choose_bearers
+from fedsim.sim.network.models import layer
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "ns3/wifi.cc"
@@ -202,11 +202,16 @@ def by_fedsim(case: Case, *, cells: bool = True) -> list[float]:
     radios = [
         ConstantRate(modulation_rate(case.standard, mcs, width, case.streams)) for mcs in case.mcs
     ]
-    own = CellRadios(law, 0, lambda _: packets, lambda *_: None, lambda *_: None)
     calendar, arrived = Calendar(), [float("nan")] * case.stations
-    both = choose_bearers(
-        calendar, star(case.stations), radios, radios, radios=own if cells else None
+    site = Site(
+        calendar=calendar,
+        topology=star(case.stations),
+        up=radios,
+        down=radios,
+        framing=lambda _: packets,
     )
+    network = layer("fluid")
+    both = (layer("wifi", law, network) if cells else network).bearers(site)
     bits = 8 * case.bytes + packets.bits(8 * case.bytes)
 
     def arrive(number: int) -> None:

@@ -24,15 +24,19 @@ from typing import Literal
 
 import numpy as np
 
+from fedsim.physics.network_models import FluidFlows, Lv08, Site
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.transmission import Sharing, choose_bearers, delay
+from fedsim.sim.network.models import layer
 
 HERE = Path(__file__).resolve().parent
 TABLE = HERE / "arrivals.csv"
 COLUMNS = ("platform", "kind", "model", "message", "simgrid", "fedsim", "difference")
 PLATFORMS = 50
+Sharing = Literal["fluid", "lv08"]
+"""The models of flows that SimGrid has, too."""
+
 MODELS: tuple[Sharing, ...] = ("fluid", "lv08")
 
 
@@ -123,14 +127,15 @@ def _message(rng: np.random.Generator, lane: int, spread: float) -> Message:
 def by_fedsim(one: Platform, model: Sharing) -> list[float]:
     """Return when each message has arrived, s."""
     calendar, arrived = Calendar(), [-1.0] * len(one.messages)
-    up, down = choose_bearers(
-        calendar,
-        one.topology,
-        [ConstantRate(rate) for rate in one.rates[: one.clients]],
-        [ConstantRate(rate) for rate in one.rates[one.clients :]],
-        model=model,
-        radio_latency=one.latency,
+    site = Site(
+        calendar=calendar,
+        topology=one.topology,
+        up=[ConstantRate(rate) for rate in one.rates[: one.clients]],
+        down=[ConstantRate(rate) for rate in one.rates[one.clients :]],
+        latency=one.latency,
     )
+    network = layer(model, Lv08() if model == "lv08" else FluidFlows())
+    up, down = network.bearers(site)
 
     def arrive(number: int) -> None:
         arrived[number] = calendar.now
@@ -140,7 +145,7 @@ def by_fedsim(one: Platform, model: Sharing) -> list[float]:
         bearer.start(8.0 * message.size, one.rates[message.lane], arrive, number)
 
     for number, message in enumerate(one.messages):
-        calendar.at(message.start + delay(one.lag(message.lane), model), begin, number, message)
+        calendar.at(message.start + network.delay(one.lag(message.lane)), begin, number, message)
     calendar.run()
     return arrived
 

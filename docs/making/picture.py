@@ -1,7 +1,7 @@
 """The picture of the house: its packages, each above all that it imports, and the way of the data.
 
-`house()` returns it as SVG, for a light or a dark page; a test holds the rows against the layers
-in pyproject.toml, and the boxes against the folders of fedsim.
+`house()` returns it as SVG, for a light or a dark page. Its rows are the layers in pyproject.toml,
+and its boxes the folders of fedsim.
 """
 
 from collections.abc import Sequence

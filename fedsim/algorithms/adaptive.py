@@ -53,7 +53,7 @@ class ServerOptimizer(LocalUpdates):
 
     server_rate: float = Field(default=0.1, gt=0, description="eta_g, the server's step size")
     server_schedule: AnySchedule = as_written(
-        None, "the factor of server_rate by round; null: always 1"
+        None, "schedule of server_rate: its factor in each round; null: always 1"
     )
 
     @property
@@ -139,7 +139,9 @@ class FedAvgM(ServerOptimizer):
     )
 
     server_rate: float = Field(default=1.0, gt=0, description="eta_g, the server's step size")
-    momentum: float = Field(default=0.9, ge=0, lt=1, description="beta, of the mean update")
+    momentum: float = Field(
+        default=0.9, ge=0, lt=1, description="beta, the momentum of the server's step"
+    )
     nesterov: bool = Field(default=False, description="whether momentum is Nesterov's")
 
     @model_validator(mode="after")
@@ -170,7 +172,7 @@ class AdaptiveServer(ServerOptimizer):
     """A server whose step in each coordinate is scaled by a mean of past squared updates."""
 
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean update")
-    beta2: float = Field(default=0.99, ge=0, lt=1, description="decay of its square")
+    beta2: float = Field(default=0.99, ge=0, lt=1, description="decay of the mean squared update")
     tau: float = Field(default=1e-3, gt=0, description="tau, which bounds the adaptivity")
 
     adapting: ClassVar[type[Adam]]

@@ -77,7 +77,7 @@ class FedAsync(LocalUpdates):
     asynchronous: ClassVar[bool] = True
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
 
-    alpha: float = Field(default=0.6, gt=0, le=1, description="the weight of a fresh model")
+    alpha: float = Field(default=0.6, gt=0, le=1, description="alpha, the weight of a fresh model")
     rho: float = Field(default=0.0, ge=0, description="the weight of |w - w_t|^2/2 in local steps")
     staleness: Literal["constant", "polynomial", "hinge"] = Field(
         default="polynomial",

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.messages import check
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Server, Silence
@@ -355,6 +356,12 @@ class Algorithm(Spec, Generic[Memory]):
     def adding_up(self) -> AddingUp | None:
         """Return the variant of the method that sends increments; None if there is none."""
         return None
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that clients compute after their replies."""
+        if self.goes_on:
+            text = f"got {self.kind}, whose clients compute after their replies"
+            yield "kind", Nature(reacts=text, simulated=f"{text}, which live ones do not do yet")
 
     @property
     def goes_on(self) -> bool:

@@ -32,10 +32,14 @@ class CensoredAdmm(SendsPeerModels, SymmetricMixing):
     weighs: ClassVar[bool] = False
 
     penalty: float = Field(gt=0, description="c, the penalty of a difference between neighbours")
-    threshold: float = Field(default=0.0, ge=0, description="of a move; 0 sends in every round")
-    decay: float = Field(
-        default=0.95, gt=0, lt=1, description="the factor of the threshold a round"
+    threshold: float = Field(
+        default=0.0,
+        ge=0,
+        description=(
+            "a node sends if its model has moved by more than this; 0: it sends in every round"
+        ),
     )
+    decay: float = Field(default=0.95, gt=0, lt=1, description="factor on the threshold per round")
 
     @abstractmethod
     async def step(self, node: Node, x: Array, sent: Array, apart: Array, dual: Array) -> Array:

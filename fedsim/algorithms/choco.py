@@ -95,9 +95,11 @@ class SparqSgd(Descends, CompressedGossip):
         " Decentralized Optimization, CDC 2020, algorithm 1"
     )
 
-    threshold: float = Field(ge=0, description="c_0; 0 sends in every round")
+    threshold: float = Field(
+        ge=0, description="c_0 of the trigger threshold; 0: a node sends in every round"
+    )
     growth: float = Field(default=0.0, ge=0, lt=1, description="exponent of t in c_t")
-    local_steps: PositiveInt = Field(default=1, description="H, local steps of a round")
+    local_steps: PositiveInt = Field(default=1, description="H, local steps per round")
 
     async def live(self, node: Node) -> None:
         """Run a node."""

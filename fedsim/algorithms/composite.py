@@ -135,7 +135,8 @@ class FedMid(ServerRate):
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Step)
 
     server_prox: bool = Field(
-        default=True, description="whether the server takes a prox, too, as in the paper"
+        default=True,
+        description="whether the server applies the proximal operator, too, as in the paper",
     )
 
     async def serve(self, server: Server) -> None:

@@ -361,14 +361,14 @@ class Learnt(Dictionary):
 
     kind: Literal["k-svd"] = "k-svd"
     columns: PositiveInt = Field(description="D, the number of atoms")
-    sparsity: PositiveInt = Field(default=5, description="atoms of a signal")
+    sparsity: PositiveInt = Field(default=5, description="atoms per signal")
     iterations: PositiveInt = Field(default=10, description="passes over the atoms")
     signals: PositiveInt = Field(
         default=1000, description="the largest number of signals, drawn from all if there are more"
     )
     path: Path | None = Field(
         default=None,
-        description="NumPy archive with an array `signals`, a row a signal, relative to the "
+        description="NumPy archive with an array `signals`, one row per signal, relative to the "
         "scenario file's folder; by default the features of all clients",
     )
 
@@ -417,7 +417,7 @@ def _read(path: Path) -> Array:
         raise ParameterError(
             "dictionary.path",
             f"{path}: the array `signals` has shape {signals.shape}; expected a table of finite "
-            "numbers, a row a signal",
+            "numbers, one row per signal",
         )
     return signals
 

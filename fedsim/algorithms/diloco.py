@@ -25,10 +25,10 @@ With V = 0, or where these steps were cut off, w_i[p] <- u[p]. A client that tak
 first time gets the whole model, and one that has missed rounds all fragments of these; they replace
 its own. Late updates count when it is next the turn of their fragment.
 
-The paper sends 4 bits a value, as floats (E3M0): `wire: {up: {compressor: e3m0}}`, or of unbiased,
-uniform levels `{kind: dithered, bits: 4}`. Its workers exchange updates among themselves; here the
-server sends the fragments, uncompressed, in `wire.values`. Its fragments are whole layers of a
-transformer; here they are equal shares of the vector of all parameters, in their order.
+The paper sends 4 bits per value, as floats (E3M0): `wire: {up: {compressor: e3m0}}`, or of
+unbiased, uniform levels `{kind: dithered, bits: 4}`. Its workers exchange updates among themselves;
+here the server sends the fragments, uncompressed, in `wire.values`. Its fragments are whole layers
+of a transformer; here they are equal shares of the vector of all parameters, in their order.
 """
 
 from collections import defaultdict
@@ -64,8 +64,10 @@ class DiLoCo(FedOpt):
     )
     optimizer_state: Literal["reset", "kept"] = Field(
         default="kept",
-        description="whether a client's optimizer begins anew in each of its rounds, or goes on "
-        "with what it kept in its memory",
+        description=(
+            "state of a client's optimizer at the start of a round: reset, or kept in the"
+            " client's memory from its last round"
+        ),
     )
     server_rate: float = Field(default=0.7, gt=0, description="eta_g, the server's step size")
     server_optimizer: AnyOptimizer = as_written(
@@ -117,11 +119,16 @@ class StreamingDiLoCo(DiLoCo):
     fragments: int = Field(default=4, ge=1, le=16, description="P, the parts of the model")
     overlap: NonNegativeInt = Field(
         default=1,
-        description="V, local steps, K at most, between sending a fragment and mixing in the "
-        "server's; they hide the time that both travel",
+        description=(
+            "V, local steps (K at most) between sending a fragment and mixing in the"
+            " server's; they hide the travel time of both"
+        ),
     )
     blend: float = Field(
-        default=0.5, ge=0, le=1, description="alpha, the weight of a client's own fragment then"
+        default=0.5,
+        ge=0,
+        le=1,
+        description="alpha, the weight of a client's own fragment when the server's is mixed in",
     )
 
     @model_validator(mode="after")

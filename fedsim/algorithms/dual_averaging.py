@@ -204,18 +204,20 @@ _BALLS = join_names([f"{ball} of {kind}" for kind, ball in _NORMS.items()], "or"
 class Ball(Spec):
     """A ball of the penalty's norm."""
 
-    kind: str = Field(description=f"of the penalty's norm: {_BALLS}")
-    radius: float = Field(gt=0, description="R")
+    kind: str = Field(description=f"norm of the ball, that of the penalty: {_BALLS}")
+    radius: float = Field(gt=0, description="R, the radius")
 
 
 class Stage(Spec):
     """A stage of MC-FedDA."""
 
-    weight: float = Field(ge=0, description="lambda, of the penalty in this stage")
+    weight: float = Field(ge=0, description="lambda, the weight of the penalty in this stage")
     radius: float = Field(
-        gt=0, description="R, of the ball around the output of the previous stage"
+        gt=0, description="R, the radius of the ball around the output of the previous stage"
     )
-    rounds: int = Field(ge=1, description="its length; the last stage lasts until the run stops")
+    rounds: int = Field(
+        ge=1, description="number of rounds; the last stage lasts until the run stops"
+    )
 
 
 class RunningStage(NamedTuple):

@@ -43,7 +43,7 @@ class Descends(PeerAlgorithm):
         " smoothness constant of a node's weighted loss, or of 1/L"
     )
     batch: PositiveInt | None = Field(
-        default=None, description="samples of a gradient; all samples of the client by default"
+        default=None, description="samples per gradient; all samples of the client by default"
     )
 
     @property
@@ -122,7 +122,7 @@ class DFedAvg(Descends, SendsPeerModels):
     graph_may_change: ClassVar[bool] = True
     lives_rows: ClassVar[bool] = True
 
-    local_steps: PositiveInt = Field(default=1, description="K, local steps of a round")
+    local_steps: PositiveInt = Field(default=1, description="K, local steps per round")
 
     async def live(self, node: Node) -> None:
         """Run a node."""

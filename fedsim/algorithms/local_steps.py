@@ -156,7 +156,7 @@ async def drawn_work(
 class LocalGradients(Algorithm[Memory]):
     """A method whose clients compute K stochastic gradients in every round, one by one."""
 
-    local_steps: int = Field(default=1, ge=1, description="K, local steps of a round")
+    local_steps: int = Field(default=1, ge=1, description="K, local steps per round")
     batch: GrowingBatch | PositiveInt | None = Batch
 
     def samples_per_round(self, rows: int) -> float:

@@ -131,8 +131,11 @@ class LocalUpdates(LocalSteps[Kept]):
     )
     local_epochs: PositiveInt | None = Field(
         default=None,
-        description="instead of local_steps: passes over the client's samples, reshuffled each "
-        "time, in minibatches of `batch` samples, the last one of a pass with what is left",
+        description=(
+            "instead of local_steps: passes over the client's samples, reshuffled for each"
+            " pass, in minibatches of `batch` samples; the last minibatch of a pass takes"
+            " the rest"
+        ),
     )
     drop_last: bool = Field(
         default=False, description="with local_epochs: whether a smaller last minibatch is left out"
@@ -142,11 +145,13 @@ class LocalUpdates(LocalSteps[Kept]):
     )
     optimizer_state: Literal["reset", "kept"] = Field(
         default="reset",
-        description="whether a client's optimizer begins anew in each of its rounds, or goes on "
-        "with what it kept in its memory",
+        description=(
+            "state of a client's optimizer at the start of a round: reset, or kept in the"
+            " client's memory from its last round"
+        ),
     )
     schedule: AnySchedule = as_written(
-        None, "the factor of step_size by round or by local step; null: always 1"
+        None, "schedule of step_size: its factor by round or by local step; null: always 1"
     )
     clip_norm: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="the largest norm of a local gradient; longer ones are scaled"
@@ -154,13 +159,17 @@ class LocalUpdates(LocalSteps[Kept]):
 
     local: tuple[str, ...] = Field(
         default=(),
-        description="patterns of the names of parts of the model that stay with each client:"
-        " trained by its steps, kept in its memory, and not sent",
+        description=(
+            "name patterns of the parts of the model that stay with each client: trained by"
+            " its steps, kept in its memory, and never sent"
+        ),
     )
     local_first: PositiveInt | None = Field(
         default=None,
-        description="with local: so many steps on what stays with the client alone, and then"
-        " local_steps on what is sent alone; null: all parts take the same steps",
+        description=(
+            "with local: number of steps on the parts that stay with the client, before"
+            " local_steps on the parts that are sent; null: all parts take the same steps"
+        ),
     )
 
     @model_validator(mode="after")

@@ -250,7 +250,7 @@ class PPMarina(FullRounds):
 
         def text(bound: float) -> str:
             return (
-                f"got {gamma:.4g}, but omega = {omega:.3g}, p = {p:.3g} and {r} clients a round"
+                f"got {gamma:.4g}, but omega = {omega:.3g}, p = {p:.3g} and {r} clients per round"
                 f" take steps of at most 1/(L (1 + sqrt((1 - p) (1 + omega)/(p r)))) = {bound:.4g}"
                 " (Gorbunov et al. 2021, theorem 4.1)"
             )

@@ -19,8 +19,8 @@ from an older x^t. With `sends: differences` clients send x_m - x^t
 (`fedsim.algorithms.local_steps`). Such a difference is a jump to the minimum over some atoms;
 adding two jumps from the same x^t overshoots, so this variant needs rounds, too.
 
-If the model is a matrix, such as that of softmax regression with a column a class, each column has
-its own tau atoms (section IV-D): tau and 2 tau above are numbers for each column.
+If the model is a matrix, such as that of softmax regression with one column per class, each column
+has its own tau atoms (section IV-D): tau and 2 tau above are numbers for each column.
 """
 
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ class FedGradMP(SendsModels, LocalGradients):
         " model overshoots"
     )
 
-    sparsity: int = Field(ge=1, description="tau, atoms of a model (of each column)")
+    sparsity: int = Field(ge=1, description="tau, atoms per model (per column of a matrix)")
     solver: AnySolver = Field(
         default=Exact(), description="how a client minimises its loss over the selected atoms"
     )

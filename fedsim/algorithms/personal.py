@@ -174,7 +174,11 @@ class PFedMe(Proximal):
     model_rate: float = Field(
         default=0.05, gt=0, description="eta, of w_i <- w_i - eta lambda (w_i - theta_i)"
     )
-    server_rate: float = Field(default=1.0, gt=0, description="beta, of the server's mean")
+    server_rate: float = Field(
+        default=1.0,
+        gt=0,
+        description="beta, the weight of the clients' mean in the server's update",
+    )
 
     @model_validator(mode="after")
     def _by_minibatches(self) -> Self:
@@ -237,7 +241,9 @@ class APFL(PersonalModels):
         default=0.5,
         gt=0,
         le=1,
-        description="alpha, the share of v_i in a client's own model; with alpha_rate, at first",
+        description=(
+            "alpha, the share of v_i in a client's own model; with alpha_rate, its initial value"
+        ),
     )
     alpha_rate: float | None = Field(
         default=None,

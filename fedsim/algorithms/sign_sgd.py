@@ -1,4 +1,4 @@
-"""signSGD with majority vote: one bit a coordinate on uplink and downlink.
+"""signSGD with majority vote: one bit per coordinate on uplink and downlink.
 
 Bernstein, Wang, Azizzadenesheli, Anandkumar, "signSGD: Compressed Optimisation for Non-Convex
 Problems", ICML 2018 (Algorithm 3: signSGD with majority vote, by momentum Signum). Client i
@@ -7,7 +7,7 @@ majority of the clients' votes:
 
     w <- w - delta sign(sum_i sign(m_i)).
 
-The server sends the vote alone, a bit a coordinate, if all clients have answered the previous
+The server sends the vote alone, one bit per coordinate, if all clients have answered the previous
 round: each of them then has w and takes the same step as the server. Otherwise it sends the model,
 so that a client that was not sampled, was offline or whose reply was lost continues from the right
 one; so do the first round and the one after an abandoned round. The server continues
@@ -92,8 +92,8 @@ class SignSGD(Algorithm[Voter]):
         """
         if info.uplink.kind != "exact" or info.downlink.kind != "exact":
             text = (
-                "got a compressor, but signsgd sends one bit a coordinate already, and every client"
-                " needs the exact model of the server; leave wire.up.compressor and"
+                "got a compressor, but signsgd sends one bit per coordinate already, and clients"
+                " need the exact model of the server; leave wire.up.compressor and"
                 " wire.down.compressor out"
             )
             raise ParameterError("kind", text)

@@ -215,9 +215,9 @@ class VarianceReduced(_Certified):
         description='a number, or a multiple of 1/L ("0.1/L"), L the largest smoothness constant '
         "of a client's loss in the coefficients; that of a minibatch may be larger",
     )
-    batch: PositiveInt = Field(default=10, description="samples of a stochastic gradient")
+    batch: PositiveInt = Field(default=10, description="samples per stochastic gradient")
     epochs: PositiveInt = Field(default=10, description="largest number of full gradients")
-    inner: PositiveInt = Field(default=20, description="steps after each of them")
+    inner: PositiveInt = Field(default=20, description="number of steps after each full gradient")
 
     def samples(self, rows: int) -> float:
         """See `Solver.samples`."""
@@ -240,8 +240,8 @@ class StochasticDescent(_Stepping):
     """Stochastic gradient descent."""
 
     kind: Literal["sgd"] = "sgd"
-    batch: PositiveInt = Field(default=10, description="samples of a stochastic gradient")
-    steps: PositiveInt = Field(default=100, description="steps")
+    batch: PositiveInt = Field(default=10, description="samples per stochastic gradient")
+    steps: PositiveInt = Field(default=100, description="number of steps")
 
     def samples(self, rows: int) -> float:  # noqa: ARG002 - as many as it draws
         """See `Solver.samples`."""

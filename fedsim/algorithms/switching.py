@@ -26,8 +26,8 @@ a smaller f than that. So a round has reached a target only if its model is feas
 eps by 1 % of it at most (columns `constraint` and `feasible`). A feasible model with g > eps may
 have a gap below 0.
 
-One exchange a round (`StaleFedSGM`): clients switch by the last known value of the constraint. With
-w_t they receive the server's present estimate of g, and answer with g_j(w_t) and their steps
+One exchange per round (`StaleFedSGM`): clients switch by the last known value of the constraint.
+With w_t they receive the server's present estimate of g, and answer with g_j(w_t) and their steps
 together:
 
     the server estimates g = sum_j p_j g_j by the last g_j received of each client, with the p_j of
@@ -199,10 +199,13 @@ class FedSGM(Algorithm[SwitchingState]):
     tolerance: Literal["theory"] | PositiveFloat = Field(
         description='eps, the tolerated violation g > 0: a number, or "theory"'
     )
-    local_steps: int = Field(default=1, ge=1, description="E, local steps of a round")
+    local_steps: int = Field(default=1, ge=1, description="E, local steps per round")
     switching: Literal["hard", "soft"] = Field(
         default="hard",
-        description="from one gradient to the other at a threshold of g, or over a range",
+        description=(
+            "hard: from one gradient to the other at a threshold of g; soft: gradually,"
+            " over a range of g"
+        ),
     )
     sharpness: PositiveFloat | None = Field(
         default=None, description="beta of soft switching; 2/eps by default"
@@ -370,7 +373,7 @@ class ConstrainedProgress(Message):
 
 
 class StaleFedSGM(FedSGM):
-    """FedSGM that switches by the last known constraint, with one exchange a round."""
+    """FedSGM that switches by the last known constraint, with one exchange per round."""
 
     kind: Literal["fedsgm-stale"] = "fedsgm-stale"  # type: ignore[assignment]
     messages: ClassVar[tuple[type[Message], ...]] = (

@@ -10,9 +10,9 @@ index:
     FedIter-HT:               w_m <- H_tau(w_m - gamma g_m(w_m))     K times, from w^t
     all:                      w^{t+1} = H_tau(sum_m p_m w_m)
 
-If the model is a matrix, such as that of softmax regression with a column a class, H_tau acts on
-each column. Round t commits w^{t+1}. The messages of the server are tau-sparse, and so are those of
-FedIter-HT's clients.
+If the model is a matrix, such as that of softmax regression with one column per class, H_tau acts
+on each column. Round t commits w^{t+1}. The messages of the server are tau-sparse, and so are those
+of FedIter-HT's clients.
 
 The mean is over models that started from the same w^t: a reply after the end of its round is not
 counted, since it would replace a newer model by an older one. With `sends: differences` clients
@@ -128,7 +128,7 @@ class FedHT(SendsModels, LocalSteps):
     """The known structure of the model that a client sends."""
 
     sparsity: int = Field(
-        ge=1, description="tau, the number of nonzero entries of the model (of each column)"
+        ge=1, description="tau, the number of nonzero entries of the model (per column of a matrix)"
     )
     _shape: tuple[int, ...] = PrivateAttr(default=())
 
@@ -213,7 +213,7 @@ class FedIterHT(FedHT):
 
 
 class DistributedIHT(FedHT):
-    """Distributed-IHT: one stochastic gradient a client and round; Fed-HT with K = 1."""
+    """Distributed-IHT: one stochastic gradient per client and round; Fed-HT with K = 1."""
 
     kind: Literal["distributed-iht"] = "distributed-iht"  # type: ignore[assignment]
 

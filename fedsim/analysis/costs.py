@@ -120,7 +120,7 @@ def cost_to_target(
             `rounds` where not given.
 
     Returns:
-        A row a run, in the order of `runs`: variant, seed, reached, round, t (s) and the
+        One row per run, in the order of `runs`: variant, seed, reached, round, t (s) and the
         costs. A run that never got there has reached = False, and NaN for all the rest; so has
         a run in which the measure was not evaluated.
 
@@ -150,7 +150,7 @@ def cost_to_target(
 
 
 def _by_run(reached: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a run: what it had spent in its row of `reached`, if it has one there."""
+    """Return one row per run: what it had spent in its row of `reached`, if it has one there."""
     every = runs[["variant", "seed"]].drop_duplicates()
     table = every.merge(reached[with_grams(_COLUMNS, reached)], how="left", on=["variant", "seed"])
     table.insert(2, "reached", table["round"].notna())
@@ -164,7 +164,7 @@ def _direction(measure: str) -> Direction:
 
 
 def mean_cost(costs: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
-    """Return the mean over seeds of a table of costs, a row a variant, in the order given.
+    """Return the mean over seeds of a table of costs, one row per variant, in the order given.
 
     The mean is over the runs that reached the target; `reached` and `runs` count.
     """
@@ -198,7 +198,7 @@ def measures_in(rounds: pd.DataFrame) -> list[str]:
 
 
 def outcomes(rounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the last figures of each run that an observer evaluated, a row a run.
+    """Return the last figures of each run that an observer evaluated, one row per run.
 
     Of a run without an objective they are those of its last round.
 
@@ -252,10 +252,10 @@ def _describe_end(summary: pd.DataFrame, variant: str) -> str:
 
 
 def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
-    """Return a table of `mean_cost`, a row a variant.
+    """Return a table of `mean_cost`, one row per variant.
 
     Args:
-        costs: a row a variant, of `mean_cost`.
+        costs: one row per variant, of `mean_cost`.
         labels: variant -> its name in the table.
         title: above the table.
 

@@ -32,7 +32,7 @@ def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed"))
         by: columns; clients that agree in all of them are a group.
 
     Returns:
-        A row a group, in the order of `clients`, and a column for each of `ENERGY_PARTS` that
+        One row per group, in the order of `clients`, and a column for each of `ENERGY_PARTS` that
         there is, by what it is called.
 
     Raises:
@@ -68,7 +68,7 @@ def state_of_charge(events: pd.DataFrame, times: ArrayLike) -> pd.DataFrame:
         times: s, shape (T,).
 
     Returns:
-        A row a time; a column a battery, by variant, seed and node, in the order in which
+        One row per time; one column per battery, by variant, seed and node, in the order in which
         the log has them. It is NaN before the battery's first row and after its last one.
     """
     at = np.asarray(times, dtype=np.float64)

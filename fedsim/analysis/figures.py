@@ -84,7 +84,7 @@ def _measure(
 
 
 def stacked_bars(axis: Axes, parts: pd.DataFrame, colours: Mapping[str, str]) -> None:
-    """Draw a bar a row, the first on top, made of the row's columns from left to right.
+    """Draw one bar per row, the first on top, made of the row's columns from left to right.
 
     Args:
         axis: where.
@@ -124,7 +124,7 @@ def progress(
     log: bool = True,
     target: float | None = None,
 ) -> Figure:
-    """Draw a column of the round table, a panel a cost: the mean over seeds, least to largest.
+    """Draw a column of the round table, one panel per cost: the mean over seeds, least to largest.
 
     Args:
         rounds: as `Result.rounds` gives it.

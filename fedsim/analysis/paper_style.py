@@ -53,7 +53,7 @@ class PaperStyle:
         if not path.is_file():
             known = ", ".join(STYLES)
             hint = nearest(name, STYLES)
-            text = f"got {name!r}{hint}; expected one of {known}, or a style file of matplotlib"
+            text = f"style: got {name!r}{hint}; expected one of {known}, or a matplotlib style file"
             raise DataError("style", text)
         try:
             given: dict[str, Any] = dict(

@@ -21,7 +21,7 @@ def cost_to_end(rounds: pd.DataFrame, variant: str, measure: str = "objective") 
         measure: the column that is to reach it.
 
     Returns:
-        A row a run, as `cost_to_target` has it.
+        One row per run, as `cost_to_target` has it.
 
     Raises:
         ValueError: no run of the variant came to the last round.
@@ -44,7 +44,7 @@ def ranking(costs: pd.DataFrame, labels: Mapping[str, str], confidence: float = 
     `fedsim.analysis.compare.pairwise`.
 
     Args:
-        costs: a row a run, as `cost_to_target` gives it.
+        costs: one row per run, as `cost_to_target` gives it.
         labels: variant -> what the sentence calls it; others, and those that never reached the
             target, are left out.
         confidence: of the tests.

@@ -61,9 +61,9 @@ def over_seeds(
         also: further columns whose means are returned.
 
     Returns:
-        A row a variant and round that an observer evaluated in all seeds that are still running:
-        variant, round, the costs of `COSTS` so far (means), `also`, running (the number of seeds
-        that have this round), mean, low and high of the column. Of one seed, or with
+        One row per variant and round that an observer evaluated in all seeds that are still
+        running: variant, round, the costs of `COSTS` so far (means), `also`, running (the number of
+        seeds that have this round), mean, low and high of the column. Of one seed, or with
         `band="none"`, low and high are the mean.
     """
     totals = with_bits(cumulative(rounds))
@@ -106,7 +106,7 @@ def _of_variant(own: pd.DataFrame, shown: Sequence[str], band: Band, ends: Ends)
 
 
 def _by_seed(values: "pd.Series[float]") -> pd.DataFrame:
-    """Return a row a round and a column a seed; missing where the seed has no such round."""
+    """Return one row per round and one column per seed; NaN where the seed has no such round."""
     return values.unstack("seed")  # noqa: PD010 - a seed has a round once
 
 

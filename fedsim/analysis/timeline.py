@@ -53,7 +53,7 @@ _TIMES = ("t", "duration", "event", "node", "peer", "round", "detail")
 
 
 def spans(events: pd.DataFrame) -> pd.DataFrame:
-    """Return what the clients were doing, a row a span, in the order of the log.
+    """Return what the clients were doing, one row per span, in the order of the log.
 
     A client that was offline or empty when its run ended has a span until then. A download that was
     not delivered has a span without bits. What takes no time is here as well.
@@ -82,7 +82,7 @@ def time_in_states(events: pd.DataFrame) -> pd.DataFrame:
         events: as for `spans`.
 
     Returns:
-        A row a client that the log mentions: variant and seed, where the log has them, node,
+        One row per client that the log mentions: variant and seed, where the log has them, node,
         a column for each of `STATES`, and `IDLE`.
 
     Raises:

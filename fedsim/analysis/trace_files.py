@@ -57,7 +57,7 @@ def write_traces(
     whose = read_range(clients, "clients")
     folders = _find(place)
     if gzip and out is not None and out.suffix == _PLAIN:
-        wanted = f"what is compressed ends in {PACKED}, as {out}{PACKED} does"
+        wanted = f"a compressed file ends in {PACKED}, such as {out}{PACKED}"
         raise DataError("trace", f"--gzip: got the file {out}; {wanted}")
     if out is not None and _is_file(out) and len(folders) > 1:
         raise DataError(
@@ -112,7 +112,7 @@ def _check_size(
     own = (log if chosen is None else log.of(chosen)).events
     seen = int(own["t"].between(window.begin, window.end).sum())
     if seen > MOST_ROWS:
-        text = f"{seen:,} rows of the log, of at most {MOST_ROWS:,} that a trace may be of"
+        text = f"{seen:,} rows of the log, but a trace holds at most {MOST_ROWS:,}"
         wanted = "give fewer --rounds, such as 1:2, or some --clients, such as 0:99"
         raise DataError("trace", f"{folder}: got {text}; {wanted}")
 

@@ -72,7 +72,7 @@ def wrong_kind(
         return failure(("", f"{text} One of: {', '.join(known)}", block))
     if key not in block:
         meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]
-        text = f"missing{''.join(meant)}; say which. One of: {', '.join(known)}"
+        text = f"missing{''.join(meant)}; give one of: {', '.join(known)}"
         return failure((key, text, block))
     return failure((key, _unknown_kind(block[key], known, hint), block[key]))
 

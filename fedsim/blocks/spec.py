@@ -1,7 +1,7 @@
 """Base class of blocks: frozen, closed pydantic models."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from inspect import Parameter, Signature, get_annotations
@@ -22,6 +22,8 @@ from typing import (
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
+
+from fedsim.blocks.nature import Nature
 
 # Defaults of fields, in the notation of a file.
 
@@ -148,6 +150,13 @@ class Spec(BaseModel):
         super().__pydantic_init_subclass__(**kwargs)
         _take_per_cent(cls.__pydantic_fields__)
         type.__setattr__(cls, "__signature__", LazySignature())
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it declares of itself, each with the key in the block that is why.
+
+        From this follows where a run with it can be played; see `fedsim.blocks.nature`.
+        """
+        return iter(())
 
     @classmethod
     def in_si(cls, **values: Any) -> Self:

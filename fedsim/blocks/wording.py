@@ -264,3 +264,14 @@ def reject_renamed(function: Callable[P, R]) -> Callable[P, R]:
         return function(*arguments, **options)
 
     return checked
+
+
+def numbers_columns(titles: Sequence[str]) -> bool:
+    """Return whether the cells of a line count from 0 or 1, as names that a program gave may do.
+
+    >>> numbers_columns(["0", "1", "2"]), numbers_columns(["1", "2"]), numbers_columns(["0", "2"])
+    (True, True, False)
+    """
+    return any(
+        list(titles) == [str(start + place) for place in range(len(titles))] for start in (0, 1)
+    )

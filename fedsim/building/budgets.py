@@ -42,22 +42,22 @@ def check_kept(
     findings: Findings,
     local: LocalParts | None = None,
 ) -> None:
-    """Find what clients keep between rounds beyond the memory budget.
+    """Find memory of clients between rounds beyond the memory budget.
 
-    States of optimizers, and parts of the model, or whole models, of their own.
+    It consists of optimizer states, own parts of the model, and own models.
     """
     clients, dimension = len(problem.losses), problem.dimension
-    own = local is not None or algorithm.personal
-    key = f"algorithm.{('kind' if local is None else 'local') if own else 'optimizer_state'}"
+    has_own = local is not None or algorithm.personal
+    key = f"algorithm.{('kind' if local is None else 'local') if has_own else 'optimizer_state'}"
     with findings.at(key):
         wanted = scenario.participation.among(clients).wanted
         asked = clients if wanted is None else min(wanted, clients)
         values = algorithm.kept_values(dimension) + (0 if local is None else len(local.local))
-        which = "what is kept" if own else "the optimizer's state"
+        which = "what is kept" if has_own else "the optimizer's state"
         what = f"{which} of {asked} clients, {values} values each,"
         narrow = 8 - problem.loss.state_type.itemsize
-        each = 8 * values - narrow * algorithm.kept_state(dimension)
-        check_budget(key, what, each * asked)
+        size = 8 * values - narrow * algorithm.kept_state(dimension)
+        check_budget(key, what, size * asked)
 
 
 def vector_memory(scenario: Scenario, clients: int, dimension: int) -> int:

@@ -1,7 +1,7 @@
-"""The builder: from a plan to the jobs that can be run.
+"""The builder: from a plan to runnable jobs.
 
-A `Builder` keeps the problem that it built last, because the variants of a scenario mostly
-share it: data is read, split and solved once.
+A `Builder` caches the last problem, because the variants of a scenario mostly share it: data is
+read, split and solved once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +79,8 @@ def observers(
         scenario: the scenario.
         problem: the observed problem.
         findings: collects measures that the problem does not support.
-        own: whether they evaluate a model of each client's own: `OwnObserver`, else `Observer`.
+        own: whether they evaluate each client's own model (`OwnObserver`) or one model
+            (`Observer`).
     """
     bound: list[Observer | OwnObserver] = [*problem.observers]
     for number, measure in enumerate(scenario.measures):
@@ -112,35 +113,35 @@ def complete_tiers(
     carry: Carry,
     patience: Callable[[], float],
 ) -> tuple[BuiltTier, ...]:
-    """Return what servers and gateways run, with policies under which every round ends.
+    """Return the configuration of servers and gateways, with policies under which rounds end.
 
     Args:
-        scenario: what was written.
+        scenario: the scenario.
         methods: see `configure_tiers`.
         deployment: the gateways.
-        findings: takes what is wrong.
+        findings: collects faults.
         carry: "values" or "bytes".
         patience: returns the default timeout of a round with clients, s.
     """
-    made: list[BuiltTier] = []
+    built: list[BuiltTier] = []
     rounds = 1
     for number, (tier, method) in enumerate(zip(scenario.tiers, methods, strict=True)):
-        own, found = hop(scenario, number), PlacedFindings(findings, number)
+        scenario_of_hop, placed = hop(scenario, number), PlacedFindings(findings, number)
         rounds *= tier.rounds
         policy = ensure_completion(
-            own,
+            scenario_of_hop,
             deployment.tiers[number : number + 1],
             tier.participation,
-            found,
+            placed,
             partial(_times, rounds, patience),
             deployment,
         )
-        made.append(BuiltTier(method, policy, choose_transport(own, carry, found)))
-    return tuple(made)
+        built.append(BuiltTier(method, policy, choose_transport(scenario_of_hop, carry, placed)))
+    return tuple(built)
 
 
 def _times(rounds: int, patience: Callable[[], float]) -> float:
-    """Return the default timeout of a round that takes so many with clients, s."""
+    """Return the default timeout of a round that contains `rounds` rounds with clients, s."""
     return rounds * patience()
 
 
@@ -149,7 +150,7 @@ class Builder:
 
     Args:
         plan: the variants and their seeds.
-        carry: how messages are carried between nodes, which has no effect on logs.
+        carry: how messages are passed between nodes, which does not affect logs.
     """
 
     def __init__(self, plan: Plan, carry: Carry = "values") -> None:
@@ -162,7 +163,9 @@ class Builder:
         self._evaluation: Evaluation
         self._problem: Problem
         self._drawn = False
-        self._checked: dict[tuple[str, int], Job] = {}  # until they are built
+        self._checked: dict[
+            tuple[str, int], Job
+        ] = {}  # jobs of `check`, until `build` returns them
 
     def check(self) -> list[Job]:
         """Build every variant under its first seed.
@@ -183,7 +186,7 @@ class Builder:
                     bare = replace(fault, message=fault.message.removeprefix(variant.prefix))
                     faults.setdefault((fault.where, fault.key), []).append((fault, bare))
         if faults:
-            joined = [self._join(found) for found in faults.values()]
+            joined = [self._join(pairs) for pairs in faults.values()]
             raise ScenarioError(sorted(joined, key=file_order))
         self._checked = {(job.variant.name, job.seed): job for job in jobs}
         return jobs
@@ -192,23 +195,24 @@ class Builder:
         """Return the first fault at a place; without its variant if all variants have the same.
 
         Args:
-            found: of each variant that has one, the fault with the variant's name, and without.
+            found: for each variant with a fault, the fault with the name of the variant and
+                without it.
         """
         named, bare = found[0]
         same = len(found) == len(self.plan.variants) and all(other == bare for _, other in found)
         return bare if same else named
 
     def build(self, variant: Variant, seed: int) -> Job:
-        """Build one variant under one seed; what was checked is not built again, but once.
+        """Build one variant under one seed. Reuses the job that `check` built, once.
 
         Raises:
-            ScenarioError: with all that the data, the files of the fleet and the network, or
-                the world as a whole cannot do although it is asked of them.
+            ScenarioError: with all faults of the data, of the files of fleet and network, and of
+                the world as a whole.
         """
         if (checked := self._checked.pop((variant.name, seed), None)) is not None:
             return checked
-        # With more threads the last bits of an optimum would depend on their number.
-        # What is too large for a float64 is infinite, here as in the run, which then diverges.
+        # One thread, as the last bits of an optimum would depend on the number of threads. Overflow
+        # gives infinity here as in the run, which then diverges.
         infinite = np.errstate(over="ignore", invalid="ignore")
         with one_thread(), infinite, collecting_rarely(), drawing() as drawn:
             with activity(f"building {variant.name}, seed {seed}"):
@@ -240,12 +244,12 @@ class Builder:
                 findings,
                 d if local is None else len(local.shared),
             )
-            looked_at = solved.evaluation
-            own = algorithm.personal or local is not None
-            measured = observers(scenario, looked_at.problem, findings, own=own)
+            observed = solved.evaluation
+            has_own = algorithm.personal or local is not None
+            measured = observers(scenario, observed.problem, findings, own=has_own)
             job = Job(
                 *(variant, seed, *solved[:4], (*groups, *scenario.tiers), deployment, policy),
-                *(measured, looked_at),
+                *(measured, observed),
                 every=solved.every,
                 local=local,
                 infeasible=solved.infeasible,
@@ -257,24 +261,25 @@ class Builder:
 
             parts = deployment.groups, policy, findings, patience, deployment
             closes = ensure_completion(scenario, *parts)
-            above = deployment, findings, self._carry, patience
-            tiers = complete_tiers(scenario, solved.outer, *above)
+            context = deployment, findings, self._carry, patience
+            tiers = complete_tiers(scenario, solved.outer, *context)
             findings.settle()
             inputs = self._inputs.hashes(scenario)
-            made = replace(
+            complete = replace(
                 job,
                 participation=closes,
                 transport=transport,
                 inputs=inputs,
                 remarks=findings.remarks,
             )
-            if isinstance(policy, Informed) and policy.sees_all:  # a world need not keep its job
-                made = replace(made, times=partial(round_seconds, job))
-            return replace(made, tiers=tiers)
+            # Only this policy needs the job in its world; others let the job be freed.
+            if isinstance(policy, Informed) and policy.sees_all:
+                complete = replace(complete, times=partial(round_seconds, job))
+            return replace(complete, tiers=tiers)
         raise ScenarioError(findings.faults)
 
     def _solve(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":
-        """Return the problem and its solution; None where something is wrong with the data."""
+        """Return the problem and its solution; None if the data has faults."""
         reference, infeasible = None, ""
         try:
             problem = self._get_problem(scenario, seed)
@@ -297,7 +302,7 @@ class Builder:
                 findings.add(f"stop.{key}", _no_gap(scenario, infeasible))
         try:
             load = load_of(problem, algorithm, scenario)
-            looked_at = self._evaluate_problem(problem, scenario, load)
+            evaluated = self._evaluate_problem(problem, scenario, load)
         except DataError as error:
             findings.add(error.key, str(error))
             return None
@@ -315,14 +320,14 @@ class Builder:
         if scenario.tiers and local is not None:
             text = "parts of the model stay with clients, which is not for gateways (tiers) yet"
             findings.add("problem.loss.statistics", text)
-        found = problem, algorithm, reference, concerns, looked_at, every, local, outer
-        return _Solved(*found, infeasible)
+        parts = problem, algorithm, reference, concerns, evaluated, every, local, outer
+        return _Solved(*parts, infeasible)
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
         method = scenario.algorithm
         key = f"{spec.model_dump_json()} {clients} {seed} {scenario.precision}"
-        if isinstance(spec.loss, ProgramLoss):  # which may begin with the model of the method
+        if isinstance(spec.loss, ProgramLoss):  # a program may start from the model of the method
             key += f" {id(type(method))}"
         if key != self._key:
             with drawing() as drawn:
@@ -389,12 +394,12 @@ class Builder:
 
 
 def _refusal(problem: Problem, optimizer: Optimizer) -> str:
-    """Return why the clients' losses cannot be trained by an optimizer; empty if they can."""
+    """Return why an optimizer cannot train the clients' losses; empty if it can."""
     if not isinstance(optimizer, GivenOptimizer):
         return ""
-    one = problem.losses[0]
+    first = problem.losses[0]
     try:
-        problem.loss.check_optimizer(optimizer, one.features, one.outputs)
+        problem.loss.check_optimizer(optimizer, first.features, first.outputs)
     except DataError as error:
         return str(error)
     return ""
@@ -414,10 +419,9 @@ def missing_data(plan: Plan) -> list[str]:
 
 
 class _Solved(NamedTuple):
-    """A problem, the method configured for it, its optimum where known, and what theory says.
+    """A problem, the configured method, the optimum if known, and concerns of the theory.
 
-    And the evaluator of the clients' work, which rounds are looked at, and why no model meets the
-    constraint.
+    It also holds the evaluator, the interval of evaluations, and why no model is feasible.
     """
 
     problem: Problem
@@ -432,12 +436,12 @@ class _Solved(NamedTuple):
 
 
 def _ideal(solved: _Solved | None) -> tuple[Group, ...]:
-    """Return as many ideal clients as the split has made."""
+    """Return as many ideal clients as the partition has made."""
     return (Group(count=len(solved.problem.losses)),) if solved else ()
 
 
 def _reference(algorithm: Algorithm, problem: Problem) -> tuple[Reference | None, str]:
-    """Return the optimum if it is known, and why no model meets the constraint if none does."""
+    """Return the optimum if it is known, and why no model is feasible if none is."""
     with activity("looking for the optimum"):
         try:
             return algorithm.reference(problem), ""
@@ -454,17 +458,17 @@ def _no_gap(scenario: Scenario, infeasible: str) -> str:
 
 
 def _concerns(algorithm: Algorithm, info: ProblemInfo) -> tuple[Concern, ...]:
-    """Return which conditions of its theory the method does not meet, as far as is known."""
+    """Return the conditions of its theory that the method is known to violate."""
     concerns: list[Concern] = []
-    # The loss may lack a constant that the theory asks for; what was said before then counts.
-    for said in (algorithm.concerns, algorithm.participation_concerns):
+    # A loss may lack a constant of the theory. Then the concerns yielded so far are kept.
+    for concerns_of in (algorithm.concerns, algorithm.participation_concerns):
         with suppress(DataError):
-            concerns.extend(said(info))
+            concerns.extend(concerns_of(info))
     return tuple(concerns)
 
 
 def _arrivals(policy: Participation, clients: int) -> Arrivals | None:
-    """Return how an asynchronous server takes replies; None where there are rounds."""
+    """Return the settings of an asynchronous server; None for a server with rounds."""
     if not isinstance(policy, AsynchronousParticipation):
         return None
     at_work = clients if policy.concurrency is None else min(policy.concurrency, clients)

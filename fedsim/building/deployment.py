@@ -1,4 +1,4 @@
-"""Deployment: the clients' parts and the links between them, which need no data."""
+"""Deployment: the components of clients and the links between them, which need no data."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from fedsim.scenario import Group, Scenario
 
 
 class Deployment(NamedTuple):
-    """What a method runs in.
+    """The environment of a method: clients, gateways and links.
 
     Attributes:
         members: the number of the group that each client belongs to.
@@ -52,7 +52,7 @@ class Deployment(NamedTuple):
 
     @property
     def nodes(self) -> RunLengthSequence[int]:
-        """The number among these of what each client and each gateway belongs to."""
+        """The index among `kinds` of each client and each gateway."""
         gateways = [(tier.spec.count, tier.number) for tier in self.tiers]
         return RunLengthSequence([*self.members.runs, *gateways])
 

@@ -1,4 +1,4 @@
-"""Notes on estimates of a step from a sample of clients: which ones are biased, and what is not."""
+"""Notes on estimates of a step from a sample of clients: which of them are biased."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _SPREAD = 0.01
 
 
 class _Drawn(NamedTuple):
-    """What a server draws clients from.
+    """The population from which a server samples clients.
 
     Attributes:
         key: of its participation.
@@ -42,15 +42,15 @@ def estimate_notes(job: Job) -> Iterator[tuple[str, str]]:
     """Yield notes on biased estimates of a step, each a key and a sentence."""
     if job.deployment.overlay is not None:
         return
-    found: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for drawn in _draws(job):
         for key, text in _notes(drawn):
-            found.setdefault(key, text)
-    yield from found.items()
+            notes.setdefault(key, text)
+    yield from notes.items()
 
 
 def _draws(job: Job) -> Iterator[_Drawn]:
-    """Yield what each server draws from, from the clients up."""
+    """Yield the population of each server, from the clients up."""
     setup, tree = job.setup, job.deployment.hierarchy
     samples = np.ones(len(setup.shares)) if setup.samples is None else setup.samples
     if tree is None:
@@ -59,10 +59,10 @@ def _draws(job: Job) -> Iterator[_Drawn]:
     methods = [job.algorithm, *(tier.method for tier in job.tiers)]
     all_samples, all_weights = sum_below(tree, samples), sum_below(tree, setup.shares)
     for nodes in tree.below.values():
-        level, own = tree.level(nodes[0]), slice(nodes.start, nodes.stop)
+        level, part = tree.level(nodes[0]), slice(nodes.start, nodes.stop)
         key = f"tiers.{level - 1}.participation" if level else "participation"
         policy = setup.hops[level].participation.among(len(nodes))
-        yield _Drawn(key, policy, methods[level], all_samples[own], all_weights[own])
+        yield _Drawn(key, policy, methods[level], all_samples[part], all_weights[part])
 
 
 def _notes(drawn: _Drawn) -> Iterator[tuple[str, str]]:
@@ -81,7 +81,7 @@ def _notes(drawn: _Drawn) -> Iterator[tuple[str, str]]:
 
 
 def _notes_on_sample(drawn: _Drawn, policy: Sample) -> Iterator[tuple[str, str]]:
-    method, early = drawn.method, [each.key for each in policy.early()]
+    method, early = drawn.method, [rule.key for rule in policy.early()]
     weighs = policy.chances != "equal" or policy.estimate == "unbiased"
     if policy.chances == "unknown":
         yield f"{drawn.key}.kind", _chosen(policy)
@@ -104,7 +104,7 @@ def _notes_on_sample(drawn: _Drawn, policy: Sample) -> Iterator[tuple[str, str]]
 
 
 def _chosen(policy: Sample) -> str:
-    """Return the note on a policy that does not tell with which chance it asks each client."""
+    """Return the note on a policy that does not state the probability of each client."""
     if type(policy) not in PARTICIPATION:
         return (
             f"the probabilities with which {policy.kind} asks clients are not known, so that a step"
@@ -129,7 +129,7 @@ def _bias(drawn: _Drawn, policy: Sample) -> str:
     elif not _alike(q):
         reason = "clients are drawn by their samples, and weighed by them again"
     elif not _alike(p):
-        least, most = (f"{each:.3g}" for each in (p.min(), p.max()))
+        least, most = (f"{chance:.3g}" for chance in (p.min(), p.max()))
         reason = (
             f"the weights of clients differ ({least} to {most}), and the expectation of a weighted"
             f" mean over {policy.asked} of {len(p)} clients is not that over all"

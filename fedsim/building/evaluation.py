@@ -36,7 +36,7 @@ EvaluatorKind = Literal["one-by-one", "compiled", "vmap"]
 
 
 class Evaluation(NamedTuple):
-    """A problem in the hands of an evaluator.
+    """A problem with its evaluator.
 
     Attributes:
         evaluator: evaluates the clients' work.
@@ -51,7 +51,7 @@ class Evaluation(NamedTuple):
 
     @property
     def choice(self) -> Mapping[str, Any]:
-        """What was chosen of how numbers are computed, for the manifest."""
+        """The choices of how numbers are computed, for the manifest."""
         chosen = {**self.evaluator.choice, **self.problem.loss.computed_with}
         fitted = {"preprocessing": self.problem.naming.fitted} if self.problem.naming.fitted else {}
         return {**chosen, **fitted, "precision": self.precision}
@@ -74,7 +74,7 @@ def evaluation(
     evaluator: EvaluatorKind = "one-by-one",
     precision: Precision = "float64",
 ) -> Evaluation:
-    """Return a problem in the hands of the evaluator that a run of it takes.
+    """Return a problem with the evaluator of a run.
 
     Args:
         problem: evaluated, and observed by its models.
@@ -112,7 +112,7 @@ def _vmap(loss: Loss, reference: Evaluator) -> Evaluator:
 
 
 def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:
-    """Return what evaluates one piece of work by itself, on threads where that is of use."""
+    """Return the evaluator of single pieces of work, with threads if they help."""
     threads = usable_threads()
     return (
         ThreadedEvaluator(losses, threads)
@@ -148,7 +148,7 @@ def problem_of(
     precision: Precision,
     method: object = None,
 ) -> Problem:
-    """Return what the clients minimise.
+    """Return the problem of the clients.
 
     Args:
         spec: what was written.
@@ -182,10 +182,10 @@ def _deal(
     drawn_from: tuple[int, np.random.Generator],
     precision: Precision,
 ) -> Problem:
-    """Return the problem of samples that are dealt out to clients, and then preprocessed.
+    """Return the problem of samples that are split over clients, and then preprocessed.
 
-    Preprocessing is fitted once: on all training rows where the split needs the features after it,
-    and otherwise when it is known which rows are left to train on.
+    Preprocessing is fitted once: on all training rows if the split needs the features after it,
+    otherwise once the training rows are known.
     """
     raw, treat = samples, None
     if spec.split.sees_features:
@@ -231,11 +231,11 @@ def _fitted_on(samples: Samples, rows: Sequence[Indices], data: Source, *, held:
 def _naming(samples: Samples, rows: Sequence[Indices], fitted: str) -> Naming:
     """Return the names of the clients and labels of a split, and each client's missing cells."""
     described = samples.described or Description()
-    missing = np.array([np.isnan(samples.X[own]).mean() for own in rows])
+    missing = np.array([np.isnan(samples.X[indices]).mean() for indices in rows])
     names = names_of_clients(samples.client, described.clients, rows)
     return Naming(names, described.labels, missing, described.notes, fitted)
 
 
 def _kind(samples: Samples, treat: Transform | None) -> np.dtype[Any]:
-    """Return the type of features that are to be dealt out: what is treated is float64."""
+    """Return the number type of features to be split: float64 for preprocessed ones."""
     return samples.X.dtype if treat is None else _DOUBLE

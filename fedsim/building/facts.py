@@ -1,4 +1,4 @@
-"""What each client is, for the client table: its group, device, radio, samples and place."""
+"""Attributes of each client for the client table: group, device, radio, samples and place."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def facts_of(
     names: Sequence[str] = (),
     tree: Hierarchy | None = None,
 ) -> dict[str, Facts]:
-    """Return what each client is, and then each gateway, for the client table.
+    """Return the attributes of each client, and then of each gateway, for the client table.
 
     Args:
         groups: of the fleet, then the tiers.
@@ -32,7 +32,7 @@ def facts_of(
     if tree is not None:
         nodes, clients = range(len(tree.above)), tree.clients
         samples = np.concatenate([samples, np.zeros(len(nodes[clients:]), np.int64)])
-        names = names and [*names, *(node_name(each, clients) for each in nodes[clients:])]
+        names = names and [*names, *(node_name(node, clients) for node in nodes[clients:])]
         places["tier"] = [tree.level(node) for node in nodes]
         places["server"] = [node_name(server, clients) for server in tree.above]
     named: dict[str, Facts] = {"name": names} if names else {}

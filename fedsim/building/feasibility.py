@@ -248,13 +248,13 @@ def check_cell_sharing(
 def _smallest(
     members: RunLengthSequence[int], rows: NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
-    """Yield each group that has clients, and the first of those with the fewest samples."""
-    found: dict[int, int] = {}
+    """Yield each group that has clients, with the first of its clients with the fewest samples."""
+    first: dict[int, int] = {}
     for (count, number), end in zip(members.runs, members.ends, strict=True):
         client = end - count + int(rows[end - count : end].argmin())
-        if number not in found or rows[client] < rows[found[number]]:
-            found[number] = client
-    yield from sorted(found.items())
+        if number not in first or rows[client] < rows[first[number]]:
+            first[number] = client
+    yield from sorted(first.items())
 
 
 def check_restarts(
@@ -343,7 +343,7 @@ def _round_drain(
 
 
 def _tail_joules(stages: Sequence[RadioStage], seconds: float) -> float:
-    """Return what a radio draws in its stages before rest, in so long from its last bit on, J."""
+    """Return the energy of a radio in its stages for a time after its last bit, J."""
     joules = 0.0
     for stage in stages:
         spent = min(stage.time, seconds)

@@ -20,7 +20,7 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class FitRequest(Message):
-    """The columns of which the server asks the distinct values; empty for sums and counts."""
+    """The columns whose distinct values the server asks for; empty for sums and counts."""
 
     columns: Payload
 
@@ -77,11 +77,11 @@ class FittingMethod:
         return what_follows(self._method) is not None
 
     def afterwards(self, client: Client) -> Any:  # noqa: ANN401 - a coroutine
-        """Go on at a client, as the method does."""
+        """Continue at a client, as the method does."""
         return cast("Any", self._method).afterwards(client)
 
     def _take_back(self, client: Client, message: Message) -> None:
-        """Handle the loss of a message of the method; the server asks again for others."""
+        """Handle the loss of a message of the method; messages of the fit are asked for again."""
         if not isinstance(message, FIT_MESSAGES):
             self._method.undelivered(client, message)
 
@@ -99,7 +99,7 @@ class FittingMethod:
         if not isinstance(message, FitRequest):
             return await self._handle(client, message)
         asked = cast("Octets", message.columns).data
-        step = next(each for each in self._exchange.steps if each.request == asked)
+        step = next(step for step in self._exchange.steps if step.request == asked)
         return FitStatistics(Octets(step.replies[client.id]))
 
 

@@ -22,13 +22,13 @@ from fedsim.physics.signals import Signal, Steps
 from fedsim.physics.tables import check_clients
 from fedsim.ports import ClientId, Oracle
 from fedsim.scenario import Group
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.streams import stream
 
 
 @dataclass(frozen=True)
 class BuiltGroup:
-    """What the clients of a group have in common.
+    """The common properties of the clients of a group.
 
     Attributes:
         number: that of the group in the fleet.
@@ -62,22 +62,22 @@ class BuiltGroup:
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """The name of the group in messages."""
         return f"{self.spec.device.kind} over {self.spec.radio.kind}"
 
     @property
     def alike(self) -> bool:
-        """Whether they differ in no more than where traces start, with one device and one law."""
+        """Whether its clients differ only in the start of traces, with one device and one law."""
         return not (isinstance(self.availability, Mapping) or self.device.varies)
 
     def least_compute(self, operations: float, samples: float) -> float:
-        """Return the seconds that a task takes at the very least."""
+        """Return the shortest possible time of a task, s."""
         return self.device.slowdown.least * self.device.fastest.seconds(operations, samples)
 
     def member(self, client: ClientId, oracle: Oracle, seed: int) -> ClientConfig:
         """Return one client.
 
-        Where its traces start is drawn from its stream "trace", and a device from "device".
+        The start of its traces is drawn from its stream "trace", and its device from "device".
         """
         rates, source, availability = self.rates, self.source, self.availability
         device = self.device
@@ -103,7 +103,7 @@ class BuiltGroup:
     @cached_property
     def _shifts(self) -> tuple[frozenset[str], bool]:
         """Which traces of the radio start anywhere, and whether that of the charger does."""
-        shifted = [key for key, each in self.radio.traces.items() if each.starts_anywhere]
+        shifted = [key for key, trace in self.radio.traces.items() if trace.starts_anywhere]
         charging = self.spec.battery.charging if self.spec.battery else None
         return frozenset(shifted), charging is not None and charging.starts_anywhere
 
@@ -158,7 +158,7 @@ def _build_group(
 
 
 def _signals(radio: RadioLaw, files: Files, findings: Findings, key: str) -> dict[str, Steps]:
-    """Return what the traces of a radio say; what is wrong with one is found at its key."""
+    """Return the signals of the traces of a radio; faults are reported at their keys."""
     signals: dict[str, Steps] = {}
     for name, trace in radio.traces.items():
         place = f"{key}.{name}"
@@ -184,7 +184,7 @@ def _check_traffic(trace: Steps, findings: Findings, key: str) -> None:
 
 
 def _source(group: Group, files: Files, findings: Findings, key: str) -> Signal:
-    """Return what is offered to charge a battery, W; what is wrong with its file is found."""
+    """Return the charging power on offer for a battery, W; faults of its file are reported."""
     source: Signal = NO_POWER
     if group.battery is not None:
         with findings.at(key):
@@ -210,22 +210,22 @@ def check_presence(groups: Sequence[BuiltGroup], findings: Findings) -> None:
     """
     count, first = sum(group.spec.count for group in groups), 0
     for group in groups:
-        own = range(first, first := first + group.spec.count)
+        members = range(first, first := first + group.spec.count)
         law, there = group.spec.availability, group.availability
         if isinstance(law, IntervalAvailability) and isinstance(there, Mapping):
             with findings.at(f"{group.place}.availability.path"):
-                check_clients(there, count, "path", Path(law.path), own)
+                check_clients(there, count, "path", Path(law.path), members)
 
 
 def _carbon(law: Carbon | None, files: Files, findings: Findings, key: str) -> Intensity | None:
-    """Return what electricity emits; what is wrong with its file is found."""
-    found: Intensity | None = None
+    """Return the carbon intensity of electricity; faults of its file are reported."""
+    intensity: Intensity | None = None
     if law is not None:
         with findings.at(f"{key}.path" if "path" in type(law).model_fields else key):
-            found = files.carbon(law)
-    return found  # a file at fault leaves what it was
+            intensity = files.carbon(law)
+    return intensity  # a file at fault leaves what it was
 
 
 def _from(signal: Signal, share: float) -> Signal:
-    """Return a signal from a share of its pattern on."""
+    """Return a signal that starts at a share of its pattern."""
     return signal.shift(share * signal.period) if isinstance(signal, Steps) else signal

@@ -1,4 +1,4 @@
-"""Hops: what the nodes of each level of a hierarchy and the servers above them run."""
+"""Hops: the configuration of the nodes of each level of a hierarchy, and of their servers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from fedsim.sim.config import Hop, Method
 
 
 class BuiltTier(NamedTuple):
-    """What the server above a tier and the tier's gateways run.
+    """The configuration of the server above a tier and of its gateways.
 
     Attributes:
         method: configured.
@@ -41,7 +41,7 @@ def configure_tiers(
         info: the properties of the problem.
         findings: takes parameters that are invalid for it.
     """
-    made: list[Algorithm] = []
+    methods: list[Algorithm] = []
     for number, tier in enumerate(scenario.tiers):
         links = tier.wire.up, tier.wire.down
         up, down = (promise(link, info.dimension) for link in links)
@@ -52,8 +52,8 @@ def configure_tiers(
             method = method.configure(of_hop)
         except DataError as error:
             findings.add(f"tiers.{number}.outer.{error.key}", str(error))
-        made.append(method)
-    return tuple(made)
+        methods.append(method)
+    return tuple(methods)
 
 
 class PlacedFindings(Findings):
@@ -82,7 +82,7 @@ def build_hops(
     seed: int,
     layers: Shapes,
 ) -> tuple[Hop, ...]:
-    """Return what the nodes of each level run with the servers above them, from the clients up.
+    """Return the configuration of each level and its servers, from the clients up.
 
     Args:
         scenario: with tiers.

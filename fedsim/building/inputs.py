@@ -19,7 +19,7 @@ _NOT_HERE = frozenset({"problem", "variants", "sweep"})
 
 
 class Inputs:
-    """Hashes files, each once, however many runs name it.
+    """Hashes input files, each of them once.
 
     Args:
         folder: where relative paths start.
@@ -50,28 +50,28 @@ class Inputs:
 
 
 def _paths(value: object) -> Iterator[Path]:
-    """Yield the paths anywhere in what a model was dumped to."""
+    """Yield all paths in a dumped model."""
     if isinstance(value, Path):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _paths(each)
+        for item in value.values():
+            yield from _paths(item)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _paths(each)
+        for item in value:
+            yield from _paths(item)
 
 
 def _hash(path: Path) -> str:
     """Return the SHA-256 of a file's bytes; of a folder, that of its files' names and hashes."""
     if path.is_dir():
-        lines = (f"{each.relative_to(path).as_posix()} {_hash(each)}\n" for each in _files(path))
+        lines = (f"{file.relative_to(path).as_posix()} {_hash(file)}\n" for file in _files(path))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.rglob("*") if each.is_file())
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 # Findings: all faults of a variant, collected while it is built.

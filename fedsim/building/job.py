@@ -33,8 +33,10 @@ from fedsim.record.models import Best, CheckpointWriter, ModelTable, NodeModels,
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
-from fedsim.sim.config import ClientConfig, Hop, Method, Numerics, WorldConfig
+from fedsim.sim.config import Hop, Method, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.models import played
 from fedsim.sim.tiers import RoundsOracle
 from fedsim.streams import Streams, stream
 from fedsim.wire import HEADER_BITS
@@ -135,22 +137,15 @@ def assemble(
     """
     return WorldConfig(
         # Not `asdict`, which would copy every array and block in it.
-        **{each.name: getattr(numerics, each.name) for each in fields(numerics)},
+        **{field.name: getattr(numerics, field.name) for field in fields(numerics)},
         fleet=_roster(deployment, oracles, seed),
         header_bits=HEADER_BITS,
         rng=Streams(seed),
         topology=deployment.topology,
         overlay=deployment.overlay,
-        medium=deployment.medium,
         hierarchy=deployment.hierarchy,
         hops=hops,
-        sharing=scenario.network.model,
-        tcp=scenario.network.connections,
-        wifi=scenario.network.wifi,
-        gateways=scenario.network.access_points,
-        lora=scenario.network.gateway_of_lora,
-        cell=scenario.network.cell_sharing,
-        cells=scenario.network.broadcast == "cell",
+        network=played(scenario.network, deployment.medium),
         silence=scenario.silence,
         participation=policy,
         stop=scenario.stop,
@@ -162,8 +157,8 @@ def assemble(
 
 def _higher(scenario: Scenario) -> frozenset[str]:
     """Return the columns of which more is better."""
-    own = frozenset(name for name, more in reports(scenario.problem.loss).items() if more)
-    return own.union(*(each.higher for each in scenario.measures))
+    reported = frozenset(name for name, more in reports(scenario.problem.loss).items() if more)
+    return reported.union(*(measure.higher for measure in scenario.measures))
 
 
 def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
@@ -331,8 +326,10 @@ class Job:
         asked = self.scenario.models
         best = Best(asked.best, rises=asked.best in _higher(self.scenario)) if asked.best else None
         kept: OwnModels = self._personal.models if self._personal else NodeModels()
-        own = kept if asked.clients else None
-        return ModelTable(PartWriter(folder, MODELS), self.problem.shape, asked.every, best, own)
+        clients = kept if asked.clients else None
+        return ModelTable(
+            PartWriter(folder, MODELS), self.problem.shape, asked.every, best, clients
+        )
 
     @cached_property
     def setup(self) -> WorldConfig:
@@ -345,7 +342,7 @@ class Job:
         return replace(config, round_seconds=self.times)
 
     def _hops(self, numerics: Numerics) -> tuple[Hop, ...]:
-        """Return what the nodes of each level run with their servers; none without tiers."""
+        """Return the configuration of each level of the hierarchy; empty without tiers."""
         if not self.tiers:
             return ()
         clients = BuiltTier(self.algorithm, self.participation, self.transport)

@@ -1,8 +1,8 @@
-"""What a scenario leaves open of how it is computed, chosen from the scenario alone.
+"""Choices of how a scenario is computed that follow from the scenario alone.
 
-The choices depend on how much is computed: the work of a client, how many are asked at once, how
-many rounds there are, and the kind of loss. They never depend on what is installed, on the machine
-or on how long anything takes, so that a scenario has the same log everywhere.
+They depend on the amount of computing: the work of a client, the number of clients per round, the
+number of rounds, and the kind of loss. They never depend on installed packages, on the machine or
+on measured times, so that a scenario has the same log everywhere.
 """
 
 from math import ceil
@@ -19,59 +19,58 @@ from fedsim.problems import Logistic, Problem, ProgramProblem, Squared, TraceReg
 from fedsim.scenario import Scenario
 
 LONG = 4e9
-"""The operations of a run, some seconds of NumPy, from which loading kernels pays."""
+"""Operations of a run, some seconds of NumPy, from which loading kernels pays."""
 
 CACHED = 2**17
-"""The numbers of a client's rows, a megabyte, that stay in a processor's cache between two passes:
-NumPy takes two for a gradient, kernels one."""
+"""Numbers in a client's rows, a megabyte, that stay in the cache between two passes. NumPy takes
+two passes for a gradient, kernels take one."""
 
 LARGE = 1e5
-"""The operations of a client's work, tens of microseconds, from which a kernel is worth a call."""
+"""Operations of a client's work, tens of microseconds, from which a kernel is worth a call."""
 
 FEW = 16
-"""The clients asked at once from which rounds are played in arrays: see `fedsim.sim.arrays`."""
+"""Clients per round from which rounds run in arrays: see `fedsim.sim.arrays`."""
 
 TRAFFIC = 8.0
-"""Operations that take as long as a step's passes over each value of the model and its gradient."""
+"""Operations that take as long as the passes of a step over one value of model and gradient."""
 
 CALLS = 2e4
-"""Operations that take as long as NumPy's calls for a step on a minibatch, some microseconds."""
+"""Operations that take as long as NumPy's calls for a minibatch step, some microseconds."""
 
 TOGETHER = 4
-"""How many clients are asked from which one batched operation is faster than one of each."""
+"""Clients per round from which one batched operation is faster than one per client."""
 
 SMALL_STEP = 4e7
-"""The operations of a step of a network, a millisecond, up to which calls take as long as they."""
+"""Operations of a step of a network, a millisecond, up to which calls dominate its time."""
 
 STEPS = 2000
-"""The steps of a run, a second or two of such calls, from which batching them pays."""
+"""Steps of a run, one or two seconds of such calls, from which batching pays."""
 
 BRIEF = 2e7
-"""The operations of a look, some ten milliseconds, up to which every round is looked at."""
+"""Operations of an evaluation, some ten milliseconds, up to which every round is evaluated."""
 
 SHARE = 0.05
-"""The share of the clients' computing that looking may cost."""
+"""Largest cost of evaluations, as a share of the clients' computing."""
 
 LOOKS = 10
-"""How often a run of many rounds is looked at, whatever that costs; and every so many in a few."""
+"""Minimum number of evaluations of a long run, and evaluation interval of a short one."""
 
 
 _VECTORS = Squared, TraceRegression, Logistic
-"""Losses whose model is multiplied as a vector."""
+"""Losses that multiply the model as a vector."""
 
 
 class ComputingLoad(NamedTuple):
-    """How much is computed, in floating-point operations.
+    """The amount of computing, in floating-point operations.
 
     Attributes:
         asked: the mean number of clients that work in a round.
-        update: of a client's work in a round.
-        traffic: of the same, with what each step moves between memory and processor, and with what
-            calls cost.
-        look: of the objective at one model, on all rows of all clients.
+        update: the operations of a client's work in a round.
+        traffic: the same, plus memory traffic and calls, expressed as operations.
+        look: the operations of the objective at one model, on all rows of all clients.
         rounds: the largest number of rounds.
-        compiled: whether there are compiled kernels for the method's work.
-        steps: of a client in a round, where they are taken on minibatches; else 0.
+        compiled: whether compiled kernels exist for the method's work.
+        steps: the steps of a client in a round if they use minibatches, otherwise 0.
     """
 
     asked: float
@@ -84,14 +83,14 @@ class ComputingLoad(NamedTuple):
 
 
 def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> ComputingLoad | None:
-    """Return how much a run computes; None where clients have programs of their own.
+    """Return the computing load of a run; None if clients have programs of their own.
 
-    A value costs half a gradient. The operations of a row are those of the first client's.
+    A value costs half a gradient. The operations per row are those of the first client.
 
     Args:
         problem: the clients' losses.
         algorithm: configured for the problem.
-        scenario: says which clients are asked, and for how many rounds.
+        scenario: the scenario: clients per round, and number of rounds.
     """
     if isinstance(problem, ProgramProblem):
         return None
@@ -102,8 +101,8 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
     clients = int(counts.sum())
     wanted = scenario.participation.among(clients).wanted
     update = row * float(np.dot(counts, drawn)) / clients
-    each = [_steps_of(algorithm, int(size)) for size in sizes]
-    steps = float(np.dot(counts, each)) / clients
+    steps_by_size = [_steps_of(algorithm, int(size)) for size in sizes]
+    steps = float(np.dot(counts, steps_by_size)) / clients
     on_minibatches = isinstance(algorithm, LocalUpdates) and algorithm.batch is not None
     return ComputingLoad(
         asked=clients if wanted is None else min(wanted, clients),
@@ -112,12 +111,12 @@ def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> Compu
         look=row * float(np.dot(counts, sizes)) / 2,
         rounds=scenario.stop.rounds,
         compiled=not algorithm.uncompiled,
-        steps=each[-1] if on_minibatches else 0.0,
+        steps=steps_by_size[-1] if on_minibatches else 0.0,
     )
 
 
 def _steps_of(algorithm: Algorithm, rows: int) -> float:
-    """Return the steps that a client with that many rows takes in a round."""
+    """Return the steps of a round for a client with this many rows."""
     if isinstance(algorithm, LocalUpdates):
         return float(algorithm.plan(rows, 1).steps)
     return float(getattr(algorithm, "local_steps", 1))
@@ -126,11 +125,11 @@ def _steps_of(algorithm: Algorithm, rows: int) -> float:
 def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind:
     """Return the evaluator of a scenario that names none.
 
-    Compiled kernels, where there are any for the loss and the clients' steps, several clients are
-    asked at once, the work of each is worth a call, and the run is long enough for loading them.
-    The steps of several clients as one, where a small network of dense layers takes many of them,
-    or a GPU computes.
-    Otherwise NumPy or PyTorch, one piece of work after the other.
+    Compiled kernels are chosen if they exist for the loss and the clients' steps, if several
+    clients work at once, if the work of each is worth a call, and if the run is long enough to load
+    them. `vmap`, which computes the steps of several clients as one, is chosen if a small network
+    of dense layers takes many steps, or if a GPU computes. Otherwise NumPy or PyTorch computes one
+    piece of work after another.
     """
     if load is None:
         return "one-by-one"
@@ -148,13 +147,13 @@ def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind
 
 
 def _as_fast(problem: Problem, load: ComputingLoad) -> bool:
-    """Return whether NumPy computes the clients' work about as fast as kernels do on one thread.
+    """Return whether NumPy computes the clients' work about as fast as kernels on one thread.
 
-    So it does where its time goes to products of dense rows with a vector, and to `exp`: full
-    gradients of these losses, on rows that stay in the cache. It keeps what an objective at the
-    same model has in common with them, which kernels compute again. Of all else that has kernels
-    they take half of NumPy's time or less. `analysis/benchmarks/evaluators.py` measures both. Where
-    many clients are asked, kernels let one handler run for all of them.
+    It does so if its time is spent in products of dense rows with a vector and in `exp`: full
+    gradients of these losses, on rows that fit into the cache. NumPy also reuses intermediate
+    results for the objective at the same model, which kernels compute again. For all other work
+    kernels take at most half of NumPy's time. `analysis/benchmarks/evaluators.py` measures both.
+    With many clients, kernels also let one handler run for all of them.
     """
     first = problem.losses[0]
     return (
@@ -170,7 +169,7 @@ def _as_fast(problem: Problem, load: ComputingLoad) -> bool:
 def why_apart(problem: Problem, load: ComputingLoad) -> str | None:
     """Return why the steps of several clients are not computed as one; empty if they are.
 
-    None where the loss is not that of a network of PyTorch, or no steps on minibatches are taken.
+    Returns None if the loss is no PyTorch network, or if no steps on minibatches are taken.
     """
     first = problem.losses[0]
     if not load.steps or not first.loss.converts:
@@ -186,12 +185,13 @@ def why_apart(problem: Problem, load: ComputingLoad) -> str | None:
 
 
 def every_for(scenario: Scenario, load: ComputingLoad | None) -> int:
-    """Return how many rounds lie between two that the observer looks at.
+    """Return the number of rounds between two evaluations by the observer.
 
-    What the scenario says. Otherwise 1 where a stop rule reads the objective or a measure, the best
-    model by one of them is kept, or a look is brief; else the least number for which looking costs
-    at most a twentieth of the clients' computing, but so that a run of a hundred rounds or more is
-    looked at ten times at least, and a shorter one in every tenth round.
+    The scenario may state it. It is 1 if a stop rule reads the objective or a measure, if the best
+    model is kept, or if an evaluation is brief. Otherwise it is the least number for which
+    evaluations cost at most a twentieth of the clients' computing. It is bounded so that a run of a
+    hundred rounds or more has at least ten evaluations, and a shorter run has one in every ten
+    rounds.
     """
     if scenario.observe.every is not None:
         return scenario.observe.every
@@ -202,5 +202,6 @@ def every_for(scenario: Scenario, load: ComputingLoad | None) -> int:
     )
     if load is None or reads or load.look <= BRIEF:
         return 1
+    # 1e-9 absorbs rounding, so that an exact ratio is not rounded up.
     wanted = ceil(load.look / (SHARE * max(load.asked * load.update, 1.0)) - 1e-9)
     return int(min(max(wanted, 1), max(load.rounds // LOOKS, LOOKS)))

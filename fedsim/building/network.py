@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from math import isfinite
@@ -18,6 +19,7 @@ from fedsim.graph_files import read_graph_file
 from fedsim.physics.availability import PresenceLaw, read_intervals
 from fedsim.physics.carbon import Carbon, Intensity
 from fedsim.physics.link_attributes import link_attributes
+from fedsim.physics.network_models import TcpFlows
 from fedsim.physics.networks import Edge, Network, build_graph
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.run_length import RunLengthSequence
@@ -80,7 +82,7 @@ def _ends(rows: Iterable[Row], path: Path) -> Iterator[Row]:
         yield where, kept
     if others:
         names = printable(", ".join(others))
-        remark(f"{printable(path.name)}: {names} of edges have no effect on who is whose neighbour")
+        remark(f"{printable(path.name)}: the attributes {names} of edges have no effect")
 
 
 def _edges(rows: Iterable[Row], path: Path) -> Iterator[tuple[str, Edge]]:
@@ -100,6 +102,12 @@ def _csv_rows(path: Path) -> Iterator[Row]:
     content = read_bytes(path, "path", times=_TIMES).decode("utf-8-sig", "backslashreplace")
     reader = csv.DictReader(StringIO(content, newline=""), restkey=_REST, skipinitialspace=True)
     try:
+        names = reader.fieldnames or ()
+        if not names:
+            raise DataError("path", f"{path} is empty; expected the columns of an edge")
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            text = f"{path} has several columns called {twice[0]!r}; each needs a name of its own"
+            raise DataError("path", text)
         for row in reader:
             yield f"line {reader.line_num}", {key: cell for key, cell in row.items() if cell}
     except csv.Error as error:
@@ -239,11 +247,11 @@ class Files:
         if key not in self._read:
             with hearing() as heard:
                 self._read[key] = read(self._folder / path, **options), heard
-        found: T
-        found, remarks = self._read[key]
+        content: T
+        content, remarks = self._read[key]
         for text in remarks:
             remark(text)
-        return found
+        return content
 
 
 _CLIENT = re.compile(r"client-(\d+)")
@@ -280,7 +288,7 @@ def _check_queues(network: Network, made: Topology) -> None:
     Raises:
         DataError: there is one, in a file: a scenario's own are refused with their keys before.
     """
-    for link in made.links if network.model == "tcp" else ():
+    for link in made.links if isinstance(network.model, TcpFlows) else ():
         if link.discipline != "fair":
             text = f"{link.name or 'a link'} is {link.discipline}, but under model: tcp all share"
             raise DataError("network", f"{text} a link's queue; use fair")

@@ -102,8 +102,8 @@ def _changing(
         turns.of(1).check(method.needs)
         graphs = turns
     if failures is not None:
-        if wrong := _unfit(failures, neighbours, method, directed=directed):
-            findings.add("network.failures", wrong)
+        if reason := _unfit(failures, neighbours, method, directed=directed):
+            findings.add("network.failures", reason)
             return None
         if graphs is not None and not failures.in_time:
             drawn = partial(stream, seed, "failures")
@@ -111,9 +111,9 @@ def _changing(
     elif graphs is not None:
         return graphs
     moving = neighbours if isinstance(neighbours, NeighboursInTime) else None
-    made = OverlayInTime(nodes, _law(moving, overlay, failures), streams)
-    made.play()
-    return made
+    overlay_in_time = OverlayInTime(nodes, _law(moving, overlay, failures), streams)
+    overlay_in_time.play()
+    return overlay_in_time
 
 
 def _law(
@@ -233,9 +233,9 @@ def _moving(
     if isinstance(law, Moving) and isinstance(peers, Moving):
         same = peers.model_copy(update={"range": law.range, "every": law.every})
         name = "overlay" if same == law else name
-    made = OverlayInTime(nodes, law.follow(files.read), partial(stream, seed, name))
-    made.play()
-    return made
+    moving = OverlayInTime(nodes, law.follow(files.read), partial(stream, seed, name))
+    moving.play()
+    return moving
 
 
 def _in_range(law: Neighbours, nodes: int, files: Files, seed: int) -> Overlay:
@@ -247,11 +247,11 @@ def _in_range(law: Neighbours, nodes: int, files: Files, seed: int) -> Overlay:
     if isinstance(law, NeighboursByExchange):
         text = f"got {law.kind}, but nodes in range are not those of an exchange; give another"
         raise DataError("kind", text)
-    made = law.read_edges(files.pairs).overlay(nodes, stream(seed, "medium"))
-    if made.directed:
+    in_range = law.read_edges(files.pairs).overlay(nodes, stream(seed, "medium"))
+    if in_range.directed:
         text = "got directed edges, but nodes in range hear each other"
         raise DataError("kind", f"{text}; give undirected ones")
-    return made
+    return in_range
 
 
 def check_medium(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:

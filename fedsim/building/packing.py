@@ -77,8 +77,8 @@ def packer(
     exact = isinstance(spec.compressor, Identity)
     if exact and issubclass(make, Plain):
         return _exactly(form)
-    own = () if receiver is None else ("to", receiver)
-    name = ("compressor", sender, *own, *([field] if field else []))
+    suffix = () if receiver is None else ("to", receiver)
+    name = ("compressor", sender, *suffix, *([field] if field else []))
     rng = _UNUSED if exact else stream(seed, *name)
     compressor = _compressor(spec, layers)
     return make(compressor, form, rng, in_full=spec.if_longer == "plain", number=number)

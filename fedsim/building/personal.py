@@ -58,8 +58,8 @@ def division(problem: Problem, algorithm: Algorithm, policy: Participation) -> L
             " variances may be negative; take participation.estimate: self-normalised, or local"
         )
         raise DataError("loss.statistics", text)
-    own = () if _averages_statistics(problem.loss) else kept
-    return local_parts((*named, *map(escape, own)), problem.parts)
+    statistics = () if _averages_statistics(problem.loss) else kept
+    return local_parts((*named, *map(escape, statistics)), problem.parts)
 
 
 def _averages_statistics(loss: Loss) -> bool:
@@ -160,8 +160,8 @@ class PersonalMethod:
         """Return a client's memory; `initial` is the whole initial model."""
         if self.parts is None:
             return PersonalMemory(self.method.memory(initial), None)
-        sent, own = initial[self.parts.shared], initial[self.parts.local]
-        return PersonalMemory(self.method.memory(sent), own)
+        sent, local = initial[self.parts.shared], initial[self.parts.local]
+        return PersonalMemory(self.method.memory(sent), local)
 
     async def serve(self, server: Server) -> None:
         """Serve as the method does, with the part of the model that is sent."""
@@ -195,7 +195,7 @@ class PersonalMethod:
 
     def close_round(self) -> None:
         """Keep what the clients' own models are now, for what looks at this round."""
-        self._seen = {client: self._own(each) for client, each in self._memories.items()}
+        self._seen = {client: self._own(memory) for client, memory in self._memories.items()}
 
     def _own(self, memory: PersonalMemory) -> Array:
         return self.method.own_model(memory.inner) if memory.own is None else memory.own
@@ -209,7 +209,7 @@ class PersonalMethod:
 
         def value(w: Array) -> float:
             pairs = zip(problem.losses, self.models(w), strict=True)
-            return problem.total([loss.value(own) for loss, own in pairs])
+            return problem.total([loss.value(model) for loss, model in pairs])
 
         return value
 
@@ -218,10 +218,10 @@ class PersonalMethod:
         return lambda w: observe(self.models(w))
 
     def _model(self, client: ClientId, w: Array) -> Array:
-        own = self._seen.get(client)
+        model = self._seen.get(client)
         if self.parts is None:
-            return self._initial if own is None else own
-        return self.whole_model(w[self.parts.shared], own)
+            return self._initial if model is None else model
+        return self.whole_model(w[self.parts.shared], model)
 
     def whole_model(self, sent: Array, own: Array | None = None) -> Array:
         """Return a whole model; of what stays local, by default as at the beginning."""
@@ -265,10 +265,10 @@ class _PersonalClient:
         """See `fedsim.ports.Client.compute`; what stays local is kept at the end of the steps."""
         if not isinstance(self.oracle, PartOracle):
             return await self._client.compute(work, begun)
-        found = await self._client.compute(work._replace(sent=False), begun)  # a part is kept
+        result = await self._client.compute(work._replace(sent=False), begun)  # a part is kept
         if work.client is None:
-            return found
-        return self.oracle.take(found)
+            return result
+        return self.oracle.take(result)
 
 
 class PartOracle:
@@ -358,10 +358,12 @@ class PartOracle:
         if not self._drawn:
             drawn = [*(None,) * self._first, *drawn]
         eta = training.rates[0]
-        own = training._replace(rates=(eta,) * self._first, pull=None, state=None, kept=False)
+        first_steps = training._replace(
+            rates=(eta,) * self._first, pull=None, state=None, kept=False
+        )
         work = self._oracle.optimizer_steps(start, drawn, training)
         pair = (
-            own._replace(moved=self._ranges(kept=True)),
+            first_steps._replace(moved=self._ranges(kept=True)),
             training._replace(moved=self._ranges(kept=False)),
         )
         return work._replace(kernel=kernels.alternating_steps, arguments=(start, drawn, *pair))

@@ -46,8 +46,8 @@ class SmoothnessConstants:
 
     def clients(self) -> Array:
         """Return the constant of each client, shape (M,); errors alike."""
-        each = self.problem.client_smoothness
-        return each if self.factors is None else self.factors * each
+        constants = self.problem.client_smoothness
+        return constants if self.factors is None else self.factors * constants
 
     def largest(self) -> float:
         """Return the largest of these, L_max; errors alike."""

@@ -39,6 +39,6 @@ def links_of_tiers(
         return None
     links = {SERVER: at_top}
     for gateways, tier in zip(tree.levels[1:], scenario.tiers, strict=True):
-        own = dict(tier.link)
-        links |= {server: star(len(tree.below[server]), **own) for server in gateways}
+        settings = dict(tier.link)
+        links |= {server: star(len(tree.below[server]), **settings) for server in gateways}
     return tier_links(tree, links)

@@ -33,6 +33,7 @@ from fedsim.calibration.recording import ALL, MESSAGES, in_rounds, join, number_
 from fedsim.calibration.work import fit_device
 from fedsim.errors import DataError
 from fedsim.physics.devices import Device
+from fedsim.physics.network_models import TcpFlows
 from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import Radio
 from fedsim.protocol.participation.rounds import Rounds
@@ -104,21 +105,21 @@ class Calibration:
             OutputError: it cannot be written.
         """
         changed = {
-            each.key: format_constant(self.fleet, each.key, each.value)
-            for each in self.constants
-            if each.key in LINK
+            constant.key: format_constant(self.fleet, constant.key, constant.value)
+            for constant in self.constants
+            if constant.key in LINK
         }
         write_scenario(source, self.plan, self.blocks(), changed, path)
 
     def table(self) -> Table:
         """Return the constants with their intervals."""
         rows = []
-        for each in self.constants:
+        for constant in self.constants:
             value, low, high = (
-                format_constant(self.fleet, each.key, value, digits=4)
-                for value in (each.value, each.low, each.high)
+                format_constant(self.fleet, constant.key, value, digits=4)
+                for value in (constant.value, constant.low, constant.high)
             )
-            rows.append((each.key, value, f"{low}..{high}", f"{each.observations:,}"))
+            rows.append((constant.key, value, f"{low}..{high}", f"{constant.observations:,}"))
         heads = ("constant", "value", "90 % interval", "from")
         return listing("constants, and the numbers of observations they are from", heads, rows)
 
@@ -169,17 +170,17 @@ def calibrate(
     constants, reasons = list[FittedConstant](), dict[str, str]()
     for number in range(len(fleet.groups)):
         try:
-            fitted, found = _work(fleet, number, kept, recording, clients)
+            fitted, work_notes = _work(fleet, number, kept, recording, clients)
         except CannotTell as error:
             reasons |= error.reasons
         else:
-            constants, notes = [*constants, *fitted], [*notes, *found]
+            constants, notes = [*constants, *fitted], [*notes, *work_notes]
     noise = dict[str, float]()
     if unknowns or asked:
         wanted = [*unknowns, *asked]
-        fitted, noise, found = _fit_network(plan, fleet, wanted, recording, clients, reasons)
+        fitted, noise, work_notes = _fit_network(plan, fleet, wanted, recording, clients, reasons)
         constants += fitted
-        notes += [*found, *_overheads(fleet, fitted, recording, clients)]
+        notes += [*work_notes, *_overheads(fleet, fitted, recording, clients)]
     if reasons:
         raise CannotTell(reasons)
     constants.sort(key=lambda one: _place(fleet, one.key))
@@ -243,7 +244,7 @@ def _select(
     which only models of TCP know; `_overheads` reports it.
     """
     kinds, sizes = recording["kind"].to_numpy(str), recording["bytes"].to_numpy(float)
-    if fleet.scenario.network.model == "tcp":
+    if isinstance(fleet.scenario.network.model, TcpFlows):
         return np.ones(len(kinds), bool)
     shown = shown_messages(recording)
     pings, needless = kinds == "ping", list[NDArray[np.bool_]]()
@@ -359,15 +360,15 @@ def _unknowns(fleet: ClientGroups, clients: NDArray[np.intp]) -> Iterator[Unknow
         DataError: a radio has none, or a group is not in the recording.
     """
     for number, group in enumerate(fleet.groups):
-        own = fleet.clients(number)
-        if not np.isin(clients, [*own, -1]).any():
+        members = fleet.clients(number)
+        if not np.isin(clients, [*members, -1]).any():
             text = f"fleet.{number}: the recording has no client of this group"
-            raise DataError("fleet", f"{text}, {_names(own)}; expected each group in it")
+            raise DataError("fleet", f"{text}, {_names(members)}; expected each group in it")
         if type(group.radio) is not Radio or group.radio.traces:
             text = f"fleet.{number}.radio: got {group.radio.kind}, whose rate is not constant"
             raise DataError("fleet", f"{text}; expected a radio with up and down, such as wifi")
         for field in RADIO:
-            yield UnknownConstant(f"fleet.{number}.radio.{field}", field, own)
+            yield UnknownConstant(f"fleet.{number}.radio.{field}", field, members)
 
 
 def _names(own: NDArray[np.intp]) -> str:
@@ -396,8 +397,8 @@ def _work(
     if f"fleet.{number}.device.{field}" in kept:
         return [], []
     mean_of = _clients_of_a_round(fleet)
-    found, notes = fit_device(number, group, recording, clients, fleet.clients(number), mean_of)
-    return [each for each in found if each.key not in kept], notes
+    fitted, notes = fit_device(number, group, recording, clients, fleet.clients(number), mean_of)
+    return [constant for constant in fitted if constant.key not in kept], notes
 
 
 def _clients_of_a_round(fleet: ClientGroups) -> int | None:
@@ -420,14 +421,14 @@ def _overheads(
     trips = np.where(np.isfinite(bounds), (trips + bounds) / 2, trips)  # of a bound, the middle
     pings = (recording["kind"] == "ping").to_numpy()
     messages = recording["kind"].isin([*WAYS.values()]).to_numpy()
-    for each in constants:
-        _, number, _, field = each.key.split(".")[:4] if each.key not in LINK else [""] * 4
+    for constant in constants:
+        _, number, _, field = constant.key.split(".")[:4] if constant.key not in LINK else [""] * 4
         if field != LATENCY:
             continue
-        own = np.isin(clients, [*fleet.clients(int(number)), -1])
-        if (own & pings).any() and (own & messages).any():
-            half = float(np.median(trips[own & pings])) / 2
-            more = max(each.value - half, 0.0)
+        rows = np.isin(clients, [*fleet.clients(int(number)), -1])
+        if (rows & pings).any() and (rows & messages).any():
+            half = float(np.median(trips[rows & pings])) / 2
+            more = max(constant.value - half, 0.0)
             yield (
                 f"fleet.{number}: half a ping is {half * 1e3:.3g} ms, so the overhead of a message"
                 f" is {more * 1e3:.3g} ms; radio.latency has both"

@@ -142,16 +142,20 @@ class _Connection:
                 whole.insert(-1, small)  # so that the message may go on once more
             else:
                 whole.append(burst)
-        for number, each in enumerate(sorted(whole, key=lambda burst: burst.start)):
-            early, late = (near, far) if each.up else (far, near)
-            opening = not number and each.up and each.start - self.ready <= self.trip
-            start = self.opened if opening else each.start
-            whole_message = replace(each, start=start - early, end=each.end + late)
-            behind = each.up == (near > min(_HOST, far))  # the segments have passed the radio
+        for number, message in enumerate(sorted(whole, key=lambda burst: burst.start)):
+            early, late = (near, far) if message.up else (far, near)
+            opening = not number and message.up and message.start - self.ready <= self.trip
+            start = self.opened if opening else message.start
+            whole_message = replace(message, start=start - early, end=message.end + late)
+            behind = message.up == (near > min(_HOST, far))  # the segments have passed the radio
             if opening:
-                yield whole_message, 0.0 if behind else each.last, nan
+                yield whole_message, 0.0 if behind else message.last, nan
             else:
-                yield whole_message, each.first if behind else each.last, near + far
+                yield (
+                    whole_message,
+                    message.first if behind else message.last,
+                    near + far,
+                )
 
 
 def read_capture(content: bytes, path: Path, client: str) -> Iterator[Observation]:
@@ -170,24 +174,26 @@ def read_capture(content: bytes, path: Path, client: str) -> Iterator[Observatio
     complete, seen = list[_Connection](), 0
     for segment in _segments(content, path):
         seen, ends = seen + 1, frozenset((segment.source, segment.target))
-        own = known.get(ends)
-        if segment.flags & 18 == 2 and (own is None or own.bursts or segment.source != own.client):
-            own = _Connection(segment.source, segment.target, segment.time)
-            known[ends] = own
-            complete.append(own)
-        if own is not None:
-            own.take(segment)
-    complete = [each for each in complete if each.ready < inf]
+        connection = known.get(ends)
+        if segment.flags & 18 == 2 and (
+            connection is None or connection.bursts or segment.source != connection.client
+        ):
+            connection = _Connection(segment.source, segment.target, segment.time)
+            known[ends] = connection
+            complete.append(connection)
+        if connection is not None:
+            connection.take(segment)
+    complete = [item for item in complete if item.ready < inf]
     if not complete:
         there = f"{seen} segments of TCP, and no handshake" if seen else "no segment of TCP"
         wanted = "a capture that was running when the clients connected"
         raise DataError(_KEY, f"{path}: the capture has {there}; expected {wanted}")
-    first = min(each.opened for each in complete)
-    for each in complete:
-        name = client if client != "*" else _name(each.client[0])
-        begun = each.opened - first
-        yield Observation(0, name, 0, "ping", begun, begun + each.trip)
-        for one, unseen, handshake in each.messages():
+    first = min(item.opened for item in complete)
+    for item in complete:
+        name = client if client != "*" else _name(item.client[0])
+        begun = item.opened - first
+        yield Observation(0, name, 0, "ping", begun, begun + item.trip)
+        for one, unseen, handshake in item.messages():
             kind, more = "upload" if one.up else "download", {"unseen": float(unseen)}
             span = one.start - first, one.end - first
             yield Observation(0, name, 0, kind, *span, one.size, **more, handshake=handshake)

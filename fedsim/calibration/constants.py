@@ -1,4 +1,4 @@
-"""The constants of a fleet that are fitted, and the error for those that cannot be."""
+"""The constants of a fleet that are fitted, and the error for those that are not determined."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ RADIO = (*WAYS, LATENCY)
 LINK = {"network.server.uplink": "uplink", "network.server.downlink": "downlink"}
 
 SAME = 0.01
-"""Sizes of messages that differ by less are the same."""
+"""Relative difference below which sizes of messages are equal."""
 
 ONE_SIZE = "all messages have one size"
-"""Why a rate and a latency cannot be separated."""
+"""Why a rate and a latency are not separable."""
 
 
 @dataclass(frozen=True)
 class FittedConstant:
-    """A constant with its interval of 90 %.
+    """A constant with its 90 % interval.
 
     Attributes:
-        key: of the scenario, "fleet.0.radio.up".
+        key: the key in the scenario, such as "fleet.0.radio.up".
         value, low, high: in SI units.
-        observations: the number that determine it.
+        observations: the number of observations that determine it.
     """
 
     key: str
@@ -48,9 +48,9 @@ class UnknownConstant:
     """A constant of the network to fit.
 
     Attributes:
-        key: of the scenario.
+        key: the key in the scenario.
         field: up, down or latency of a radio; uplink or downlink of the server.
-        clients: that have it.
+        clients: the clients that have it.
     """
 
     key: str
@@ -69,8 +69,8 @@ class ClientGroups:
 
     Attributes:
         scenario: see `fedsim.scenario`.
-        groups: with their numbers of clients.
-        written: the groups as the scenario's file has them.
+        groups: the groups with their numbers of clients.
+        written: the groups as written in the scenario file.
     """
 
     scenario: Scenario
@@ -88,7 +88,7 @@ class ClientGroups:
         return sum(group.count for group in self.groups)
 
     def radios(self) -> Radios:
-        """Return the constants as the scenario has them."""
+        """Return the constants that the scenario states."""
         counts = [group.count for group in self.groups]
 
         def each(field: str) -> Array:
@@ -102,7 +102,7 @@ class CannotTell(DataError):
     """The recording does not determine a constant.
 
     Args:
-        reasons: by key.
+        reasons: the reasons by key.
     """
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -110,12 +110,12 @@ class CannotTell(DataError):
         by_reason = dict[str, list[str]]()
         for key, reason in reasons.items():
             by_reason.setdefault(reason, []).append(key)
-        said = "; ".join(f"{join_names(k, 'and')}, as {why}" for why, k in by_reason.items())
-        enough = [
+        listed = "; ".join(f"{join_names(k, 'and')}, as {why}" for why, k in by_reason.items())
+        kept = [
             key
             for key, reason in reasons.items()
             if ONE_SIZE not in reason or key.endswith(LATENCY)
         ]
-        hints = " ".join(f"--keep {key}" for key in enough)
-        text = f"the recording cannot tell {said}. Give a recording that can, or take"
+        hints = " ".join(f"--keep {key}" for key in kept)
+        text = f"the recording does not identify {listed}. Give a recording that does, or take"
         super().__init__("log", f"{text} the scenario's values: {hints}")

@@ -1,7 +1,8 @@
-"""What a recording has that a fit of alike clients with one clock and plain noise does not explain.
+"""Notes on a recording that the fitted model does not explain.
 
-Each doubt is tested as a further parameter: how far the residuals follow its effect, beyond what
-the fitted constants could have followed of it, in standard errors. A note states its estimate.
+The model assumes equal clients, one clock and plain noise. Each doubt is tested as an additional
+parameter: how far the residuals follow its effect beyond what the fitted constants can explain, in
+standard errors. A note states the estimate.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,32 +19,33 @@ from fedsim.physics.radios.channel import Framing
 from fedsim.ports import Array
 
 CERTAIN = 4.0
-"""Standard errors from which a doubt is stated: by chance it is in one recording of thousands."""
+"""Standard errors from which on a doubt is stated: chance reaches them in one of thousands of
+recordings."""
 
 PLAIN = 0.05
-"""Relative effects below it are not worth a note."""
+"""Relative effects below this are not worth a note."""
 
 _FAR = 8.0
-"""Deviations, by the median ones, from which an observation is an outlier."""
+"""Deviations from the median, in median deviations, from which on an observation is an outlier."""
 
 _FEW = 10
-"""Observations of a kind, below which none is called an outlier."""
+"""Fewest observations of a kind among which outliers are named."""
 
 _NEARLY = 1.5
-"""Messages whose sizes differ by a smaller factor hardly separate a rate from a latency."""
+"""Ratio of message sizes below which rate and latency are hardly separable."""
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """What is left of the observations of a fit; arrays of shape (observations,).
+    """Residuals of a fit; arrays of shape (observations,).
 
     Attributes:
-        kind, client: of each, -1 for all clients.
-        names: of the clients, by number, as the recording has them.
+        kind, client: kind and client of each observation, -1 for all clients.
+        names: the names of clients in the recording, by number.
         place: the time of each in the recording, s.
-        seconds: of each, that were observed.
+        seconds: the observed seconds.
         logs: the logarithm of observed over predicted seconds, in units of `sigmas`.
-        sigmas: of the noise.
+        sigmas: the sigmas of the noise.
         slopes: derivatives of `logs` by the fitted parameters, shape (observations, p).
     """
 
@@ -63,33 +65,38 @@ class Residuals:
 
 
 class _Effect(NamedTuple):
-    """The estimate of one more parameter, and its ratio to its standard error."""
+    """The estimate of an additional parameter, and its ratio to its standard error."""
 
     value: float
     certainty: float
 
 
 def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
-    """Yield notes on clocks, on clients that are unlike those of their group, and on outliers."""
+    """Yield notes on clocks, on clients that differ from their group, and on outliers."""
     basis, values, _ = np.linalg.svd(left.slopes, full_matrices=False)
     basis = basis[:, values > 1e-9 * max(values.max(initial=0.0), 1e-300)]
 
     def effect(slope: Array) -> _Effect:
         """Return the effect of a parameter whose derivatives are those of the logarithms."""
         column = slope / left.sigmas
+        # Residual direction: the part of the effect that the fitted parameters cannot explain.
         free = column - basis @ (basis.T @ column)
         size = float(free @ free)
+        # An effect that the parameters explain almost completely is not testable.
         if size < 1e-6 * float(column @ column) or not size:
             return _Effect(0.0, 0.0)
         return _Effect(float(free @ left.logs) / size, float(free @ left.logs) / size**0.5)
 
     plain = np.ones(len(left.kind), bool)  # what no other note explains
+    # A wrong clock lengthens one direction and shortens the other.
     signs = np.select([left.kind == way for way in MESSAGES], [1.0, -1.0], 0.0)
     for number, group in enumerate(fleet.groups):
         members = fleet.clients(number)
-        own = np.isin(left.client, members)
-        several = [int(each) for each in np.unique(left.client[own])] if group.count > 1 else []
-        clocks = {f"fleet.{number}": effect(signs * own / left.predicted)}
+        in_group = np.isin(left.client, members)
+        several = (
+            [int(each) for each in np.unique(left.client[in_group])] if group.count > 1 else []
+        )
+        clocks = {f"fleet.{number}": effect(signs * in_group / left.predicted)}
         each = {left.names[n]: left.client == n for n in several}
         clocks |= {name: effect(signs * of / left.predicted) for name, of in each.items()}
         speeds = {name: effect(1.0 * of) for name, of in each.items()}
@@ -99,19 +106,20 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
         )
         note, name = "", ""
         if abs(clock[1].certainty) > max(CERTAIN, abs(speed[1].certainty)):
-            note, name = _clock(*clock, left, own), clock[0]
+            note, name = _clock(*clock, left, in_group), clock[0]
         elif abs(speed[1].certainty) > CERTAIN and abs(speed[1].value) > PLAIN:
             name, (value, _) = speed
             note = unlike(number, name, value, "messages")
         if note:
             yield note
-            plain &= ~each.get(name, own)
+            plain &= ~each.get(name, in_group)
     yield from _outliers(left, plain)
 
 
-def _clock(name: str, effect: _Effect, left: Residuals, own: NDArray[np.bool_]) -> str:
-    """Return the note on a clock; none if it is off by a part of the times that hardly matters."""
-    sent = own & np.isin(left.kind, MESSAGES)
+def _clock(name: str, effect: _Effect, left: Residuals, in_group: NDArray[np.bool_]) -> str:
+    """Return the note on a clock; empty if its offset is a negligible part of the times."""
+    sent = in_group & np.isin(left.kind, MESSAGES)
+    # Too small to matter for any of the times.
     if abs(effect.value) < PLAIN * float(left.seconds[sent].min()):
         return ""
     longer, shorter = ("uploads", "downloads") if effect.value > 0 else ("downloads", "uploads")
@@ -124,7 +132,7 @@ def _clock(name: str, effect: _Effect, left: Residuals, own: NDArray[np.bool_]) 
 
 
 def unlike(number: int, name: str, logarithm: float, what: str) -> str:
-    """Return the note on a client whose times are unlike those of its group."""
+    """Return the note on a client whose times differ from those of its group."""
     percent = abs(np.expm1(logarithm))
     more = "longer" if logarithm > 0 else "less"
     return (
@@ -135,14 +143,14 @@ def unlike(number: int, name: str, logarithm: float, what: str) -> str:
 
 def _outliers(left: Residuals, plain: NDArray[np.bool_]) -> Iterator[str]:
     for kind in np.unique(left.kind):
-        own = np.flatnonzero((left.kind == kind) & plain)
-        far = own[outliers((left.logs * left.sigmas)[own])]
+        rows = np.flatnonzero((left.kind == kind) & plain)
+        far = rows[outliers((left.logs * left.sigmas)[rows])]
         if len(far):
             first = far[0]
             client = left.names[int(left.client[first])]
             times = f"{left.seconds[first]:.3g} s, where the fit has {left.predicted[first]:.3g} s"
             where = f"the first of {client} at {left.place[first]:.6g} s: {times}"
-            yield outlier_note(len(far), len(own), f"{kind} observations", where)
+            yield outlier_note(len(far), len(rows), f"{kind} observations", where)
 
 
 def outlier_note(count: int, total: int, what: str, where: str) -> str:
@@ -154,10 +162,11 @@ def outlier_note(count: int, total: int, what: str, where: str) -> str:
 
 
 def outliers(logs: Array) -> NDArray[np.bool_]:
-    """Return which logarithms are far from their median, by the median deviation."""
+    """Return which logarithms are far from their median, in median deviations."""
     if len(logs) < _FEW:
         return np.zeros(len(logs), bool)
     away = np.abs(logs - np.median(logs))
+    # The median deviation times 1.4826 estimates the standard deviation of normal noise.
     scale = 1.4826 * float(np.median(away))
     far: NDArray[np.bool_] = away > max(_FAR * scale, PLAIN)
     return far
@@ -170,7 +179,7 @@ def before_fit(
     clients: NDArray[np.intp],
     packets: Sequence[Framing],
 ) -> Iterator[str]:
-    """Yield notes on what can be seen without a fit: sizes, headers, bounds and single segments."""
+    """Yield notes that need no fit: on sizes, headers, bounds and single segments."""
     kinds = recording["kind"].to_numpy(str)
     sent = np.isin(kinds, MESSAGES)
     hidden = recording["unseen"].to_numpy(float) >= recording["bytes"].to_numpy(float)
@@ -185,18 +194,23 @@ def before_fit(
         yield f"{text} <1ms: intervals contain the constants of all times down to 0"
     if np.isin(kinds, RATES).any():
         yield _headers(fleet, packets)
-    fitted = {(each.field, *each.clients) for each in unknowns}
-    for each in unknowns:
-        own = np.isin(clients, [*each.clients, -1]) & ~hidden
-        if each.key in LINK or each.field != LATENCY or (own & ~sent & (kinds != "compute")).any():
+    fitted = {(unknown.field, *unknown.clients) for unknown in unknowns}
+    for unknown in unknowns:
+        concerned = np.isin(clients, [*unknown.clients, -1]) & ~hidden
+        if (
+            unknown.key in LINK
+            or unknown.field != LATENCY
+            or (concerned & ~sent & (kinds != "compute")).any()
+        ):
             continue
-        ways = [kinds == kind for way, kind in WAYS.items() if (way, *each.clients) in fitted]
-        sizes = [recording["bytes"].to_numpy(float)[own & way] for way in ways]
+        ways = [kinds == kind for way, kind in WAYS.items() if (way, *unknown.clients) in fitted]
+        sizes = [recording["bytes"].to_numpy(float)[concerned & way] for way in ways]
         ratio = max((float(s.max() / s.min()) for s in sizes if len(s)), default=_NEARLY)
+        # Sizes differ, but too little to separate rate and latency.
         if 1.0 + SAME < ratio < _NEARLY:
             low, high = min(s.min() for s in sizes if len(s)), max(s.max() for s in sizes if len(s))
             yield (
-                f"{each.key}: messages have {low:,.0f} to {high:,.0f} bytes, so nearly one size"
+                f"{unknown.key}: messages have {low:,.0f} to {high:,.0f} bytes, so nearly one size"
                 " that rate and latency are hardly separable: add pings, or messages of other sizes"
             )
 

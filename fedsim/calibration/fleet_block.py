@@ -47,19 +47,21 @@ def format_constant(fleet: ClientGroups, key: str, value: float, digits: int = _
 def fleet_of(fleet: ClientGroups, constants: Sequence[FittedConstant]) -> list[dict[str, Any]]:
     """Return the groups of a fleet with fitted constants, and the intervals of these."""
     blocks = [_as_given(fleet, number) for number in range(len(fleet.groups))]
-    for each in constants:
-        if each.key in LINK:
+    for constant in constants:
+        if constant.key in LINK:
             continue
-        _, number, rest = each.key.split(".", 2)
+        _, number, rest = constant.key.split(".", 2)
         group, (name, field) = blocks[int(number)], rest.split(".", 1)
-        text = format_constant(fleet, each.key, each.value)
+        text = format_constant(fleet, constant.key, constant.value)
         if field == "slowdown.sigma":
             sigma = float(text)
             group[name]["slowdown"] = {"kind": "lognormal", "sigma": sigma} if sigma else "none"
             continue
         group[name][field] = text
-        low, high = (format_constant(fleet, each.key, end) for end in (each.low, each.high))
-        if low != high and isfinite(each.high):
+        low, high = (
+            format_constant(fleet, constant.key, end) for end in (constant.low, constant.high)
+        )
+        if low != high and isfinite(constant.high):
             group.setdefault("intervals", {})[rest] = f"{low}..{high}"
     return blocks
 
@@ -101,7 +103,7 @@ def write_scenario(
     else:
         plain = plan.variants[0].scenario.model_dump(mode="json", exclude={"variants", "sweep"})
         tree = {**plain, "fleet": None}
-    tree["fleet"] = [dict(each) for each in fleet]
+    tree["fleet"] = [dict(group) for group in fleet]
     for key, text in link.items():
         server = tree.setdefault("network", {}).setdefault("server", {})
         server[LINK[key]] = text

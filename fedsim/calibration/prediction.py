@@ -1,8 +1,8 @@
-"""How long recorded messages would take by a network of given constants.
+"""Predicted durations of recorded messages on a network of given constants.
 
-Each message is sent when the recording says it was; if its lane, one direction of a client, is not
-free by then, as soon as it is. Durations are counted from there. So an error in one message does
-not carry over to the next, and messages that were in progress together share links.
+Each message is sent at its recorded time, or as soon as its lane is free: one direction of a
+client. Durations count from there. So an error in one message does not carry over to the next, and
+messages that were in progress together share links.
 """
 
 from collections import deque
@@ -13,15 +13,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.physics.network_models import FluidFlows, Site, TcpFlows
 from fedsim.physics.networks import Network
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array
+from fedsim.ports.bearers import Bearer
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import Bearer
-from fedsim.sim.network.tcp.bearers import Connections
-from fedsim.sim.network.transmission import choose_bearers, delay
+from fedsim.sim.network.models import flows
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Radios:
     """The constants of the clients' radios, each of shape (clients,).
 
     Attributes:
-        up, down: bit/s.
-        latency: one way, without that of links, s.
+        up, down: the rates, bit/s.
+        latency: the one-way latency, without that of links, s.
     """
 
     up: Array
@@ -40,14 +40,14 @@ class Radios:
 
 @dataclass(frozen=True)
 class Messages:
-    """Recorded messages, in the order in which they were sent; arrays of shape (messages,).
+    """Recorded messages, in the order of sending; arrays of shape (messages,).
 
     Attributes:
-        run: times of different runs are not comparable.
-        client: from 0.
-        up: whether it went to the server.
-        start: when it was sent, s.
-        bits: without headers of the transport.
+        run: the run; times of different runs are not comparable.
+        client: the client, from 0.
+        up: whether the message went to the server.
+        start: the time at which it was sent, s.
+        bits: the bits without transport headers.
     """
 
     run: NDArray[np.intp]
@@ -59,13 +59,13 @@ class Messages:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The messages of a recording, and what carries them.
+    """The messages of a recording, and the network that carries them.
 
     Attributes:
-        network: of the scenario.
+        network: the network of the scenario.
         topology: its links and routes.
-        framings: by client, of the scenario's radios.
-        messages: see `Messages`.
+        framings: the framings of the scenario's radios, by client.
+        messages: the recorded messages.
     """
 
     network: Network
@@ -75,7 +75,7 @@ class Prediction:
 
     @property
     def separate(self) -> bool:
-        """Whether no link is shared, so that each client's messages depend on its radio alone."""
+        """Whether no link is shared, so that each client's messages only depend on its radio."""
         return not self.topology.links  # unlimited links are not among them
 
     @cached_property
@@ -85,87 +85,85 @@ class Prediction:
 
     @cached_property
     def bits(self) -> Array:
-        """The bits of each message with the headers of its packets, shape (messages,)."""
-        own = zip(self.messages.client, self.messages.bits, strict=True)
-        return np.array([bits + self.packets[client].bits(round(bits)) for client, bits in own])
+        """The bits of each message with packet headers, shape (messages,)."""
+        pairs = zip(self.messages.client, self.messages.bits, strict=True)
+        return np.array([bits + self.packets[client].bits(round(bits)) for client, bits in pairs])
 
     @cached_property
     def packets(self) -> Sequence[Framing]:
-        """The framings of the clients as the model of flows has them."""
-        if self.network.model != "tcp":
-            return self.framings
-        return [self.network.connections.packaging(each) for each in self.framings]
+        """The framings of the clients under the network model."""
+        model = self.network.connections if isinstance(self.network.model, TcpFlows) else None
+        return self.framings if model is None else [*map(model.packaging, self.framings)]
 
     def durations(self, radios: Radios) -> Array:
-        """Return how long each message takes, s, shape (messages,)."""
-        if self.network.model == "fluid" and self.separate:
+        """Return the duration of each message, s, shape (messages,)."""
+        # Closed form without shared links; otherwise the network model itself is run on a calendar.
+        if isinstance(self.network.model, FluidFlows) and self.separate:
             client, up = self.messages.client, self.messages.up
             rate = np.where(up, radios.up[client], radios.down[client])
             return radios.latency[client] + self.route_latency[client] + self.bits / rate
-        found = np.empty(len(self.bits))
+        durations = np.empty(len(self.bits))
         for run in np.unique(self.messages.run):
             which = np.flatnonzero(self.messages.run == run)
-            found[which] = self._replay(which, radios)
-        return found
+            durations[which] = self._replay(which, radios)
+        return durations
 
     def _replay(self, which: NDArray[np.intp], radios: Radios) -> Array:
-        """Return the durations of one run's messages."""
-        model, calendar, sent = self.network.model, Calendar(), self.messages
-        laws = [[ConstantRate(float(rate)) for rate in each] for each in (radios.up, radios.down)]
-        latencies = radios.latency.tolist()
-        both = choose_bearers(
-            calendar,
-            self.topology,
-            *laws,
-            model=model,
-            radio_latency=latencies,
-            connections=self._connections() if model == "tcp" else None,
+        """Return the durations of the messages of one run."""
+        calendar, sent, packets = Calendar(), self.messages, self.packets
+        laws = [[ConstantRate(float(rate)) for rate in rates] for rates in (radios.up, radios.down)]
+        latencies, network = radios.latency.tolist(), flows(self.network)
+        bearers = network.bearers(
+            Site(
+                calendar=calendar,
+                topology=self.topology,
+                up=laws[0],
+                down=laws[1],
+                latency=latencies,
+                framing=packets.__getitem__,
+            )
         )
-        first, found = float(sent.start[which].min()), np.empty(len(which))
+        first, durations = float(sent.start[which].min()), np.empty(len(which))
         lanes = dict[tuple[int, bool], _Lane]()
         for place, number in enumerate(which.tolist()):
             client, up = int(sent.client[number]), bool(sent.up[number])
+            # Created at the first message, as most clients send in one direction only.
             lane = lanes.get((client, up))
             if lane is None:
-                way = delay(float(self.route_latency[client] + latencies[client]), model)
+                delay = network.delay(float(self.route_latency[client] + latencies[client]))
                 rate = float((radios.up if up else radios.down)[client])
-                lane = _Lane(calendar, both[not up][client], rate, way, found)
+                lane = _Lane(calendar, bearers[not up][client], rate, delay, durations)
                 lanes[client, up] = lane
+            # Relative to the first message: large absolute times would cost precision.
             due = float(sent.start[number]) - first
             calendar.at(due, lane.send, (place, float(self.bits[number])))
         calendar.run()
-        return found
-
-    def _connections(self) -> Connections:
-        law = self.network.connections
-        packets = [law.packaging(each) for each in self.framings]
-        draws = np.random.default_rng(0)
-        # A connection that is kept was opened as its client joined, before any message.
-        return Connections(law, lambda n: packets[n], None, lambda *_: draws, opened=True)
+        return durations
 
 
 class _Lane:
     """One direction of a client, which carries one message at a time.
 
     Args:
-        calendar: the time.
-        bearer: of its messages.
-        rate: of its radio, bit/s.
-        delay: before bits contend for links, s.
-        found: where durations are noted, by the place of the message.
+        calendar: the calendar.
+        bearer: the bearer of its messages.
+        rate: the rate of its radio, bit/s.
+        delay: the delay before bits compete for links, s.
+        durations: receives durations, by index of the message.
     """
 
     def __init__(
-        self, calendar: Calendar, bearer: Bearer, rate: float, delay: float, found: Array
+        self, calendar: Calendar, bearer: Bearer, rate: float, delay: float, durations: Array
     ) -> None:
         self._calendar, self._bearer = calendar, bearer
-        self._rate, self._delay, self._found = rate, delay, found
+        self._rate, self._delay, self._durations = rate, delay, durations
         self._waiting = deque[tuple[int, float]]()
         self._busy = False
         self._begun = 0.0
 
     def send(self, message: tuple[int, float]) -> None:
-        """Send a message, its place and its bits, as soon as the lane is free."""
+        """Send a message (index, bits) as soon as the lane is free."""
+        # First in, first out, as in the simulator.
         self._waiting.append(message)
         if not self._busy:
             self._next()
@@ -180,7 +178,7 @@ class _Lane:
         self._bearer.start(bits, self._rate, self._arrive, place)
 
     def _arrive(self, place: int) -> None:
-        self._found[place] = self._calendar.now - self._begun
+        self._durations[place] = self._calendar.now - self._begun
         self._busy = False
         if self._waiting:
             self._next()

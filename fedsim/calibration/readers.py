@@ -63,20 +63,20 @@ def _rows(content: bytes, path: Path, client: str, direction: Direction) -> Iter
         return read_capture(content, path, client)
     text = content.decode("utf-8-sig", "backslashreplace")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    found: Iterable[Observation]
+    observations: Iterable[Observation]
     if first.startswith(("{", "[")):
-        found = _json(text, path, client)
+        observations = _json(text, path, client)
     elif re.search(r"\bping(ing)?\b", first, re.IGNORECASE):
-        found = _ping(text, path, client)
+        observations = _ping(text, path, client)
     elif is_flower_log(text):
-        found = read_flower_log(text, path)
+        observations = read_flower_log(text, path)
     elif re.fullmatch(r"[0-9]+", first):
-        found = _mahimahi(path, client, direction)
+        observations = _mahimahi(path, client, direction)
     elif "," in first:
-        found = _csv(path)
+        observations = _csv(path)
     else:
         refuse(path, 1, f"expected {ACCEPTED}", first)
-    return found
+    return observations
 
 
 # CSV: a header with client, start, end, bytes and direction or kind, in any order.
@@ -101,17 +101,17 @@ def _csv(path: Path) -> Iterator[Observation]:
             table.fail(row, f"{kind} is one of {', '.join(_WAYS)}", word)
         if _WAYS[word] in MESSAGES and not size[row]:
             table.fail(row, "bytes of a message are above 0", table.cells["bytes"][row])
-        own = {name: float(values[row]) for name, values in more.items()}
+        row_values = {name: float(values[row]) for name, values in more.items()}
         yield Observation(
-            int(own.get("run", 0)),
+            int(row_values.get("run", 0)),
             table.cells["client"][row],
-            int(own.get("round", 0)),
+            int(row_values.get("round", 0)),
             _WAYS[word],
             float(start[row]),
             float(end[row]),
             float(size[row]),
-            own.get("operations", np.nan),
-            own.get("samples", np.nan),
+            row_values.get("operations", np.nan),
+            row_values.get("samples", np.nan),
         )
 
 
@@ -149,17 +149,17 @@ def _json(text: str, path: Path, client: str) -> Iterator[Observation]:
 
 def _iperf3(report: Any, path: Path, client: str) -> Iterator[Observation]:  # noqa: ANN401 - parsed JSON
     if isinstance(report, dict) and report.get("error"):
-        said = printable(str(report["error"]))
-        raise DataError(_KEY, f"{path}: iperf3 failed: {said}; expected a test that has ended")
+        message = printable(str(report["error"]))
+        raise DataError(_KEY, f"{path}: iperf3 failed: {message}; expected a test that has ended")
     try:
         test = report["start"]["test_start"]
         first: Direction = "down" if test.get("reverse") else "up"
         other: Direction = "up" if first == "down" else "down"
         spans = [
-            (way, each[name])
-            for each in report["intervals"]
+            (way, interval[name])
+            for interval in report["intervals"]
             for way, name in ((first, "sum"), (other, "sum_bidir_reverse"))
-            if name in each and not each[name].get("omitted")
+            if name in interval and not interval[name].get("omitted")
         ]
         rows = [
             Observation(0, client, 0, f"{_WAYS[way]}-rate", *_span(span)) for way, span in spans
@@ -189,17 +189,17 @@ _SEQUENCE = re.compile(r"\b(?:icmp_)?seq=([0-9]+)")
 def _ping(text: str, path: Path, client: str) -> Iterator[Observation]:
     number = 0
     for line, words in enumerate(text.splitlines(), 1):
-        if (found := _REPLY.search(words)) is None:
+        if (match := _REPLY.search(words)) is None:
             continue
         try:
-            trip = _positive(found[2]) / 1e3
+            trip = _positive(match[2]) / 1e3
         except ValueError:
             refuse(path, line, "a reply has time=MILLISECONDS ms", words)
         sequence = _SEQUENCE.search(words)
         begun = float(sequence[1]) if sequence else float(number)
         number += 1
         if trip > 0:
-            least = 0.0 if found[1] == "<" else nan
+            least = 0.0 if match[1] == "<" else nan
             yield Observation(0, client, 0, "ping", begun, begun + trip, least=least)
     if not number:
         refuse(path, 1, 'no line has a reply, such as "64 bytes from ...: time=12.3 ms"', text)

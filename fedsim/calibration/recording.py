@@ -83,9 +83,9 @@ def write_recording(table: pd.DataFrame, path: Path) -> None:
 def join(recordings: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return several recordings as one; their runs are numbered anew."""
     joined, first = [], 0
-    for each in recordings:
-        joined.append(each.assign(run=each["run"] + first))
-        first += int(each["run"].max()) + 1 if len(each) else 0
+    for recording in recordings:
+        joined.append(recording.assign(run=recording["run"] + first))
+        first += int(recording["run"].max()) + 1 if len(recording) else 0
     return pd.concat(joined, ignore_index=True)
 
 

@@ -20,7 +20,7 @@ def fit_device(
     group: Group,
     recording: pd.DataFrame,
     clients: NDArray[np.intp],
-    own: NDArray[np.intp],
+    members: NDArray[np.intp],
     mean_of: int | None,
 ) -> tuple[list[FittedConstant], list[str]]:
     """Return the speed, or the frequency, of a group's device, and the spread of its tasks' times.
@@ -32,7 +32,7 @@ def fit_device(
         group: whose device is an instance of `Device`.
         recording: all observations.
         clients: their clients, -1 for all.
-        own: the clients of the group.
+        members: the clients of the group.
         mean_of: how many clients' times are in a mean over a round; None if that is not known.
 
     Raises:
@@ -45,7 +45,7 @@ def fit_device(
     if device.speed is None:
         field, column, factor = "frequency", "samples", float(device.cycles_per_sample or 0.0)
     key = f"fleet.{number}.device.{field}"
-    work = recording["kind"].isin(WORK).to_numpy() & np.isin(clients, [*own, -1])
+    work = recording["kind"].isin(WORK).to_numpy() & np.isin(clients, [*members, -1])
     rows, who = recording[work], clients[work]
     if not len(rows):
         raise CannotTell({key: "it has no work of these clients"})
@@ -61,10 +61,10 @@ def fit_device(
         text = f"it has {kept.sum()} tasks of known {column} that took time; two are accepted"
         raise CannotTell({key: text})
     size = (mean_of or 1) if means.any() else 1
-    found, count = fit_speed(amounts[kept], seconds[kept], size), int(kept.sum())
+    fitted, count = fit_speed(amounts[kept], seconds[kept], size), int(kept.sum())
     constants = [
-        FittedConstant(key, *found.speed, count),
-        FittedConstant(spread, *found.sigma, count),
+        FittedConstant(key, *fitted.speed, count),
+        FittedConstant(spread, *fitted.sigma, count),
     ]
     logs, places = np.log(seconds[kept] / amounts[kept]), rows["start"].to_numpy(float)[kept]
     names = rows["client"].to_numpy(str)[kept]
@@ -88,11 +88,13 @@ def _unlike(
     """Yield a note on the client whose tasks differ most from those of its group, if any does."""
     most, note = CERTAIN, ""
     for client in np.unique(who):
-        own, others = logs[who == client], logs[who != client]
-        if min(len(own), len(others)) < 2:
+        logs_of_client, others = logs[who == client], logs[who != client]
+        if min(len(logs_of_client), len(others)) < 2:
             continue
-        error = np.sqrt(own.var(ddof=1) / len(own) + others.var(ddof=1) / len(others))
-        gap = float(own.mean() - others.mean())
+        error = np.sqrt(
+            logs_of_client.var(ddof=1) / len(logs_of_client) + others.var(ddof=1) / len(others)
+        )
+        gap = float(logs_of_client.mean() - others.mean())
         certainty = abs(gap) / max(float(error), FLOOR)
         if certainty > most and abs(gap) > PLAIN:
             most, note = certainty, unlike(number, names[who == client][0], gap, "tasks")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from inspect import get_annotations, unwrap
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -123,7 +124,7 @@ class _Commands(TyperGroup):
         if unknown and not ctx.resilient_parsing:
             from fedsim.blocks.wording import nearest
 
-            ctx.fail(f"got an unknown command {name!r}{nearest(name, self.commands)}")
+            ctx.fail(f"unknown command {name!r}{nearest(name, self.commands)}")
         return super().resolve_command(ctx, args)
 
 
@@ -222,7 +223,7 @@ PaperStyles = Annotated[
 PaperColumns = Annotated[
     int,
     typer.Option(
-        min=1, max=2, metavar="N", help="how many columns of the paper figures and tables span"
+        min=1, max=2, metavar="N", help="columns of the paper that figures and tables span"
     ),
 ]
 Gzip = Annotated[
@@ -230,25 +231,25 @@ Gzip = Annotated[
 ]
 Practical = Annotated[
     str,
-    typer.Option(metavar="PERCENT", help="costs that differ by less are the same, such as 1%"),
+    typer.Option(metavar="PERCENT", help="treat costs that differ by less as the same, such as 1%"),
 ]
 Against = Annotated[
     str | None,
     typer.Option(metavar="VARIANT", help="the variant that the others are compared with"),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="print results alone: no progress, no next commands")
+    bool, typer.Option("--quiet", "-q", help="print only results: no progress, no next commands")
 ]
 WatchPage = Annotated[
     bool, typer.Option("--watch", help="show curves, runs, workers and events while it runs")
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="print one JSON document alone; all else goes to stderr")
+    bool, typer.Option("--json", help="print one JSON document, and everything else on stderr")
 ]
 BrowserPage = Annotated[
     bool,
     typer.Option(
-        "--browser", help="serve a page of the runs and their report to this machine, while it runs"
+        "--browser", help="serve a page with runs and report on this machine while it runs"
     ),
 ]
 Fresh = Annotated[
@@ -314,12 +315,30 @@ def theory() -> Iterator[None]:
 
 def note(text: str) -> None:
     """Print a condition of convergence theory that does not hold."""
-    err.print(escape(f"outside convergence theory: {text}"), style="yellow")
+    warn(f"outside convergence theory: {text}")
 
 
 def remark(text: object) -> None:
     """Print a note on a scenario or a run."""
-    err.print(escape(f"note: {text}"), style="yellow")
+    warn(f"note: {text}")
+
+
+def warn(text: str) -> None:
+    """Print a text on standard error, in a terminal with its further lines indented."""
+    err.print(escape(_fitted(text)), style="yellow")
+
+
+def _fitted(text: str, indent: str = "  ") -> str:
+    """Return a text whose lines fit into the terminal; elsewhere each stays one line."""
+    if not err.is_terminal:
+        return text
+    lines = [
+        fill(line, err.width, subsequent_indent=indent, break_long_words=False)
+        if len(line) > err.width
+        else line
+        for line in text.split("\n")
+    ]
+    return "\n".join(lines)
 
 
 def mention_size(folder: Path) -> None:
@@ -452,22 +471,22 @@ def errors() -> Iterator[None]:
     except ScenarioError as error:
         err.print(error.title, style="red")
         for text in error.describe_faults():
-            err.print(f"  {escape(text)}", highlight=False)
+            err.print(escape(_fitted(f"  {text}", "    ")), highlight=False)
         raise typer.Exit(2) from None
     except OutputError as error:
-        err.print(escape(str(error)), style="red")
+        err.print(escape(_fitted(str(error))), style="red")
         raise typer.Exit(2 if error.misplaced else 1) from None
     except (BlockError, DataError, OccupiedError, OSError) as error:
         if isinstance(error, OSError) and error.errno in _UNPRINTED and error.filename is None:
             raise  # standard output: a full disk, or a closed pipe
-        err.print(escape(str(error)), style="red")
+        err.print(escape(_fitted(str(error))), style="red")
         raise typer.Exit(2) from None
     except MemoryError:
-        err.print("out of memory; what was written until now can be read")
+        err.print("out of memory; finished runs are saved")
         raise typer.Exit(1) from None
     except FedsimError as error:
-        err.print(escape(str(error)), style="red")
+        err.print(escape(_fitted(str(error))), style="red")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        err.print("interrupted; what was written until now can be read", style="red")
+        err.print("interrupted; finished runs are saved", style="red")
         raise typer.Exit(130) from None

@@ -52,7 +52,7 @@ def list_command(
         tables = {title.replace(" ", "-"): each for title, each in listed}
         if table not in (*tables, _ALL):
             hint = describe.held_by(table, known)
-            text = f"got an unknown table: {unknown(table, [*tables, _ALL], hint)}"
+            text = f"unknown table: {unknown(table, [*tables, _ALL], hint)}"
             raise DataError("list", text)
         if name is not None:
             parts = list(block_lines(table, name, known))
@@ -85,7 +85,9 @@ def schema_command(plugins: Plugins = None) -> None:
 def fetch_command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="of data or traces; all are listed if not given"),
+        typer.Argument(
+            metavar="NAME", help="name of a data set or of traces; if not given, all are listed"
+        ),
     ] = None,
 ) -> None:
     """Download a data set of the catalogue, or published traces, into the user's cache.

@@ -26,26 +26,24 @@ _Further = Annotated[
     typer.Option(
         "--with",
         metavar="FILE",
-        help="a further recording; CLIENT=FILE of one client, up:FILE of a Mahimahi trace",
+        help="a further recording; CLIENT=FILE for one client, up:FILE for a Mahimahi trace",
     ),
 ]
 _Keep = Annotated[
     list[str] | None,
-    typer.Option("--keep", metavar="KEY", help="take the scenario's value: radio.latency"),
+    typer.Option("--keep", metavar="KEY", help="keep the scenario's value: radio.latency"),
 ]
 _Fit = Annotated[
     list[str] | None,
-    typer.Option("--fit", metavar="KEY", help="fit network.server.uplink or downlink as well"),
+    typer.Option("--fit", metavar="KEY", help="also fit network.server.uplink or downlink"),
 ]
-_Each = Annotated[
-    bool, typer.Option("--each", help="constants of each client, in place of each group")
-]
+_Each = Annotated[bool, typer.Option("--each", help="fit constants per client, not per group")]
 _Rounds = Annotated[
     str | None, typer.Option(metavar="FIRST..LAST", help="use these rounds only, such as 1..50")
 ]
 _Operations = Annotated[
     float | None,
-    typer.Option(metavar="N", min=1.0, help="operations of a task, if LOG does not say"),
+    typer.Option(metavar="N", min=1.0, help="operations per task, if LOG lacks them"),
 ]
 _Place = Annotated[
     Path | None,
@@ -69,9 +67,9 @@ def calibrate_command(
 ) -> None:
     """Fit the constants of a fleet to a recording, and write the scenario with them.
 
-    Speeds, rates, latencies and the spread of times are those of maximum
-    likelihood, with intervals that `fedsim robust` samples. What the
-    recording cannot tell is named.
+    Speeds, rates, latencies and the spread of times are estimated by
+    maximum likelihood, with intervals that `fedsim robust` samples.
+    Constants that the recording does not identify are listed.
     """
     from fedsim.calibration.api import FurtherRecording, calibrate
     from fedsim.cli.next_steps import command

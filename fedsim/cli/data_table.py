@@ -1,6 +1,4 @@
-"""The table of `fedsim check` by client: samples, labels, gaps, and how much clients differ."""
-
-from collections.abc import Iterator
+"""The table of `fedsim check` by client: samples, labels, missing cells, and differences."""
 
 import numpy as np
 from rich.console import Group
@@ -8,9 +6,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim.building import Job
-from fedsim.cli.job_table import describe_partition, split_table
+from fedsim.cli.job_table import describe_partition, differences_of_clients, split_table
 from fedsim.problems import Problem, ProgramProblem
-from fedsim.problems.heterogeneity import CLASSES, label_counts, label_test, size_sentence
+from fedsim.problems.heterogeneity import CLASSES, label_counts
 from fedsim.tables import listing
 from fedsim.text import format_number
 
@@ -29,21 +27,11 @@ def data_table(job: Job) -> Table | Group:
     problem = job.problem
     if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
         return split_table(job)
-    lines = list(_differences(problem))
+    lines = list(differences_of_clients(job))
     if problem.naming.fitted:
         lines.append(problem.naming.fitted)
     text = Text("\n".join(f"- {line}" for line in lines))
     return Group(_by_client(job), text, Text(""))
-
-
-def _differences(problem: Problem) -> Iterator[str]:
-    """Yield sentences on how much clients differ."""
-    if len(problem.rows) < 2:
-        return
-    yield size_sentence(problem.rows)
-    found = label_test(problem.labels, problem.rows)
-    if found is not None:
-        yield str(found)
 
 
 def _by_client(job: Job) -> Table:

@@ -286,7 +286,7 @@ def block_lines(table: str, name: str, known: BlockCatalogue) -> Iterator[str | 
     names = known.names(registry) if registry else ()
     model = known.find(registry, name) if registry else None
     if registry is None or model is None:
-        raise DataError("list", f"{table} has none of this name: {unknown(name, names)}")
+        raise DataError("list", f"{table} has no block of this name: {unknown(name, names)}")
     first, _, rest = _docstring(model).partition("\n")
     yield f"[bold]{escape(name)}[/]: {escape(first)}"
     if rest.strip():

@@ -60,7 +60,7 @@ def fetch_named(name: str) -> list[Path]:
     if name in TRACE_SETS:
         return fetch_traces(name, cache_folder() / "traces")
     known = [*ENTRIES, *TRACE_SETS]
-    raise DataError("fetch", f"got an unknown name: {unknown(name, known)}")
+    raise DataError("fetch", f"unknown name: {unknown(name, known)}")
 
 
 def public_table() -> Table:

@@ -24,7 +24,7 @@ def explore_command(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Write one HTML page with sliders that re-price a study in the browser, without a network."""
+    """Write one HTML page with sliders that re-price a study in the browser, offline."""
     from fedsim.explorer import explore
     from fedsim.scenario.registries import blocks_in
 

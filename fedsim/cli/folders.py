@@ -32,8 +32,8 @@ _NAMED = 3
 """Number of variants that are named in a row."""
 
 _MEANINGS = """\
-Runs in .earlier come back when their scenario is set back; those in .trash
-were replaced by --fresh or damaged; other files are of killed processes.
+Runs in .earlier return when the scenario has their values again. Runs in
+.trash were replaced by --fresh, or damaged. Killed processes left the others.
 """
 
 
@@ -41,9 +41,9 @@ were replaced by --fresh or damaged; other files are of killed processes.
 def clean(
     place: Folder,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="remove without a question")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="remove without asking")] = False,
     earlier: Annotated[
-        bool, typer.Option("--earlier", help="only runs of other values, in .earlier")
+        bool, typer.Option("--earlier", help="only runs with other values, in .earlier")
     ] = False,
     trash: Annotated[
         bool, typer.Option("--trash", help="only what --fresh has replaced, in .trash")
@@ -54,9 +54,9 @@ def clean(
 ) -> None:
     """Remove earlier runs, trash and leftovers of a folder, after showing them.
 
-    It shows what would go and its size, and asks. Without a terminal
-    and without --yes, nothing is removed. The study's present runs,
-    tables and figures stay.
+    Show what would be removed and its size, and ask first. Without a
+    terminal and without --yes, nothing is removed. The study's present
+    runs, tables and figures stay.
     """
     from fedsim.memory import format_size
     from fedsim.record.lock import hold
@@ -87,7 +87,9 @@ def _confirm(size: str) -> None:
         Exit: not; with the code 2 if there is no terminal to ask in.
     """
     if not sys.stdin.isatty():
-        _err.print("nothing was removed: there is no terminal to ask in; --yes removes all of it")
+        _err.print(
+            "nothing was removed, since there is no terminal to ask in; --yes removes it all"
+        )
         raise typer.Exit(2)
     if not typer.confirm(f"Remove all of it, {size}?", default=False):
         _out.print("nothing was removed")
@@ -129,13 +131,13 @@ def history(
     place: Folder,
     *,
     as_json: Annotated[
-        bool, typer.Option("--json", help="print all that is recorded, as JSON alone")
+        bool, typer.Option("--json", help="print the whole history as JSON")
     ] = False,
 ) -> None:
-    """List the calls of run in a folder: when, which scenario, and the result.
+    """List the calls of `fedsim run` in a folder: time, scenario and result.
 
-    A digest changes when a variant is edited. A call that was killed
-    has never ended.
+    The digest of a variant changes when the variant is edited. A call
+    without an end was killed.
     """
     from fedsim.running.history import read_history, runs_without_history
 
@@ -154,8 +156,10 @@ def _calls_table(place: Path, calls: Sequence["PastCall"]) -> Table:
     from fedsim.tables import listing
 
     heads = ("begun (UTC)", "scenario", "runs", "made", "ended", "best variant")
-    title = f"calls of run in {place}: variants x seeds, runs that were made, the best variant"
-    return listing(title, heads, [_call_row(each) for each in calls])
+    meanings = "runs: variants x seeds; made: runs that the call computed"
+    return listing(
+        f"calls of `fedsim run` in {place}; {meanings}", heads, [_call_row(each) for each in calls]
+    )
 
 
 def _call_row(call: "PastCall") -> tuple[str, ...]:
@@ -171,7 +175,9 @@ def diff_command(
     one: Annotated[
         Path, typer.Argument(metavar="A", help="a scenario, or a folder of runs or of one run")
     ],
-    other: Annotated[Path, typer.Argument(metavar="B", help="what it is compared with")],
+    other: Annotated[
+        Path, typer.Argument(metavar="B", help="a scenario or a folder to compare it with")
+    ],
     plugins: Plugins = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="print the differences as JSON")] = False,

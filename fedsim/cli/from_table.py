@@ -1,4 +1,4 @@
-"""`fedsim init --from FILE`: a scenario that follows from a table, and what was seen in it."""
+"""`fedsim init --from FILE`: a scenario generated from a table, and what was found in it."""
 
 import os
 import re
@@ -48,15 +48,15 @@ def notes(seen: Guess) -> Iterator[str]:
     for name, marks in seen.marks.items():
         shown = ", ".join(map(repr, marks))
         yield (
-            f"{shown} among the numbers of {name!r} {'is' if len(marks) == 1 else 'are'} taken for"
-            " missing values: the scenario has `missing_marks`"
+            f"{shown} among the numbers of {name!r} {'counts' if len(marks) == 1 else 'count'} as"
+            " missing: the scenario lists such texts under `missing_marks`"
         )
     if seen.doubtful:
         several = ", ".join(seen.doubtful)
         text = f"any of {several} could hold the clients: name it with --client"
         yield f"{text}; until then rows are dealt out at random"
     elif not seen.client:
-        yield "no column of clients was seen (--client names one): rows are dealt out at random"
+        yield "no column of clients was found (--client names one): rows are dealt out at random"
 
 
 def name_of(path: Path) -> str:
@@ -98,8 +98,8 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             *_clients(seen, clients),
             *_left_out(seen),
             *_marks(seen),
-            "    # Gaps are filled and numbers scaled by the training rows of all clients, so",
-            "    # by information that would have to travel; clients: each by its own rows.",
+            "    # Missing cells are filled, and numbers scaled, by the rows of all clients as if",
+            "    # these were shared at no cost. With `fit: clients` each client uses its own.",
             "    fit: all",
             "    preprocess: [intercept]",
             "  split: groups" if seen.client else _deal(clients),
@@ -109,12 +109,12 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             "  # As many clients as the data has; `fedsim list devices` and `fedsim list radios`.",
             f"  - {{count: {count}, device: laptop-n100, radio: wifi}}",
             f"measures: [{test}]",
-            "# What is compared: the cost to come within this gap of the optimal loss.",
+            "# Variants are compared by their cost to reach this gap to the optimal loss.",
             f"stop: {{gap: {_gap(seen):.1g}, rounds: {_ROUNDS}}}",
-            f"seeds: {_SEEDS}  # other test rows, and other draws, for intervals",
+            f"seeds: {_SEEDS}  # each with other test rows and draws, for intervals",
             "variants:",
             "  fedavg: {}  # five local steps between messages",
-            "  one-step: {algorithm: {local_steps: 1}}  # a gradient step a round",
+            "  one-step: {algorithm: {local_steps: 1}}  # one gradient step per round",
             "  qsgd:  # fedavg with quantised updates",
             "    wire: {up: {compressor: {kind: qsgd, levels: 16}}}",
             "",

@@ -1,6 +1,6 @@
-"""The tables of `fedsim check`: a job and its first rounds, the split, differing variants."""
+"""The tables of `fedsim check`: what all variants share, each job, the split, the differences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import floor, inf
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +19,7 @@ from fedsim.building.round_completion import GIVE_UP, MANY, relays_of, slowest
 from fedsim.memory import format_size as shown_size
 from fedsim.ports import Array
 from fedsim.problems import ProgramLoss, ProgramProblem
+from fedsim.problems.heterogeneity import label_test, size_sentence
 from fedsim.record.manifest import EVALUATOR
 from fedsim.record.scenarios import NOTHING, differing, format_value
 from fedsim.running.probe import COSTS, Opening, RoundCost, group_costs, members_of
@@ -56,6 +58,85 @@ def job_table(job: Job, opening: Opening) -> Group:
     return Group(table, Text("\n".join(lines)), Text(""))
 
 
+IN_FULL = 6
+"""Of more variants than this, only the first one is described."""
+
+_MOST_KINDS = 4
+"""Number of pairs of device and radio that are named on one line."""
+
+
+def overview(
+    jobs: Sequence[Job], openings: Mapping[str, Opening], models: Sequence[tuple[str, str]]
+) -> Table:
+    """Return the settings of all variants, a row per key; those of one variant have its name.
+
+    Args:
+        jobs: one per variant.
+        openings: their first rounds by variant, from `fedsim.running.probe`.
+        models: further rows, such as the errors of network models: key and text.
+    """
+    described = jobs if len(jobs) <= IN_FULL else jobs[:1]
+    variants: dict[str, dict[str, list[str]]] = {}  # key -> text -> variants
+    for job in described:
+        for key, text in _settings(job, openings[job.variant.name]):
+            variants.setdefault(key, {}).setdefault(text, []).append(job.variant.name)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for key, texts in variants.items():
+        for number, (text, names) in enumerate(texts.items()):
+            of = "" if len(names) == len(jobs) else f"{', '.join(names)}: "
+            table.add_row("" if number else key, escape(f"{of}{text}"))
+    for key, text in models:
+        table.add_row(escape(key), escape(text))
+    return table
+
+
+def _settings(job: Job, opening: Opening) -> Iterator[tuple[str, str]]:
+    """Yield the settings that matter most: key and text."""
+    rows, test = job.problem.rows, job.problem.test
+    spread = f"{rows.min():,}" if rows.min() == rows.max() else f"{rows.min():,} to {rows.max():,}"
+    held = f", {test.rows:,} for testing" if test else ""
+    text = f"{rows.sum():,} samples over {len(rows):,} clients, {spread} each"
+    yield "data", f"{text} ({describe_partition(job)}){held}"
+    for sentence in differences_of_clients(job):
+        yield "", sentence
+    yield "fleet", _fleet(job)
+    yield "model", _model(job)
+    if not isinstance(job.problem, ProgramProblem):  # whose clients alone know their losses
+        yield "objective", _objective(job)
+    yield "optimum", _optimum(job)
+    if job.parameters:
+        yield "parameters", _parameters(job)
+    yield from _special(job)
+    for text in _batteries(job, opening):
+        yield "battery", text
+    if opening.ended:
+        yield "end", f"the run ends after these rounds: {opening.ended}"
+
+
+def differences_of_clients(job: Job) -> Iterator[str]:
+    """Yield sentences on how much clients differ, where the data describes them."""
+    problem = job.problem
+    if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
+        return
+    if len(problem.rows) > 1:
+        yield size_sentence(problem.rows)
+        if (found := label_test(problem.labels, problem.rows)) is not None:
+            yield str(found)
+
+
+def _fleet(job: Job) -> str:
+    """Return the devices and radios of the clients, with their numbers."""
+    sizes: dict[str, int] = {}
+    for number, group in enumerate(job.groups):
+        kind = f"{group.device.kind} over {group.radio.kind}"
+        sizes[kind] = sizes.get(kind, 0) + len(members_of(job, number))
+    parts = [f"{size:,} x {kind}" for kind, size in sizes.items()]
+    more = len(parts) - _MOST_KINDS
+    return ", ".join(parts[:_MOST_KINDS]) + (f", and {more} more kinds" if more > 0 else "")
+
+
 def _as_written(value: object) -> str:
     """Return a parameter, blocks and lists on one line."""
     if isinstance(value, dict):
@@ -65,37 +146,53 @@ def _as_written(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _facts(job: Job) -> Iterator[str]:
-    yield ", ".join(f"{name} = {_as_written(value)}" for name, value in job.parameters.items())
+def _parameters(job: Job) -> str:
+    return ", ".join(f"{name} = {_as_written(value)}" for name, value in job.parameters.items())
+
+
+def _model(job: Job) -> str:
     bits = Dense.of(np.zeros(job.sent_values), job.scenario.wire.values).bits
     values = job.scenario.wire.values.value  # noqa: PD011 - the name of a format
-    yield (
-        f"model of {job.sent_values} values: {bits} bits, and a header of {HEADER_BITS} bits;"
-        f" sent as {values}"
+    return (
+        f"{job.sent_values:,} values, sent as {values}: {bits:,} bits, and a header of"
+        f" {HEADER_BITS} bits"
     )
-    if not isinstance(job.problem, ProgramProblem):  # whose clients alone know their losses
-        yield _objective(job)
-    if job.scenario.counting == "iterates":
-        yield "a round is evaluated with the model held before its update (counting: iterates)"
-    if job.local is not None:
-        yield job.local.description
+
+
+def _optimum(job: Job) -> str:
     if job.reference is None:
-        yield f"no optimum: {job.infeasible}" if job.infeasible else "no optimum is known"
-    else:
-        value = format_number(job.reference.value, ".10g")
-        yield f"{job.reference.title} {value}, by {job.reference.method}"
-    yield from job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension)
-    yield from job.algorithm.server_notes(job.sent_values)
-    yield _evaluator(job)
-    yield _observer(job)
+        return f"none: {job.infeasible}" if job.infeasible else "not known"
+    value = format_number(job.reference.value, ".10g")
+    title = job.reference.title.removeprefix("optimum").strip()
+    return f"{title} {value}, by {job.reference.method}".strip()
+
+
+def _special(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield what most scenarios do not have: key and text."""
+    if job.scenario.counting == "iterates":
+        text = "a round is evaluated with the model held before its update (counting: iterates)"
+        yield "counting", text
+    if job.local is not None:
+        yield "local", job.local.description
+    for text in job.algorithm.work_notes(job.problem.rows.tolist(), job.problem.dimension):
+        yield "clients", text
+    for text in job.algorithm.server_notes(job.sent_values):
+        yield "server", text
     if size := vector_memory(job.scenario, job.clients, job.problem.dimension):
-        yield (
+        text = (
             "the server stores the state of its vectors at each client (wire.down.error_feedback:"
             f" ef21): up to {shown_size(size)} of memory, and as much again for the clients"
         )
+        yield "memory", text
     if relays := relays_of(job.deployment):
         many = "1 client forwards" if len(relays) == 1 else f"{len(relays)} clients forward"
-        yield f"{many} messages of others, which their radios and batteries pay for"
+        yield "relays", f"{many} messages of others, which their radios and batteries pay for"
+
+
+def _facts(job: Job) -> Iterator[str]:
+    """Yield how the simulator computes a job, and when its server stops waiting."""
+    yield _evaluator(job)
+    yield _observer(job)
     if any(group.battery is not None or not group.availability.always for group in job.groups):
         yield _notice(job)
     if job.participation.round_timeout < inf:
@@ -105,7 +202,7 @@ def _facts(job: Job) -> Iterator[str]:
 def _objective(job: Job) -> str:
     """Return F as a formula, with the range of the clients' weights in it."""
     problem = job.problem
-    text = f"objective: {problem.describe_objective()}"
+    text = problem.describe_objective()
     if problem.weighting != "sum":
         low, high = (f"{weight:.3g}" for weight in (problem.weights.min(), problem.weights.max()))
         text += f", weights {low}{'' if low == high else f' to {high}'}"
@@ -127,19 +224,19 @@ def _notice(job: Job) -> str:
 def _evaluator(job: Job) -> str:
     """Describe what computes the clients' work, and whether the scenario says so."""
     name = job.computing[EVALUATOR]
-    by = "" if job.scenario.evaluator else ", chosen by what the run computes"
-    text = f"the clients' work is computed {_EVALUATORS[name]} (evaluator: {name}{by})"
+    by = "" if job.scenario.evaluator else ", chosen automatically"
+    text = f"client work runs {_EVALUATORS[name]} (evaluator: {name}{by})"
     if name == "compiled" and job.algorithm.uncompiled:
-        return f"{text}, but {job.algorithm.uncompiled}: one piece after the other"
+        return f"{text}; but sequentially here, since {job.algorithm.uncompiled}"
     load = None if job.scenario.evaluator else load_of(job.problem, job.algorithm, job.scenario)
     apart = why_apart(job.problem, load) if load and name == "one-by-one" else None
-    return f"{text}; not as one operation for many clients, since {apart}" if apart else text
+    return f"{text}; it cannot be vectorised over clients: {apart}" if apart else text
 
 
 _EVALUATORS = {
-    "one-by-one": "one piece after the other",
-    "compiled": "by compiled kernels, many clients at once",
-    "vmap": "as one operation for many clients",
+    "one-by-one": "sequentially",
+    "compiled": "in compiled kernels, many clients at once",
+    "vmap": "vectorised over clients",
 }
 
 
@@ -196,7 +293,7 @@ def _beside_the_rows(job: Job, cost: RoundCost) -> str:
     """Return why the bits of all clients are not the sum of the table's rows; empty if they are."""
     if job.tiers:
         return "; a gateway's bits are those of both hops"
-    if job.setup.cells:
+    if job.scenario.network.broadcast == "cell":
         return "; a broadcast counts once here, and in the table for each receiver"
     columns = ["bits_up"] if job.setup.overlay is not None else ["bits_up", "bits_down"]
     rows = int(cost.clients[columns].to_numpy().sum())
@@ -213,9 +310,9 @@ def _batteries(job: Job, opening: Opening) -> Iterator[str]:
         group = job.groups[job.members[first]]
         turn, number = _unit_of_progress(job), len(opening.rounds)
         yield (
-            f"extrapolation: if all {turn}s cost as much as {turn} {number}, the first battery"
-            f" ({group.device.kind} over {group.radio.kind}) is empty after"
-            f" {floor(opening.lasts[first]):,} of them, without charging"
+            f"if every {turn} cost as much as {turn} {number}, the first battery"
+            f" ({group.device.kind} over {group.radio.kind}) would be empty after"
+            f" {floor(opening.lasts[first]):,} {turn}s, without charging"
         )
 
 
@@ -322,14 +419,10 @@ def _range(figures: NDArray[Any], unit: str = "") -> str:
 # The values in which the variants of a plan differ.
 
 LEFT_OUT = (
-    "Not included in these costs: the server's computation and energy, the observer's computation, "
-    "and what devices do beside the method."
+    "Not included: computation and energy of server and observer, and anything else the devices do."
 )
 
 _MANY = 6  # values of a variant that are shown
-
-IN_FULL = 6
-"""Of more variants than this, only the first one is shown in full."""
 
 
 def differences(plan: Plan) -> Table:
@@ -337,13 +430,29 @@ def differences(plan: Plan) -> Table:
     first, *others = plan.variants
     rows = [(first.name, "")]
     for variant in others:
-        values = [
-            f"no {key}" if seen == NOTHING else f"{key}: {format_value(seen)}"
-            for key, _, seen in differing(_plain(first.scenario), _plain(variant.scenario))
-        ]
+        plain = _plain(variant.scenario)
+        values = dict.fromkeys(
+            f"no {_absent(key, plain)}" if seen == NOTHING else f"{key}: {format_value(seen)}"
+            for key, _, seen in differing(_plain(first.scenario), plain)
+        )
         more = [f"and {len(values) - _MANY} more"] if len(values) > _MANY else []
-        rows.append((variant.name, ", ".join([*values[:_MANY], *more]) or "nothing"))
-    return listing("variants", ("variant", f"differs from {first.name} in"), rows)
+        rows.append((variant.name, ", ".join([*list(values)[:_MANY], *more]) or "nothing"))
+    return listing("", ("variant", f"differs from {first.name} in"), rows)
+
+
+def _absent(key: str, scenario: object) -> str:
+    """Return the outermost block with a key that a scenario lacks.
+
+    >>> _absent("network.wifi.width", {"network": {"wifi": None}})
+    'network.wifi'
+    """
+    path: list[str] = []
+    for name in key.split("."):
+        path.append(name)
+        if not isinstance(scenario, Mapping) or scenario.get(name) is None:
+            break
+        scenario = scenario[name]
+    return ".".join(path) if isinstance(scenario, Mapping) else key
 
 
 def _plain(scenario: Scenario) -> object:

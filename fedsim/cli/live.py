@@ -46,7 +46,7 @@ Record = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="write when messages and work began and ended, as CSV for `fedsim calibrate`",
+        help="write start and end of messages and work, as CSV for `fedsim calibrate`",
     ),
 ]
 Token = Annotated[
@@ -62,14 +62,14 @@ Key = Annotated[
 ]
 Authority = Annotated[
     Path | None,
-    typer.Option(metavar="PEM", help="the certificates by which the other end is checked"),
+    typer.Option(metavar="PEM", help="the certificates that verify the other end"),
 ]
 MeteredBy = Annotated[
     str | None,
     typer.Option(
         "--meter",
         metavar="rapl|COMMAND",
-        help="what measures energy: the processor (rapl), or a command that prints watts",
+        help="how energy is measured: rapl (processor counters), or a command that prints watts",
     ),
 ]
 Wait = Annotated[
@@ -162,12 +162,12 @@ def serve(
     browser: BrowserPage = False,  # noqa: FBT002 - a flag
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Be the server of live runs, for clients that join over TCP.
+    """Run the server of live runs; clients join over TCP.
 
-    All variants and seeds are run one after the other; each begins
-    when all clients of the fleet have joined. A client that has left
-    may come back. Beyond this machine clients have to be checked, by
-    --token or by certificates.
+    Variants and seeds run one after the other. Each run starts when
+    all clients of the fleet have joined. A client that has left may
+    join again. Clients on other machines need --token or
+    certificates.
     """
     from fedsim.live import serve as serve_live
 
@@ -202,7 +202,7 @@ def join(
         Path | None,
         typer.Argument(
             metavar="FILE",
-            help="the scenario of the server, which is compared; if not given, the server sends it",
+            help="the server's scenario, for comparison; if not given, the server sends it",
             show_default=False,
         ),
     ] = None,
@@ -223,12 +223,12 @@ def join(
     silence: Silent = _SILENCE,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Be a client, or several, of the live runs of a server.
+    """Run one or more clients of a server's live runs.
 
-    It takes part in all runs, and ends with the last one. A client
-    builds its part from the same data as the server; paths in a
-    scenario that the server sends begin at the current folder. After
-    a broken connection it comes back by itself.
+    Clients take part in all runs, and exit after the last one. A
+    client reads the same data as the server; paths in a scenario that
+    the server sends are relative to the current folder. Clients
+    reconnect after a broken connection.
     """
     from fedsim.live import join as join_live
     from fedsim.live.meters import meter_of

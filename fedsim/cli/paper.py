@@ -32,11 +32,11 @@ def paper_command(
     style: PaperStyles = "ieee",
     columns: PaperColumns = 1,
     formats: Annotated[
-        str, typer.Option(metavar="FORMAT,...", help="of figures: pdf, svg, png, pgf")
+        str, typer.Option(metavar="FORMAT,...", help="formats of figures: pdf, svg, png, pgf")
     ] = "pdf",
     band: Annotated[
         Literal["min-max", "std", "interval", "none"],
-        typer.Option(metavar="min-max|std|interval|none", help="around the means of curves"),
+        typer.Option(metavar="min-max|std|interval|none", help="band around the means of curves"),
     ] = "min-max",
     out: Annotated[
         Path | None,

@@ -26,11 +26,11 @@ from fedsim.cli.app import (
     comparison_options,
     practical_difference,
 )
-from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import mention_size as _mention_size
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import suggest as _next
+from fedsim.cli.app import warn as _warn
 from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
@@ -57,23 +57,27 @@ def compare(
     ] = None,
     x: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="of the figure: round, bits, t, joules, or a measure"),
+        typer.Option(
+            metavar="COLUMN", help="x axis of the figure: round, bits, t, joules, or a measure"
+        ),
     ] = None,
     y: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="of the figure: gap, objective, a measure, or a cost"),
+        typer.Option(
+            metavar="COLUMN", help="y axis of the figure: gap, objective, a measure, or a cost"
+        ),
     ] = None,
     style: PaperStyles = "ieee",
     columns: PaperColumns = 1,
-    csv: Annotated[bool, typer.Option("--csv", help="print the costs as CSV alone")] = False,  # noqa: FBT002 - a flag
-    as_json: Annotated[bool, typer.Option("--json", help="print all tables as JSON alone")] = False,  # noqa: FBT002 - a flag
-    latex: Annotated[bool, typer.Option("--latex", help="print the costs in LaTeX alone")] = False,  # noqa: FBT002 - a flag
+    csv: Annotated[bool, typer.Option("--csv", help="print only the costs, as CSV")] = False,  # noqa: FBT002 - a flag
+    as_json: Annotated[bool, typer.Option("--json", help="print only the tables, as JSON")] = False,  # noqa: FBT002 - a flag
+    latex: Annotated[bool, typer.Option("--latex", help="print only the costs, in LaTeX")] = False,  # noqa: FBT002 - a flag
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Compare the costs of variants to reach a target, with confidence intervals.
 
-    With a file as `--out`, one figure of the curves is drawn into it,
-    as wide as a column of a paper.
+    If `--out` is a file, draw one figure of the curves into it, as
+    wide as a column of a paper.
     """
     from fedsim.cli.compare_output import Request, write_files
 
@@ -118,14 +122,14 @@ def _print_comparison(comparison: "Comparison") -> None:
     """Print endings, answers, tables and notes."""
     endings = comparison.endings  # above the tables, which do not show missing runs
     for text in endings:
-        _err.print(escape(text), style="yellow")
+        _warn(text)
     for text in comparison.explained_answers:
         _out.print(f"{escape(text)}\n")
     for table in comparison.tables():
         _out.print(table)
     for text in comparison.notes:
         if text not in endings:
-            _err.print(escape(text), style="yellow")
+            _warn(text)
 
 
 @app.command("report")
@@ -138,7 +142,7 @@ def report_command(
     ] = None,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Write one HTML page about a study; it opens without a network."""
+    """Write one HTML page about a study, which opens offline."""
     from fedsim import analysis, report
     from fedsim.cli.next_steps import after_comparison
     from fedsim.record.outputs import check_page
@@ -286,7 +290,8 @@ def watch_command(
 @app.command("examples")
 def examples_command(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="print this one, as a file to start from")
+        str | None,
+        typer.Argument(metavar="NAME", help="print this scenario, as a file to start from"),
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:

@@ -22,16 +22,18 @@ from fedsim.cli.app import (
     practical_difference,
     within,
 )
-from fedsim.cli.app import err as _err
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import suggest as _next
+from fedsim.cli.app import warn as _warn
 from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
     from fedsim.robustness.result import Robustness
 
-_Worlds = Annotated[int, typer.Option(min=1, metavar="N", help="least number of sampled worlds")]
+_Worlds = Annotated[
+    int, typer.Option(min=1, metavar="N", help="number of sampled worlds, at least")
+]
 _SurveySeed = Annotated[
     int, typer.Option(min=1, metavar="SEED", help="seed of the sampling of worlds")
 ]
@@ -43,7 +45,7 @@ _Intervals = Annotated[
     typer.Option(
         "--interval",
         metavar="PRESET.FIELD=LOW..HIGH",
-        help='an interval in place of the preset\'s: "lte.tail_time=1 s..15 s"',
+        help='an interval that replaces the preset\'s: "lte.tail_time=1 s..15 s"',
     ),
 ]
 _Runs = Annotated[
@@ -51,7 +53,7 @@ _Runs = Annotated[
     typer.Option(
         min=0,
         metavar="N",
-        help="if runs cannot be re-priced: number of worlds in which they are repeated",
+        help="if runs cannot be re-priced: number of worlds in which to repeat them",
     ),
 ]
 
@@ -79,9 +81,9 @@ def robust(
 ) -> None:
     """Find which conclusions of a study survive the uncertainty of its constants.
 
-    Worlds are sampled from the interval of every preset's figure that
-    the study uses; each run is re-priced in each of them, without
-    training. Stored prices of an earlier command are reused.
+    A world has one value of every constant, drawn from its interval.
+    Every run is re-priced in every world, without training. Prices
+    that an earlier command has stored are reused.
     """
     from fedsim.cli.next_steps import command
     from fedsim.robustness import robust as survey
@@ -136,7 +138,7 @@ def _print_robustness(known: "Robustness") -> None:
     for table in known.tables():
         _out.print(table)
     for text in known.notes:
-        _err.print(escape(text), style="yellow")
+        _warn(text)
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:

@@ -40,6 +40,7 @@ from fedsim.cli.app import theory as _theory
 
 if TYPE_CHECKING:
     from fedsim.results import Result
+    from fedsim.running.check import Check
     from fedsim.running.folder import Shard
     from fedsim.scenario import Plan
 
@@ -155,13 +156,19 @@ def check(
     file: File,
     overrides: Overrides = None,
     plugins: Plugins = None,
+    details: Annotated[  # noqa: FBT002 - a flag
+        bool,
+        typer.Option(
+            "--details",
+            help="also show labels per client, costs per group of clients, all settings",
+        ),
+    ] = False,
     quiet: Quiet = False,  # noqa: FBT002 - a flag
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Validate a scenario and show what would run."""
-    from fedsim.cli.data_table import data_table
+    """Validate a scenario and show what a round costs, without running it."""
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.job_table import IN_FULL, LEFT_OUT, differences, job_table
+    from fedsim.cli.job_table import LEFT_OUT, differences, overview
     from fedsim.cli.next_steps import TypedRun
     from fedsim.running.check import check_plan
     from fedsim.scenario import load
@@ -176,27 +183,40 @@ def check(
 
             print_json(of_check(found))
             return
-        several, problem = len(found.jobs) > 1, None
+        _out.print(f"{escape(str(file))} is valid", style="green")
         _out.print(escape(found.title))
-        if several:
-            _out.print(differences(plan))
-        for number, job in enumerate(found.jobs):
-            if job.problem is not problem:
-                _out.print(data_table(job))
-            problem = job.problem
-            if not number or len(found.jobs) <= IN_FULL:
-                _out.print(job_table(job, found.openings[job.variant.name]))
-        if several:
-            _out.print(found.table())
+        _out.print(found.table())
         _out.print(LEFT_OUT)
-        for model in found.models:
-            _out.print(escape(f"{model.key}: {model.text}"))
         for concern in found.concerns:
             _note(str(concern))
         for note in found.notes:
             _remark(note)
-    _out.print(f"{escape(str(file))} is valid", style="green")
-    _next(TypedRun(file, overrides or (), plugins or ()).again(), quiet=quiet)
+        if len(found.jobs) > 1:
+            _out.print(differences(plan))
+        models = [(model.key, model.text) for model in found.models]
+        _out.print(overview(found.jobs, found.openings, models))
+        typed = TypedRun(file, overrides or (), plugins or ())
+        if details:
+            _print_details(found)
+        else:
+            _out.print(
+                "More: --details shows labels, costs per group of clients, and all settings."
+            )
+    _next(typed.again(), quiet=quiet)
+
+
+def _print_details(found: "Check") -> None:
+    """Print the data of each problem, and the tables of each variant."""
+    from fedsim.cli.data_table import data_table
+    from fedsim.cli.job_table import IN_FULL, job_table
+
+    problem = None
+    for number, job in enumerate(found.jobs):
+        if job.problem is not problem:
+            _out.print(data_table(job))
+        problem = job.problem
+        if not number or len(found.jobs) <= IN_FULL:
+            _out.print(job_table(job, found.openings[job.variant.name]))
 
 
 @app.command("reprice")

@@ -1,4 +1,4 @@
-"""The command that writes a first scenario: the quickstart, or one that follows from a table."""
+"""The command that writes a first scenario: the quickstart, or one generated from a table."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +19,7 @@ _IGNORED = "/runs/\n"
 _NOTES = """\
 `{name}.yaml` asks: {question}
 
-    fedsim check {name}.yaml            what would run, and what its first rounds cost
+    fedsim check {name}.yaml            is it valid, and what does a round cost?
     fedsim run {name}.yaml              all variants; logs, tables and a figure in runs/{name}
     fedsim compare runs/{name}          cost of each variant to the target
     fedsim report runs/{name}           one page with all results
@@ -54,13 +54,13 @@ def init_command(
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option(help="with --from: whether the first line names the columns; else found"),
+        typer.Option(help="with --from: whether the first line names the columns; else detected"),
     ] = None,
 ) -> None:
-    """Write a first scenario into a folder: the quickstart, or one that follows from a table.
+    """Write a first scenario into a folder: the quickstart, or one generated from your table.
 
-    With --from it shows what each column of the table was taken for,
-    and writes a scenario of three variants that runs on it.
+    With --from, show the type and role of each column, and write a
+    scenario of three variants that runs on the table.
     """
     from fedsim.errors import DataError
     from fedsim.record.atomic import write_whole
@@ -76,7 +76,7 @@ def init_command(
         name, question, written = first
         scenario = folder / f"{name}.yaml"
         if scenario.exists():
-            text = f"{scenario} exists: nothing was written; expected another folder"
+            text = f"{scenario} exists: nothing was written; give another folder"
             raise DataError("init", text)
         files = {
             scenario.name: written,

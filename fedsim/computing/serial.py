@@ -73,7 +73,7 @@ class SerialEvaluator:
             return stacks.gradients(clients, *work.arguments)
         if work.kernel is kernels.sgd_steps:
             w, eta, drawn, pull = work.arguments
-            if all(each is None for each in drawn):
+            if all(rows is None for rows in drawn):
                 return stacks.steps(clients, w, eta, len(drawn), pull)
         if work.kernel is kernels.sgd_change:
             w = work.arguments[0]
@@ -235,8 +235,8 @@ def one_thread() -> AbstractContextManager[object]:
     """Return a context in which every loaded library uses one thread for linear algebra."""
     # Searching for these libraries takes 4 ms. The result is cached by the number and the last name
     # of the loaded modules, since a library is only loaded along with a new module.
-    found = _libraries(len(sys.modules), next(reversed(sys.modules)))
-    return cast("AbstractContextManager[object]", found.limit(limits=1))
+    libraries = _libraries(len(sys.modules), next(reversed(sys.modules)))
+    return cast("AbstractContextManager[object]", libraries.limit(limits=1))
 
 
 @lru_cache(maxsize=1)

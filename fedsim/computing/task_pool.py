@@ -1,4 +1,4 @@
-"""Calls made by threads in the background, and by the thread that asks for their results."""
+"""Calls on background threads, and on the thread that requests their results."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,11 +14,11 @@ class Task:
     """A call with its claim flag and its future.
 
     Args:
-        call: made once.
+        call: run once.
 
     Attributes:
-        future: of the result.
-        taken: whether a thread has claimed it, or it was withdrawn.
+        future: the future of the result.
+        taken: whether a thread has claimed the task, or it was withdrawn.
     """
 
     __slots__ = ("_call", "future", "taken")
@@ -29,7 +29,7 @@ class Task:
         self.taken = False
 
     def make(self) -> None:
-        """Make the call, and forget it; an exception is raised where the result is requested."""
+        """Run the call and store its result or exception."""
         call, self._call = self._call, None
         assert call is not None  # noqa: S101 - a task is claimed once
         try:
@@ -41,7 +41,7 @@ class Task:
 
 
 class TaskPool:
-    """Makes calls on background threads, and on the thread that requests a result.
+    """Runs calls on background threads, and on the thread that requests a result.
 
     Args:
         threads: the number of threads, including the one that requests results.
@@ -59,7 +59,7 @@ class TaskPool:
         return ThreadPoolExecutor(self.others, "fedsim-compute", _let_overflow)
 
     def submit(self, call: Callable[[], Any]) -> Task:
-        """Return a task: an idle thread starts on it at once."""
+        """Return a task; an idle thread starts it at once."""
         task = Task(call)
         if not self.others:
             return task
@@ -72,10 +72,10 @@ class TaskPool:
         return task
 
     def result(self, wanted: Task) -> Any:  # noqa: ANN401 - of the call
-        """Return the result of a task: makes its call, or other pending ones until it is done.
+        """Return the result of a task: run its call, or other pending ones until it is done.
 
         Args:
-            wanted: of this pool; one that was not submitted is called by this thread.
+            wanted: a task of this pool; this thread runs it if it was not submitted.
         """
         # If a background thread has claimed the task, this thread does not block on it as long as
         # there are other pending ones.
@@ -92,7 +92,7 @@ class TaskPool:
         return self._helpers.map(call, values)
 
     def take(self, task: Task) -> bool:
-        """Claim a task, which no thread then begins; return whether it was unclaimed."""
+        """Claim a task, so that no thread starts it; return whether it was unclaimed."""
         with self._lock:
             free = not task.taken
             task.taken = True
@@ -109,7 +109,7 @@ class TaskPool:
         return None
 
     def _help(self) -> None:
-        """Make pending calls until there are none."""
+        """Run pending calls until there are none."""
         while True:
             task = self._next()
             if task is None:
@@ -124,5 +124,5 @@ class TaskPool:
 
 
 def _let_overflow() -> None:
-    """Let overflow give infinity without a warning, as in the main thread of a run."""
+    """Ignore overflow, which gives infinity, as in the main thread of a run."""
     np.seterr(over="ignore", invalid="ignore")

@@ -41,13 +41,13 @@ class ThreadedEvaluator:
 
     def result(self, ticket: Task) -> Array:
         """See `Evaluator.result`: evaluates the work, or other pending work until it is done."""
-        found: Array = self._pool.result(ticket)[0]
-        return found
+        result: Array = self._pool.result(ticket)[0]
+        return result
 
     def finite(self, ticket: Task, result: Array) -> bool:  # noqa: ARG002
         """See `Evaluator.finite`: the thread that evaluated the work has looked."""
-        found: bool = ticket.future.result()[1]
-        return found
+        finite: bool = ticket.future.result()[1]
+        return finite
 
     def withdraw(self, ticket: Task) -> None:
         """See `Evaluator.withdraw`: a pending task is not evaluated."""

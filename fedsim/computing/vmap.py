@@ -193,7 +193,7 @@ class VmapEvaluator:
         """Remove a ticket and the oldest similar ones from the pending work, a batch at most."""
         waiting = self._waiting[ticket.key]
         room = min(MOST, max(1, NUMBERS // len(ticket.work.arguments[0])))
-        others = [each for each in waiting if each is not ticket]
+        others = [other for other in waiting if other is not ticket]
         self._waiting[ticket.key] = others[room - 1 :]
         return [ticket, *others[: room - 1]]
 
@@ -212,33 +212,33 @@ class VmapEvaluator:
         count, size = 1, len(tickets)
         while self._divided and 2 * count * least <= size:
             count *= 2
-        bounds = [size * each // count for each in range(count + 1)]
+        bounds = [size * number // count for number in range(count + 1)]
         return [tickets[begin:end] for begin, end in pairwise(bounds)]
 
     def _evaluate(self, tickets: list[VmapTicket]) -> None:
         """Evaluate the work of tickets together."""
-        works = [each.work for each in tickets]
+        works = [ticket.work for ticket in tickets]
         losses = [self.losses[work.client or 0] for work in works]
         rows = [loss.arranged for loss in losses]
         models = [work.arguments[0] for work in works]
-        drawn = np.stack([each.drawn for each in tickets])
+        drawn = np.stack([ticket.drawn for ticket in tickets])
         if works[0].kernel in _PLAIN:
             _, eta, _, pull = works[0].arguments
-            found: Sequence[Array] = self._loss.steps_together(rows, models, eta, drawn, pull)
+            results: Sequence[Array] = self._loss.steps_together(rows, models, eta, drawn, pull)
             if works[0].kernel is kernels.sgd_change:
-                found = [end - w for end, w in zip(found, models, strict=True)]
+                results = [end - w for end, w in zip(results, models, strict=True)]
         elif works[0].kernel is kernels.optimizer_steps:
             trainings = [work.arguments[2] for work in works]
-            found = self._loss.trained_together(rows, models, drawn, trainings)
+            results = self._loss.trained_together(rows, models, drawn, trainings)
         else:
-            found = list(self._loss.gradients_together(rows, models, drawn))
-        for each, result in zip(tickets, found, strict=True):
-            each.result = result
+            results = list(self._loss.gradients_together(rows, models, drawn))
+        for ticket, result in zip(tickets, results, strict=True):
+            ticket.result = result
 
 
 def _assign(tickets: Sequence[VmapTicket], task: Task) -> None:
-    for each in tickets:
-        each.task = task
+    for ticket in tickets:
+        ticket.task = task
 
 
 def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
@@ -250,7 +250,7 @@ def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
         return None if drawn is None else np.asarray(drawn)
     if work.kernel in _STEPS and not _is_alone(work):
         batches = work.arguments[_STEPS[work.kernel]]
-        drawn = len(batches) and all(each is not None for each in batches)
+        drawn = len(batches) and all(batch is not None for batch in batches)
         if drawn and equal_sizes(batches):
             return np.stack(list(batches))
     return None

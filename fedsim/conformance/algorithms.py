@@ -108,7 +108,7 @@ def trials(scenario: Blocks, normal: Normal) -> dict[str, HardWorld]:
     asynchronous = scenario.get("participation", {}).get("kind") == "asynchronous"
     askings = _arrivals() if asynchronous else _rounds(normal)
     patience = {} if asynchronous else {"deadline": f"{20 * normal.seconds!r} s"}
-    given_up = {"rounds that are given up": _given_up(scenario, normal)}
+    given_up = {"abandoned rounds": _given_up(scenario, normal)}
     return {**askings, **_losses(patience), **given_up, **_absences(normal), **_compressions()}
 
 
@@ -201,7 +201,7 @@ def check_algorithm(
         rounds: of every run.
 
     Returns:
-        A row a world: world, outcome (done, refused or failed), reason, rounds, trouble (how
+        One row per world: world, outcome (done, refused or failed), reason, rounds, trouble (how
         many rows of the log show it; NaN where none would), and the objective after the first
         round and after the last. A method that commits its model before the update has failed.
 
@@ -319,7 +319,7 @@ def check_sending(scenario: Mapping[str, Any], blocks: Sequence[type[Spec]] = ()
         blocks: user-defined classes that it names.
 
     Returns:
-        A row a check: check, outcome (kept or broken), and the reason.
+        One row per check: check, outcome (kept or broken), and the reason.
 
     Raises:
         ScenarioError: the scenario is wrong.
@@ -332,7 +332,7 @@ def check_sending(scenario: Mapping[str, Any], blocks: Sequence[type[Spec]] = ()
 
     def promises() -> Promises:
         yield "its work can be done by another process", _find_bound(_kernels(job))
-        yield "its messages have numbers, to go as bytes", _renumber(type(job.algorithm))
+        yield "its messages can be encoded as bytes", _renumber(type(job.algorithm))
 
     return table(type(job.algorithm), promises())
 

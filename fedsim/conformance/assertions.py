@@ -67,7 +67,7 @@ def check_sums(log: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
     """Compare the sums of one run's log with its client table.
 
     Returns:
-        A row a column of joules: check, outcome (kept or broken), and the reason.
+        One row per column of joules: check, outcome (kept or broken), and the reason.
     """
     clients = clients.set_index("client")
     by_event = log.groupby(["event", "node"], observed=True)["joules"].sum()

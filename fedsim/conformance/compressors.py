@@ -30,7 +30,7 @@ def check_compressor(compressor: Compressor, seed: int = 0, draws: int = DRAWS) 
         draws: of each vector, where means are compared.
 
     Returns:
-        A row a check: check, outcome (kept or broken), and the reason.
+        One row per check: check, outcome (kept or broken), and the reason.
 
     Example:
         >>> from fedsim.wire import TopK
@@ -41,12 +41,12 @@ def check_compressor(compressor: Compressor, seed: int = 0, draws: int = DRAWS) 
 
 
 def _promises(compressor: Compressor, seed: int, draws: int) -> Promises:
-    encoded = "what arrives is what is encoded, of as many bits as are charged"
+    encoded = "the decoded message equals the encoded one, and has the bits that are charged"
     yield encoded, _round_trip(compressor, seed)
-    yield "the same stream sends the same", _repeats(compressor, seed)
-    yield "no draw is longer than the longest", _longest(compressor, seed)
-    yield "what is not finite does not arrive as finite", _finite(compressor, seed)
-    yield "damaged bytes are refused", _hostile(compressor, seed)
+    yield "equal random streams give equal messages", _repeats(compressor, seed)
+    yield "no message is longer than `longest`", _longest(compressor, seed)
+    yield "values that are not finite do not become finite", _finite(compressor, seed)
+    yield "damaged bytes are rejected", _hostile(compressor, seed)
     yield "the contract holds", _contract(compressor, seed, draws)
 
 

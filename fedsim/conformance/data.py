@@ -29,7 +29,7 @@ def check_source(source: Source, folder: Path = Path(), seed: int = 0) -> pd.Dat
         seed: of its stream.
 
     Returns:
-        A row a check: check, outcome (kept or broken), and the reason.
+        One row per check: check, outcome (kept or broken), and the reason.
 
     Raises:
         DataError: the data cannot be had.
@@ -44,8 +44,8 @@ def check_source(source: Source, folder: Path = Path(), seed: int = 0) -> pd.Dat
 
 def _source_promises(source: Source, folder: Path, seed: int) -> Promises:
     one, other = (source.read(folder, np.random.default_rng(seed)) for _ in range(2))
-    yield "its samples can be computed with", _sound(one)
-    yield "the same stream gives the same samples", _source_repeats(one, other)
+    yield "its samples are valid numbers", _sound(one)
+    yield "equal random streams give equal samples", _source_repeats(one, other)
 
 
 def _sound(samples: Samples) -> Iterator[str]:
@@ -79,7 +79,7 @@ def check_split(split: Split, seed: int = 0) -> pd.DataFrame:
         seed: of its stream, and of the samples.
 
     Returns:
-        A row a check: check, outcome (kept or broken), and the reason.
+        One row per check: check, outcome (kept or broken), and the reason.
 
     Raises:
         DataError: the split does not take such samples.
@@ -102,12 +102,12 @@ def samples(seed: int) -> Samples:
 
 def _split_promises(split: Split, seed: int) -> Promises:
     rows = _deal(split, seed)
-    yield "there are as many clients as are asked for", _counts(split, rows)
-    yield "every client has a row at least, and rows are numbers", _numbers(rows)
+    yield "the number of clients is the one asked for", _counts(split, rows)
+    yield "every client has at least one row, and rows are numbers", _numbers(rows)
     yield "no row is given to two clients, or twice", _once(rows)
-    yield "the same stream deals the same", _split_repeats(split, rows, seed)
-    yield "the samples stay as they are", _check_unchanged(split, seed)
-    yield "more clients than rows are refused", _refuses(split, seed)
+    yield "equal random streams give equal splits", _split_repeats(split, rows, seed)
+    yield "the samples are not modified", _check_unchanged(split, seed)
+    yield "more clients than rows are rejected", _refuses(split, seed)
 
 
 def _deal(split: Split, seed: int) -> Dealt:
@@ -187,7 +187,7 @@ def check_loss(loss: Loss, seed: int = 0) -> pd.DataFrame:
         seed: of what is drawn here.
 
     Returns:
-        A row a check: check, outcome (kept or broken), and the reason.
+        One row per check: check, outcome (kept or broken), and the reason.
 
     Raises:
         DataError: the loss takes none of the labels that there are here.
@@ -205,11 +205,11 @@ def _loss_promises(loss: Loss, seed: int) -> Promises:
     X, targets = rng.standard_normal((LOSS_ROWS, LOSS_FEATURES)), _targets(loss)
     f = LocalLoss(loss, X, targets)
     models = list(rng.standard_normal((LOSS_MODELS, f.dimension)))
-    yield "the model to start from has the dimension", _start(f, rng)
-    yield "the gradient is that of differences of the value", _gradient(f, models)
+    yield "the initial model has the dimension", _start(f, rng)
+    yield "the gradient agrees with finite differences of the value", _gradient(f, models)
     yield "the smoothness constant bounds how fast the gradient changes", _smooth(f, models)
-    yield "the mean over all minibatches is the whole", _batches(f, models)
-    yield "sparse features are read as dense ones", _sparse(loss, X, targets, models)
+    yield "the mean over all minibatches is the full gradient", _batches(f, models)
+    yield "sparse and dense features give the same", _sparse(loss, X, targets, models)
 
 
 def _targets(loss: Loss) -> Array:

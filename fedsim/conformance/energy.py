@@ -35,6 +35,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.conformance.client_traces import BITS, Body, ClientTrace, Leg, Row, Span, read_traces
 from fedsim.conformance.findings import Promises, table
 from fedsim.conformance.lora import check_windows, seconds_on_air
+from fedsim.physics.network_models import FluidFlows, Lv08
 from fedsim.physics.networks import ServerLink, StarNetwork
 from fedsim.physics.radios import LoRa, LoRaRadio, RadioLaw, RateLaw
 from fedsim.physics.signals import Constant
@@ -59,7 +60,7 @@ def check_energy(folder: str | Path, blocks: Sequence[type[Spec]] = ()) -> pd.Da
         blocks: user-defined classes that its scenario names.
 
     Returns:
-        A row a check: check, outcome (kept or broken), and the reason.
+        One row per check: check, outcome (kept or broken), and the reason.
 
     Raises:
         DataError: the folder holds no run, or its files are damaged.
@@ -89,14 +90,14 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
     free = (
         type(network) is StarNetwork
         and network.peers is None
-        and network.model == "fluid"
+        and isinstance(network.model, FluidFlows)
         and network.wifi is None
         and network.cell is None
         and _is_free(scenario.tiers[0].link if scenario.tiers else network.server)
     )
     # A peer's downlink is limited by its radio alone, but for that of a medium.
     down = free or (network.peers is not None and network.medium is None)
-    factor = 0.97 if network.model == "lv08" else 1.0
+    factor = 0.97 if isinstance(network.model, Lv08) else 1.0
     bodies = list[Body]()
     for group in scenario.fleet or (Group(count=clients),):
         battery = group.battery
@@ -127,18 +128,18 @@ def promises(bodies: Sequence[Body], rows: Iterable[Row], idle: Sequence[float])
     end = float(kept[-1]["t"]) if kept else 0.0
     known = read_traces(bodies, kept)
     every = list(known.values())
-    yield "work costs its time, one piece at a time", _each(_work, every, end)
+    yield "work costs energy for its time, one piece at a time", _each(_work, every, end)
     yield (
-        "a radio is in one state at each instant, none left out",
+        "a radio is in exactly one state at every instant",
         _each(_check_coverage, every, end),
     )
-    yield "stages and promotions cost their time", _each(_stages, every, end)
-    yield "messages cost their bits and their time", _each(_messages, every, end)
+    yield "stages and promotions cost energy for their time", _each(_stages, every, end)
+    yield "messages cost energy for their bits and time", _each(_messages, every, end)
     yield (
-        "a forwarded message costs its reception and its sending",
+        "a forwarded message costs energy for reception and sending",
         _each(_check_forwarding, every, end),
     )
-    yield "idle power flows while a client is on", _idle(every, idle, end)
+    yield "idle power is drawn while a client is on", _idle(every, idle, end)
 
 
 def _each(check: Check, every: Sequence[ClientTrace], end: float) -> Iterator[str]:

@@ -26,7 +26,7 @@ class PromiseCheck(NamedTuple):
 
 
 def table(model: type, promises: Promises) -> pd.DataFrame:
-    """Return a row a check: check, outcome (kept or broken), and the reason.
+    """Return one row per check: check, outcome (kept or broken), and the reason.
 
     A check is broken by the first of what is wrong, and by whatever the block raises.
 

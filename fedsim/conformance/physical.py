@@ -52,7 +52,7 @@ def check_device(device: DeviceLaw) -> pd.DataFrame:
         device: of any kind, with its parameters.
 
     Returns:
-        A row a check: check, outcome (kept or broken), and the reason.
+        One row per check: check, outcome (kept or broken), and the reason.
 
     Example:
         >>> from fedsim.scenario import Device
@@ -63,12 +63,12 @@ def check_device(device: DeviceLaw) -> pd.DataFrame:
 
 
 def _device_promises(device: DeviceLaw) -> Promises:
-    yield "a task takes a time that ends, and one of more no less", _device_times(device)
+    yield "times of tasks are finite, and a larger task takes no less", _device_times(device)
     yield "the same task takes the same time again", _device_repeats(device)
-    yield "a constant speed is that of every task", _device_constant(device)
-    yield "no power is below 0 or without end, and work draws no less than rest", _powers(device)
+    yield "a constant speed holds for every task", _device_constant(device)
+    yield "powers are finite and at least 0, and work draws no less than idling", _powers(device)
     yield _IN_WORLDS, _unlike_in_worlds(device)
-    yield "it goes to another process and back", _device_pickles(device)
+    yield "it can be sent to another process and back", _device_pickles(device)
 
 
 def _device_times(device: DeviceLaw) -> Iterator[str]:
@@ -151,7 +151,7 @@ def check_radio(radio: RadioLaw, seed: int = 0) -> pd.DataFrame:
         seed: of its streams.
 
     Returns:
-        A row a check: check, outcome (kept or broken), and the reason.
+        One row per check: check, outcome (kept or broken), and the reason.
 
     Example:
         >>> from fedsim.scenario import Radio
@@ -163,17 +163,20 @@ def check_radio(radio: RadioLaw, seed: int = 0) -> pd.DataFrame:
 
 def _radio_promises(radio: RadioLaw, seed: int) -> Promises:
     yield (
-        "a message takes as long as its bits and rate say, and more bits no less",
+        "the time of a message follows from its bits and rate; more bits take no less",
         _radio_times(radio),
     )
-    yield "a constant rate is that of every message", _radio_constant(radio)
-    yield "no message is faster than the peak, and its time on the air is a share", _terms(radio)
-    yield "streams of one seed give the same terms", _radio_repeats(radio, seed)
-    yield "no energy, power or delay is below 0 or without end", _draws(radio)
-    yield "framing only adds, and a packet is sent once at least", _packets(radio)
+    yield "a constant rate holds for every message", _radio_constant(radio)
+    yield (
+        "no message is faster than the peak, and its airtime is a share of its time",
+        _terms(radio),
+    )
+    yield "equal random streams give equal terms", _radio_repeats(radio, seed)
+    yield "energies, powers and delays are finite and at least 0", _draws(radio)
+    yield "framing only adds bits, and a packet is sent at least once", _packets(radio)
     if all(law.constant is not None for law in _laws(radio).values()):
         yield _IN_WORLDS, _unlike_in_worlds(radio)
-    yield "it goes to another process and back", _radio_pickles(radio)
+    yield "it can be sent to another process and back", _radio_pickles(radio)
 
 
 def _laws(radio: RadioLaw) -> dict[str, RateLaw]:

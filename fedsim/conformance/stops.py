@@ -35,7 +35,7 @@ def check_stop_rule(rule: StopRule) -> pd.DataFrame:
         rule: of any kind, with its parameters.
 
     Returns:
-        A row a check: check, outcome (kept or broken), and the reason.
+        One row per check: check, outcome (kept or broken), and the reason.
 
     Example:
         >>> from fedsim.scenario import Patience
@@ -47,11 +47,11 @@ def check_stop_rule(rule: StopRule) -> pd.DataFrame:
 
 def _promises(rule: StopRule) -> Promises:
     yield "a reason is a text", _reasons(rule)
-    yield "each run is judged by itself", _judges_alone(rule)
-    yield "it reads no other columns than it names", _columns(rule)
+    yield "a run ends independently of other runs", _judges_alone(rule)
+    yield "it reads only the columns it declares", _columns(rule)
     yield "without `physical`, time and energy do not decide", _costs(rule)
     yield "no moment is before the start, and batteries have a text", _moments(rule)
-    yield "it goes to another process and back", _pickles(rule)
+    yield "it can be sent to another process and back", _pickles(rule)
 
 
 class _Figures(dict[str, float | None]):

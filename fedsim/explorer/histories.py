@@ -1,11 +1,11 @@
-"""Histories in little room: what the costs of a run depend on, as typed arrays in one block.
+"""Compact run histories for the browser: the inputs of a run's costs as typed arrays in one block.
 
-Three repetitions make a log large, and none of them says anything new:
+Three kinds of repetition make a log large without adding information:
 
 - clients of one group that do the same in every exchange have the same costs, so they become one
   *class* with a count;
 - exchanges in which every class does the same become one *load*, and a run is the sequence of its
-  loads: one number an exchange;
+  loads: one number per exchange;
 - messages and work of one size become one *kind*: bits down, bits up, operations, samples.
 
 What is left is compressed by zlib (`DecompressionStream("deflate")` in a browser), and written in
@@ -28,10 +28,10 @@ Whole = NDArray[np.unsignedinteger[Any]]
 
 
 class CompactHistory(NamedTuple):
-    """A run until one of its rounds; n classes, L loads, K kinds, E exchanges.
+    """A run until one of its rounds, with n classes, L loads, K kinds and E exchanges.
 
     Attributes:
-        group: of each class, shape (n,).
+        group: the group of each class, shape (n,).
         counts: the number of clients of each class, shape (n,).
         first: the first entry of each load in the next two, and their length, shape (L + 1,).
         task_class: the class of each entry, in the order of classes.
@@ -55,10 +55,10 @@ def compact(
     """Return the history of a run until a round.
 
     Args:
-        history: of the run.
-        look: the round; 0 is the start, before which there is no exchange.
+        history: the history of the run.
+        look: the round; 0 is the start, before any exchange.
         groups: the group of each client.
-        header_bits: of every message.
+        header_bits: the header bits of every message.
     """
     exchanges = history.exchanges_until(look)
     first = np.array(history.exchanges.first[: exchanges + 1], np.intp)
@@ -72,23 +72,23 @@ def compact(
     kinds, kind = np.unique(np.stack([*bits, *work], axis=1), axis=0, return_inverse=True)
     exchange = np.repeat(np.arange(exchanges), np.diff(first))
     classes = _classes(np.array(groups, np.intp), clients, exchange, kind.ravel())
-    # One client stands for its class: all others have equal entries in the same exchanges.
-    speaks = np.zeros(len(groups), bool)
+    # Only the first client of a class is kept: the others have equal entries in all exchanges.
+    is_representative = np.zeros(len(groups), bool)
     _, firsts, count = np.unique(classes, return_index=True, return_counts=True)
-    speaks[firsts] = True
-    kept = speaks[clients]
+    is_representative[firsts] = True
+    kept = is_representative[clients]
     entries = np.stack([classes[clients], kind.ravel()], axis=1)[kept]
     borders = np.concatenate([[0], np.cumsum(kept)])[first]
     order = np.lexsort((entries[:, 0], exchange[kept]))
     loads, sequence = _loads(entries[order], borders)
     length = np.concatenate([[0], np.cumsum([len(each) for each in loads])])
-    every = np.concatenate(loads) if loads else np.zeros((0, 2), np.intp)
+    all_loads = np.concatenate(loads) if loads else np.zeros((0, 2), np.intp)
     return CompactHistory(
         _small(np.array(groups)[firsts]),
         _small(count),
         _small(length),
-        _small(every[:, 0]),
-        _small(every[:, 1]),
+        _small(all_loads[:, 0]),
+        _small(all_loads[:, 1]),
         kinds,
         _small(sequence),
     )
@@ -102,8 +102,8 @@ def _sums(amounts: Sequence[float], begin: Sequence[int], end: Sequence[int]) ->
     """Return the sums of amounts over the pieces of work of each task."""
     pieces = np.array(end, np.intp) - np.array(begin, np.intp)
     tasks = np.repeat(np.arange(len(pieces)), pieces)
-    own = np.array(amounts[: len(tasks)], np.float64)
-    return np.asarray(np.bincount(tasks, own, len(pieces)), np.float64)
+    values = np.array(amounts[: len(tasks)], np.float64)
+    return np.asarray(np.bincount(tasks, values, len(pieces)), np.float64)
 
 
 def _classes(
@@ -112,45 +112,45 @@ def _classes(
     exchange: NDArray[np.intp],
     kind: NDArray[np.intp],
 ) -> NDArray[np.intp]:
-    """Return the class of each client, numbered by the first client of each."""
+    """Return the class of each client; classes are numbered by their first clients."""
     order = np.argsort(clients, kind="stable")
     borders = np.searchsorted(clients[order], np.arange(len(groups) + 1))
-    did = np.stack([exchange[order], kind[order]], axis=1)
-    seen = dict[tuple[int, bytes], int]()
-    found = np.zeros(len(groups), np.intp)
+    tasks = np.stack([exchange[order], kind[order]], axis=1)
+    numbers = dict[tuple[int, bytes], int]()
+    classes = np.zeros(len(groups), np.intp)
     for client, group in enumerate(groups.tolist()):
-        key = group, did[borders[client] : borders[client + 1]].tobytes()
-        found[client] = seen.setdefault(key, len(seen))
-    return found
+        key = group, tasks[borders[client] : borders[client + 1]].tobytes()
+        classes[client] = numbers.setdefault(key, len(numbers))
+    return classes
 
 
 def _loads(
     entries: NDArray[np.intp], borders: NDArray[np.intp]
 ) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
-    """Return the different exchanges, and which of them each exchange is."""
-    seen = dict[bytes, int]()
+    """Return the distinct exchanges, and the index of each exchange among them."""
+    numbers = dict[bytes, int]()
     loads = list[NDArray[np.intp]]()
     sequence = np.zeros(len(borders) - 1, np.intp)
     for number in range(len(sequence)):
-        own = entries[borders[number] : borders[number + 1]]
-        place = seen.setdefault(own.tobytes(), len(seen))
+        load = entries[borders[number] : borders[number + 1]]
+        place = numbers.setdefault(load.tobytes(), len(numbers))
         if place == len(loads):
-            loads.append(own)
+            loads.append(load)
         sequence[number] = place
     return loads, sequence
 
 
 def _small(values: NDArray[Any]) -> Whole:
-    """Return whole numbers in the least of 1, 2 or 4 bytes that holds all of them."""
+    """Return integers in the smallest of 1, 2 or 4 bytes that holds all of them."""
     most = int(values.max(initial=0))
     kind = next(each for each in (np.uint8, np.uint16, np.uint32) if most <= np.iinfo(each).max)
     return values.astype(kind)
 
 
-# One block of all arrays, and the places of each in it.
+# One block of all arrays, and the place of each array in it.
 
 _TYPES = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "f8": "Float64Array"}
-_ALIGNED = 8  # a typed array begins at a multiple of the size of its numbers
+_ALIGNED = 8  # a typed array has to begin at a multiple of its item size
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,8 @@ class PackedHistories:
 
     Attributes:
         text: the block in base64.
-        places: a history a run: by name, the type of an array, its first byte, its length.
+        places: one dictionary per history: by name, the type of an array, its first byte, its
+            length.
     """
 
     text: str
@@ -167,15 +168,15 @@ class PackedHistories:
 
 
 def pack(histories: Sequence[CompactHistory]) -> PackedHistories:
-    """Return some histories as one block."""
+    """Return histories as one block."""
     parts, places, size = list[bytes](), list[dict[str, tuple[str, int, int]]](), 0
     for history in histories:
-        own = dict[str, tuple[str, int, int]]()
+        arrays = dict[str, tuple[str, int, int]]()
         for name, values in history._asdict().items():
             content = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
-            own[name] = _TYPES[values.dtype.str[1:]], size, values.size
+            arrays[name] = _TYPES[values.dtype.str[1:]], size, values.size
             parts.append(content + bytes(-len(content) % _ALIGNED))
             size += len(parts[-1])
-        places.append(own)
+        places.append(arrays)
     block = zlib.compress(b"".join(parts), 9)
     return PackedHistories(base64.b64encode(block).decode(), tuple(places))

@@ -174,7 +174,7 @@ def figures_of(group: Group) -> dict[str, Any]:
         "reserve": None
         if battery is None
         else {
-            "capacity": _number(battery.capacity or 0.0),
+            "capacity": battery.capacity or 0.0,
             "share": share,
             "efficiency": battery.discharge_efficiency,
         },

@@ -27,10 +27,14 @@ class Cost(Spec):
     operations: float | None = Field(
         default=None, ge=0, description="floating-point operations of a fit"
     )
-    seconds: Seconds | None = Field(default=None, description="instead, the duration of a fit")
-    on: AnyDevice | None = Field(default=None, description="the device with this duration")
+    seconds: Seconds | None = Field(
+        default=None, description="duration of a fit, in place of operations"
+    )
+    on: AnyDevice | None = Field(
+        default=None, description="the device on which a fit takes that long"
+    )
     per: Literal["fit", "sample"] = Field(
-        default="fit", description="whether the cost is for a fit, or for each sample of the client"
+        default="fit", description="whether the cost is per fit, or per sample of the client"
     )
     evaluation: Annotated[float, PerCent()] = Field(
         default=0.3, ge=0, description="cost of an evaluation, as a share of a fit"
@@ -77,10 +81,10 @@ class AppBlock(ProgramLoss):
     `staticmethod`."""
 
     clients: PositiveInt | None = Field(
-        default=None, description="number of clients; that of the fleet by default"
+        default=None, description="number of clients; by default that of the fleet"
     )
     samples: PositiveInt | tuple[PositiveInt, ...] = Field(
-        default=1, description="number of samples of a client; or a list, one for each client"
+        default=1, description="samples per client; or a list with one number per client"
     )
     cost: Cost = Field(description="cost of a client's training")
     run_config: Mapping[str, Scalar] = Field(
@@ -103,7 +107,7 @@ class AppBlock(ProgramLoss):
     )
     limit: Duration | None = Field(
         default=None,
-        description="limit of the real time of one call of a client's code; none by default",
+        description="longest real time of one call of a client's code; unlimited by default",
     )
 
     def initial_arrays(self) -> ArrayRecord | Mapping[str, Any] | list[NDArray[Any]] | None:

@@ -152,7 +152,7 @@ class Access:
             DataError: it would.
         """
         if not address.local and self.token is None and self.certificates is None:
-            text = f"{address} can be reached from other machines, so clients have to be checked"
+            text = f"{address} can be reached from other machines, so clients have to authenticate"
             raise DataError("listen", f"{text}: give a token file, or certificates")
 
 

@@ -142,14 +142,14 @@ class ClientSession(FrameConnection):
             return error
         if self._began[:1] in _OF_TLS and self._began[1:2] == b"\3":
             text = "it speaks TLS; give --certificate, --key and --authority"
-            return AdmissionError("token", f"the server is no one that was asked for: {text}")
+            return AdmissionError("token", f"this is not the server that was asked for: {text}")
         if isinstance(error, FrameError):
             text = f"it begins with {self._began!r}; is the port the one of `fedsim serve`?"
             return FrameError(f"the server speaks another protocol than fedsim's: {text}")
         why = "it may speak another protocol than fedsim's, or ask for TLS"
         if self._transport.get_extra_info("ssl_object") is not None:  # agreed to by this end alone
             why = "it may not accept this client's certificate; what it prints has the reason"
-        return PeerError(f"{error} before it has said anything: {why}")
+        return PeerError(f"{error} before it has sent anything: {why}")
 
     def _stop_waiting(self) -> None:
         for timer in self._timers:
@@ -168,7 +168,7 @@ class ClientSession(FrameConnection):
         """Build the client, and answer messages for as long as the connection lasts."""
         try:
             memory, knows = await self._recall(offer)
-            self._tell(f"let in to the run {offer.variant}, seed {offer.seed}")
+            self._tell(f"admitted to the run {offer.variant}, seed {offer.seed}")
             await self._answer_all(memory, knows=knows)
         except PeerError as error:
             self.drop(error)

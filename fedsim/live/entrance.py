@@ -71,7 +71,7 @@ class Entrance:
             )
         except OSError as error:  # of TLS, too
             why = str(error) if files is None else explain_tls(error, "the client", files)
-            self._door.end(session, -1, PeerError(f"a client is not let in: {why}"))
+            self._door.end(session, -1, PeerError(f"a client was not admitted: {why}"))
 
 
 def _close(end: socket.socket, opening: "asyncio.Task[None]") -> None:

@@ -1,9 +1,9 @@
-"""Replies that do not fit: of another kind than is due, or than those of the other clients.
+"""Detection of replies of a wrong kind or length.
 
-A method would fail on them, or add them up wrongly. Which size of a vector is right is not known in
-advance: it follows from the method. So it is that of most of the replies of an exchange, of the
-message's class and field; without a majority that of former exchanges, else that of what the server
-has sent.
+A method would fail on them, or add them up wrongly. The right length of a vector is not known in
+advance, as it follows from the method. It is taken to be that of most replies of an exchange, for
+the same message class and field. Without a majority it is that of earlier exchanges, otherwise that
+of the server's message.
 """
 
 from collections import Counter
@@ -23,17 +23,17 @@ Size = tuple[int, ...]
 
 
 class ReplyRule:
-    """Which messages a client may send in reply to which.
+    """The kinds of messages that may reply to a message.
 
     Args:
-        classes: of the method's replies; empty if they are not known.
+        classes: the classes of the method's replies; empty if they are not known.
     """
 
     def __init__(self, classes: Sequence[type[Message]] = ()) -> None:
         self._classes = tuple(classes)
 
     def flaw(self, asked: Message, reply: Message) -> str:
-        """Return why a message is no reply to another one; empty if it may be one."""
+        """Return why a message is no valid reply to another one; empty if it is one."""
         if isinstance(reply, Beacon):
             return ""
         due = self._due(asked)
@@ -46,14 +46,14 @@ class ReplyRule:
         return ""
 
     def _due(self, asked: Message) -> tuple[type[Message], ...]:
-        """Return the classes of a reply; empty if any is possible."""
+        """Return the valid classes of a reply; empty if any class is."""
         if isinstance(asked, FitRequest | FitResult):
             return (FitStatistics,) if isinstance(asked, FitRequest) else (FitReceived,)
         return (Reports,) if is_for_candidates(asked) else self._classes
 
 
 def overflows(reply: Message) -> str:
-    """Return the field of a reply whose numbers are not finite; empty for none."""
+    """Return the first field of a reply with numbers that are not finite; empty for none."""
     names = reply.__dataclass_fields__
     return next((name for name in names if not np.isfinite(getattr(reply, name).values).all()), "")
 

@@ -1,12 +1,12 @@
-"""Whether clients that have left a live run may take their place again.
+"""Reconnection policy: whether clients that have left a live run may rejoin.
 
-As a simulated client that was offline, one that returns is asked from the next exchange on; what it
-had in transit is lost, and it takes back what it knows to be lost. Two things decide by rule:
+A client that returns is asked again from the next exchange on, like a simulated client that was
+offline. Messages in transit are lost, and it takes back what it knows to be lost. Two rules apply:
 
-- A server that sends changes of what its clients hold goes on from what it has sent. A client that
-  was away has missed some, so that its vector would be wrong from then on: no client returns.
-- What a client remembers of the method is lost with its process. Then another process cannot take
-  its place; the same one can, after a broken connection, since it still has it.
+- Some servers send changes to a state that clients hold, relative to what was sent before. A client
+  that was away has missed some of them, and its state would stay wrong. So no client may rejoin.
+- A client's memory of the method is lost with its process, so another process cannot take over. The
+  same process can rejoin after a broken connection, as it still has the memory.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from fedsim.sim.config import Remembers
 
 @dataclass(frozen=True)
 class ReturnRule:
-    """The rule of a run.
+    """The reconnection policy of a run.
 
     Attributes:
-        never: why no client may return; empty if one may.
-        remembers: what a client remembers from message to message; empty if nothing.
+        never: why no client may rejoin; empty if clients may.
+        remembers: what a client remembers between messages; empty if nothing.
     """
 
     never: str = ""
@@ -31,7 +31,7 @@ class ReturnRule:
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Return the rule of a job."""
+        """Return the policy of a job."""
         return cls(_why_never(job), _what_is_remembered(job))
 
 

@@ -109,7 +109,9 @@ class Door:
         if self.waiting:
             oldest = next(iter(self.waiting))
             del self.waiting[oldest]
-            oldest.give_way(PeerError("a client that is not let in has made room for others"))
+            oldest.give_way(
+                PeerError("a client that was not admitted was disconnected to make room for others")
+            )
 
     def see_off(self, session: "ServerSession") -> None:
         """Keep a refused connection until its peer has taken the reason, or others need room."""
@@ -229,7 +231,7 @@ class ServerSession(FrameConnection):
 
     def on_open(self) -> None:
         """Wait for the client's first frame, for a while."""
-        self.peer = "a client that is not let in"
+        self.peer = "a client that was not admitted"
         self._door.sessions.add(self)
         self._expect("has not finished its handshake", self._door.timing.handshake)
 

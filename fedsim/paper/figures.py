@@ -54,7 +54,7 @@ class Logs:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """A row a run."""
+        """One row per run."""
         return self.comparison.runs.summary
 
     @cached_property

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Fraction, Hours, Period, Share
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import AnyPath, Block, Given, Spec, as_written
@@ -60,6 +61,19 @@ class Availability(Spec):
     """A law of the availability of clients. By default the timeline never toggles."""
 
     kind: str
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that clients come and go."""
+        if not self.always:
+            yield (
+                "kind",
+                Nature(
+                    reacts=f"got {self.kind}: which clients are available when a round begins"
+                    " depends on when that is",
+                    simulated=f"got {self.kind}: availability is simulated only; a live client is"
+                    " there while it is connected",
+                ),
+            )
 
     @property
     def always(self) -> bool:
@@ -132,8 +146,10 @@ class MarkovAvailability(Availability):
     kind: Literal["markov"] = Field(default="markov", description="they come and go")
     on: Period = Field(description="mean duration online")
     off: Period = Field(description="mean duration offline")
-    amplitude: Fraction = as_written("0 %", "a: relative amplitude of the rate of coming online")
-    phase: Hours = as_written("0 h", "when that rate is highest, from midnight")
+    amplitude: Fraction = as_written(
+        "0 %", "a, the relative amplitude of the rate of coming online"
+    )
+    phase: Hours = as_written("0 h", "time of day at which that rate is highest, from midnight")
     period: Period = as_written("24 h", "period of that rate")
 
     def rate(self, t: float) -> float:

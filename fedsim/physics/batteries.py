@@ -4,7 +4,7 @@
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, Self
@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Protocol, Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import (
     Fraction,
     FractionOrNone,
@@ -118,11 +119,13 @@ class HarvestCharging(Charging):
     kind: Literal["harvest"] = Field(default="harvest", description="the power in a file")
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
     repeat: bool = Field(
-        default=True, description="whether it repeats from its end; else the last power stays"
+        default=True,
+        description="whether the file repeats after its end; otherwise its last power stays",
     )
     scale: float = Field(default=1.0, gt=0, description="a factor on the power")
     shift: Shift = Field(
-        default="none", description="where each client starts in the pattern: none or random"
+        default="none",
+        description="where each client starts in the file: none (at its beginning) or random",
     )
 
     @model_validator(mode="after")
@@ -152,9 +155,12 @@ class FlashCharging(Charging):
     kind: Literal["flash"] = Field(default="flash", description="as reported by a phone of FLASH")
     path: AnyPath = Field(description="the JSON file, relative to that of the scenario")
     power: Power = Field(description="power of the charger")
-    user: int = Field(default=0, ge=0, description="which user of the file, of those that charge")
+    user: int = Field(
+        default=0, ge=0, description="which of the users that charge, by its place in the file"
+    )
     shift: Shift = Field(
-        default="none", description="where each client starts in the pattern: none or random"
+        default="none",
+        description="where each client starts in the file: none (at its beginning) or random",
     )
 
     @property
@@ -208,8 +214,8 @@ class Battery(Spec):
         None, "energy of the full battery; that of the device by default"
     )
     charge: Fraction = as_written("100 %", "initial state of charge")
-    charge_efficiency: Share = as_written("95 %", "stored share of the energy put in")
-    discharge_efficiency: Share = as_written("95 %", "usable share of the energy taken out")
+    charge_efficiency: Share = as_written("95 %", "share of the energy put in that is stored")
+    discharge_efficiency: Share = as_written("95 %", "share of the energy taken out that is usable")
     self_discharge: Leak = as_written("0 %/month", "loss without load, as a share of the capacity")
     cutoff: Fraction = as_written("5 %", "level at which the client shuts down")
     threshold: Fraction = as_written("20 %", "level below which the client does not participate")
@@ -218,7 +224,13 @@ class Battery(Spec):
         "level at which a client that shut down starts again; by default the threshold if that is"
         " above the cut-off, else 10 % above the cut-off",
     )
-    charging: AnyCharging = as_written({"kind": "none"}, "how it is charged")
+    charging: AnyCharging = as_written({"kind": "none"}, "how the battery is charged")
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that it is simulated, and whether it is charged."""
+        yield "", Nature(simulated="batteries are simulated only; a live client has none")
+        if self.charging.kind != "none":
+            yield "charging", Nature(varies="the battery is charged")
 
     def holds(self, own: float) -> float:
         """Return the energy of the full battery, J; `own` is that of the device's battery."""

@@ -151,7 +151,7 @@ class GridCarbon(Presettable, Carbon):
     presets: ClassVar[Mapping[str, Preset]] = COUNTRIES
     customs: ClassVar[tuple[str, ...]] = ("constant",)
 
-    intensity: GramsPerKilowattHour = Field(description="emissions for a kilowatt-hour")
+    intensity: GramsPerKilowattHour = Field(description="emissions per kilowatt-hour")
 
     def signal(self, read: IntensityReader) -> Constant:
         """Return the constant intensity."""
@@ -159,13 +159,14 @@ class GridCarbon(Presettable, Carbon):
 
 
 class HourlyCarbon(Carbon):
-    """An intensity from a file: times in hours, and grams for a kilowatt-hour from then on."""
+    """An intensity from a file: times in hours, and grams per kilowatt-hour from then on."""
 
     kind: Literal["hourly"] = Field(default="hourly", description="the intensity in a file")
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
     start: Hours = as_written("0 h", "time in the file at which the run starts")
     repeat: bool = Field(
-        default=True, description="whether it repeats from its end; else the last one stays"
+        default=True,
+        description="whether the file repeats after its end; otherwise its last intensity stays",
     )
     scale: float = Field(default=1.0, gt=0, le=1e6, description="a factor on the intensity")
 

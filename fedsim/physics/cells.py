@@ -7,11 +7,13 @@ Theory 48(6), 2002, section II). So a client far from the cell is slow and does 
 beyond its share. What such a scheduler gains where channels fade fast is not in it.
 """
 
+from collections.abc import Iterator
 from typing import Self
 
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Fraction
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.ports import ClientId
@@ -24,15 +26,26 @@ class CellSharing(Spec):
     """
 
     clients: int | None = Field(
-        default=None, ge=1, description="per cell, in the order of the fleet; null: all in one"
+        default=None,
+        ge=1,
+        description="clients per cell, in the order of the fleet; null: all in one cell",
     )
-    load: Fraction = as_written("0 %", "the share of time that other users have, in each direction")
+    load: Fraction = as_written("0 %", "share of time taken by other users, in each direction")
 
     @model_validator(mode="after")
     def _some_time_is_left(self) -> Self:
         if self.load >= 1:
             raise failure(("load", 'got "100 %", which leaves no time; give less', self.load))
         return self
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
+
+    @property
+    def nature(self) -> Nature:
+        """Clients of a cell wait for each other."""
+        return Nature(shares="what a client has of its cell depends on what else is sent")
 
     def cell(self, client: ClientId) -> int:
         """Return the number of a client's cell."""

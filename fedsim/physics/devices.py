@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.presets import Citation, Preset, Presettable, names_of
 from fedsim.blocks.quantities import (
     MAINS,
@@ -72,6 +73,18 @@ class DeviceLaw(KindFirst):
     @abstractmethod
     def working(self) -> float:
         """Return the power that it draws while it computes, W, its idle power included."""
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that clients have different devices, or that times are not in proportion."""
+        if self.varies:
+            yield "", Nature(draws=f"each {self.kind} is another one")
+        if self.constant is None and not self.in_proportion:
+            yield "", Nature(varies=f"{self.kind} has no constant speed or frequency")
+
+    @property
+    def in_proportion(self) -> bool:
+        """Whether a task takes constants times its operations and its samples, as `Device` has."""
+        return False
 
     @property
     def constant(self) -> float | None:
@@ -145,11 +158,11 @@ class Phone(DeviceLaw):
 
     kind: Literal["phone"] = Field(default="phone", description="a random phone for each client")
     draw: Literal["ai-benchmark"] = Field(
-        default="ai-benchmark", description="the distribution of the speeds"
+        default="ai-benchmark", description="distribution of the speeds"
     )
     speed: Speed = as_written("1.8 Gflop/s", "training speed of the median phone")
     active: Watts = as_written("4.5 W", "power while it computes, idle or more")
-    idle: Watts = as_written("0.35 W", "power while it does not")
+    idle: Watts = as_written("0.35 W", "power while it does not compute")
     battery: Stored = as_written("15 Wh", 'energy of the full battery; "mains" for none')
 
     @property
@@ -331,7 +344,7 @@ _CYCLES = ("kappa", "cycles_per_sample", "frequency")
 
 
 class Device(Presettable, DeviceLaw):
-    """A client's processor: `operations / speed` seconds a task.
+    """A client's processor: `operations / speed` seconds per task.
 
     Its energy is idle power while it is on, plus the difference of active and idle power while it
     computes. In the model of the literature a task takes `cycles / frequency` seconds and kappa *
@@ -344,12 +357,12 @@ class Device(Presettable, DeviceLaw):
 
     speed: SpeedOrNone = as_written(None, "floating-point operations per second in training")
     active: WattsOrNone = as_written(None, "power while it computes, idle or more")
-    idle: Watts = Field(description="power while it does not")
+    idle: Watts = Field(description="power while it does not compute")
     kappa: float | None = Field(
         default=None, gt=0, le=1, description="effective switched capacitance, W/Hz^3"
     )
     cycles_per_sample: float | None = Field(
-        default=None, gt=0, le=1e24, description="processor cycles for every sample of a task"
+        default=None, gt=0, le=1e24, description="processor cycles per sample of a task"
     )
     frequency: HertzOrNone = as_written(None, "processor cycles per second")
 
@@ -357,6 +370,11 @@ class Device(Presettable, DeviceLaw):
     def constant(self) -> float | None:
         """The speed; None in the model with cycles."""
         return self.speed
+
+    @property
+    def in_proportion(self) -> bool:
+        """Whether a task takes constants times its operations and its samples."""
+        return type(self) is Device
 
     def seconds(self, operations: float, samples: float) -> float:
         """Return operations / speed, or cycles / frequency."""

@@ -39,11 +39,11 @@ class EdgeFailures(Spec):
     is up for the share up / (up + down) of the time.
     """
 
-    probability: Fraction = as_written("0 %", "that an edge is missing in an exchange")
-    up: Seconds = as_written("0 s", "mean time that an edge is up, if they fail in time")
-    down: Seconds = as_written("0 s", "mean time that it is down")
+    probability: Fraction = as_written("0 %", "probability that an edge is missing in an exchange")
+    up: Seconds = as_written("0 s", "mean time that an edge is up, for failures in time")
+    down: Seconds = as_written("0 s", "mean time that an edge is down")
     every: Seconds = as_written(
-        "0 s", "least time between the beginnings of two exchanges, if they fail in time"
+        "0 s", "shortest time between the starts of two exchanges, for failures in time"
     )
 
     @model_validator(mode="after")

@@ -75,7 +75,7 @@ class TreeGraph(Neighbours):
     """A tree with node 0 as its root, filled level by level."""
 
     kind: Literal["tree"] = "tree"
-    branching: int = Field(default=2, ge=1, description="children of a node")
+    branching: int = Field(default=2, ge=1, description="children per node")
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
@@ -177,7 +177,7 @@ class Random(Neighbours):
     """A random graph, drawn once a run: regular, or with independent edges."""
 
     kind: Literal["random"] = "random"
-    degree: int | None = Field(default=None, ge=1, description="neighbours of every node")
+    degree: int | None = Field(default=None, ge=1, description="neighbours per node")
     probability: float | None = Field(
         default=None, gt=0, le=1, description="probability of an edge (Erdos, Renyi)"
     )
@@ -203,7 +203,7 @@ class Regular(Neighbours):
     """A random graph in which every node has the same number of neighbours."""
 
     kind: Literal["regular"] = "regular"
-    degree: int = Field(ge=1, description="neighbours of every node")
+    degree: int = Field(ge=1, description="neighbours per node")
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
@@ -244,7 +244,7 @@ class ScaleFree(Neighbours):
     """
 
     kind: Literal["scale-free"] = "scale-free"
-    links: int = Field(default=2, ge=1, description="edges of a node as it arrives")
+    links: int = Field(default=2, ge=1, description="edges that each new node adds")
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
@@ -268,11 +268,12 @@ class Geometric(Neighbours):
     """
 
     kind: Literal["geometric"] = "geometric"
-    range: Annotated[float, Field(gt=0, description="largest distance of neighbours")]
+    range: Annotated[float, Field(gt=0, description="largest distance between neighbours")]
     positions: tuple[Position, ...] = Field(
         default=(),
-        description="[x, y] of every node, in the unit of range; drawn in [0, 1] x [0, 1] if not"
-        " given",
+        description=(
+            "[x, y] of every node, in the unit of range; by default drawn in [0, 1] x [0, 1]"
+        ),
     )
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
@@ -322,7 +323,7 @@ class Listed(Neighbours):
         "a .graphml or .gml file, or a .csv list with columns source and target, in place of edges",
     )
     directed: bool = Field(
-        default=False, description="whether the first of a pair sends to the second only"
+        default=False, description="whether the first node of a pair sends to the second only"
     )
 
     @model_validator(mode="after")

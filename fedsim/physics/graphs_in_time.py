@@ -293,7 +293,7 @@ class GraphInTime:
 class NeighboursInTime(Neighbours):
     """A law of neighbours that change in time: all nodes begin an exchange together."""
 
-    every: Seconds = as_written("0 s", "least time between the beginnings of two exchanges")
+    every: Seconds = as_written("0 s", "shortest time between the starts of two exchanges")
 
     def follow(self, read: "ReadFile") -> Self:  # noqa: ARG002
         """Return the block with the contents of its file, if any.
@@ -376,12 +376,13 @@ class Contacts(NeighboursInTime):
 
     kind: Literal["contacts"] = "contacts"
     contacts: tuple[Contact, ...] = Field(
-        default=(), description="[source, target, begin, end]: clients from 0, and s"
+        default=(),
+        description="list of [source, target, begin, end]: clients counted from 0, times in s",
     )
     path: Given[Path | None, Path | str | None] = as_written(
         None, "a .csv file with columns source, target, begin, end, in place of contacts"
     )
-    repeat: Seconds = as_written("0 s", "the period after which all repeats; 0 s for never")
+    repeat: Seconds = as_written("0 s", "period after which the contacts repeat; 0 s: never")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -98,6 +98,11 @@ class Heading(NamedTuple):
     unit: str = ""
     unknown: str = ""
 
+    @property
+    def shown(self) -> str:
+        """The text, or words for a column without one, such as the index of a data frame."""
+        return self.text or "a column without a name"
+
 
 def parse_heading(text: str) -> Heading:
     """Divide a cell of a header into a name and a unit.
@@ -193,7 +198,7 @@ def choose_columns(
         _check_unit(heading, column)
     remarks += [_guess(*pairs[n]) for n in guessed]
     remarks += _conversions(pairs)
-    if others := [each.text for n, each in enumerate(headings) if n not in places]:
+    if others := [each.shown for n, each in enumerate(headings) if n not in places]:
         remarks.append(f"left out: {listed(others, _MOST)}")
     return [
         Choice(
@@ -227,7 +232,7 @@ def _implied(heading: Heading, column: Column, remarks: list[str]) -> Heading:
 def _guess(heading: Heading, column: Column) -> str:
     """Return the remark on a column whose heading says nothing."""
     told = not column.unit or heading.unit or spelled(column.name)
-    return f"{heading.text} is taken for {column.name}{'' if told else f', in {column.unit}'}"
+    return f"{heading.shown} is taken for {column.name}{'' if told else f', in {column.unit}'}"
 
 
 def _places(
@@ -339,7 +344,7 @@ def _readings(text: str) -> list[str]:
 
 def is_documented(title: str, column: Column) -> bool:
     """Return whether a heading is as the documentation has it."""
-    return title.lower() in (column.name.lower(), column.unit.lower())
+    return bool(title) and title.lower() in (column.name.lower(), column.unit.lower())
 
 
 def _conversions(pairs: Sequence[tuple[Heading, Column]]) -> Iterator[str]:

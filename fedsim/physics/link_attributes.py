@@ -1,6 +1,7 @@
 """Attributes of an edge as others name them: one rule for graphs in memory and in files."""
 
 from collections.abc import Mapping
+from math import isclose
 from typing import Any
 
 from fedsim.blocks.units import factor
@@ -57,7 +58,7 @@ def _zoo_speed(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return attributes with the Topology Zoo's speed in one of them, without its texts.
 
     Raises:
-        DataError: the unit is unknown.
+        DataError: the unit is missing or unknown, or the raw speed is another one.
     """
     kept = {
         name: value
@@ -65,13 +66,29 @@ def _zoo_speed(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
         if name not in _ZOO_SPEED and name not in _ZOO_TEXTS
     }
     speed, letter = (attributes.get(name) for name in _ZOO_SPEED)
-    if speed is None or "LinkSpeedRaw" in attributes:
+    raw = attributes.get("LinkSpeedRaw")
+    if speed is None or (raw is not None and letter is None):
         return kept
-    unit = _ZOO_UNITS.get(str(letter or "").strip().upper())
+    unit = _ZOO_UNITS.get(str(letter).strip().upper()) if letter is not None else None
     if unit is None:
         known = ", ".join(filter(None, _ZOO_UNITS))
-        raise DataError("edges", f'LinkSpeedUnits: got "{letter}"; give one of {known}')
-    return {**kept, "LinkSpeedRaw": _with_unit(speed, unit)}
+        got = f'got "{letter}"' if letter is not None else f"missing beside LinkSpeed {speed}"
+        raise DataError("edges", f"LinkSpeedUnits: {got}; give one of {known}")
+    if raw is None:
+        return {**kept, "LinkSpeedRaw": _with_unit(speed, unit)}
+    if not _same_speed(raw, speed, unit):
+        text = f"LinkSpeedRaw {raw} bit/s and LinkSpeed {speed} {unit} are different rates"
+        raise DataError("edges", f"{text}; give one of them")
+    return kept
+
+
+def _same_speed(raw: object, speed: object, unit: str) -> bool:
+    """Return whether two speeds are the same; what is no number is left to who reads the rate."""
+    size = factor(unit, "bit/s")
+    try:
+        return size is None or isclose(float(str(raw)), float(str(speed)) * float(size))
+    except ValueError:
+        return True
 
 
 def _known(name: str) -> tuple[str, str]:

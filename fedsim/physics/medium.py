@@ -16,6 +16,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import UNLIMITED, Seconds
 from fedsim.blocks.spec import Block, Given, Spec, as_written
 from fedsim.blocks.wording import show
@@ -29,21 +30,23 @@ Access = Literal["csma", "tdma", "node-exclusive", "aloha", "slotted-aloha"]
 """How nodes take turns, or do not."""
 
 _ACCESS = (
-    "csma (one transmission at a time around a node), tdma (slots), node-exclusive (a node sends"
-    " or receives one at a time, and disturbs no other), or aloha and slotted-aloha (at will: what"
-    " meets at a receiver collides)"
+    "csma (one transmission at a time around a node), tdma (slots), node-exclusive (a node sends or"
+    " receives one message at a time and disturbs no other), or aloha and slotted-aloha (nodes send"
+    " at will, and messages that overlap at a receiver collide)"
 )
 _WINDOW = (
-    "of aloha: after a first collision a sender waits a random time, up to so many lengths of its"
-    " message, or slots; after each further one up to twice as long"
+    "aloha: after its first collision a sender waits for a random time of up to this many lengths"
+    " of its message, or slots; each further collision doubles the limit"
 )
-_TRIES = "of aloha: transmissions of a message, after which those that have missed it never get it"
+_TRIES = (
+    "aloha: largest number of transmissions of a message; a receiver that misses all never gets it"
+)
 _AT_WILL = "window", "tries"
 
 Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
 """The largest number of transmissions of a message on a hop."""
 
-_GRAPH = "the nodes in range of each other; the graph of neighbours by default"
+_GRAPH = "the nodes in range of each other; by default the graph of neighbours"
 
 AnyRange = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
 """A field for a graph of nodes in range."""
@@ -68,12 +71,12 @@ class Medium(Spec):
     """
 
     access: Access = Field(default="csma", description=_ACCESS)
-    slot: Seconds = as_written("10 ms", "length of a slot of tdma; a longer message takes several")
+    slot: Seconds = as_written("10 ms", "tdma: length of a slot; a longer message takes several")
     window: int = Field(default=16, ge=1, description=_WINDOW)
     tries: Tries = as_written(UNLIMITED, _TRIES)
     broadcast: bool = Field(
         default=True,
-        description="whether a message for several neighbours is sent once, and each receives it",
+        description="whether a message for several neighbours is sent once and received by each",
     )
     graph: AnyRange = as_written(None, _GRAPH)
 
@@ -102,6 +105,15 @@ class Medium(Spec):
     def random(self) -> bool:
         """Whether nodes send at will, so that transmissions collide."""
         return self.access in {"aloha", "slotted-aloha"}
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
+
+    @property
+    def nature(self) -> Nature:
+        """Nodes in range wait for each other."""
+        return Nature(shares="nodes in range of each other share a medium")
 
     @property
     def slotted(self) -> bool:

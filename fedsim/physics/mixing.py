@@ -152,7 +152,7 @@ class LaplacianMixing(Mixing):
     tau: float | None = Field(
         default=None,
         gt=0,
-        description="above half the largest eigenvalue of L, which is the default",
+        description="more than half the largest eigenvalue of L; by default that eigenvalue",
     )
 
     def matrix(self, overlay: Overlay) -> Matrix:
@@ -186,7 +186,7 @@ class BestConstant(Mixing):
 
 
 class FastestMixing(Mixing):
-    """The weights of at least 0 with which models come together the fastest: the largest gap.
+    """The nonnegative weights with the fastest consensus: the largest spectral gap.
 
     Boyd, Diaconis, Xiao, "Fastest Mixing Markov Chain on a Graph", SIAM Rev. 2004: the symmetric W
     with entries of at least 0 that minimises the second largest modulus of an eigenvalue. A convex
@@ -274,12 +274,18 @@ class GivenMatrix(Mixing):
 
     kind: Literal["matrix"] = "matrix"
     rows: tuple[tuple[float, ...], ...] = Field(
-        default=(), description="the rows of W; its row i has the weights that node i gives"
+        default=(),
+        description=(
+            "the rows of W: entry j of row i is the weight that node i gives to what node j sends"
+        ),
     )
     weights: tuple[tuple[int, int, float], ...] = Field(
         default=(),
-        description="[i, j, weight] that node i gives to what node j sends, in place of rows; a"
-        " node keeps what is left of 1: of its column in a directed graph, of its row in another",
+        description=(
+            "in place of rows, [i, j, weight]: the weight that node i gives to what node j"
+            " sends; the node's own weight is what is left of 1: of its column in a directed"
+            " graph, of its row in another"
+        ),
     )
 
     @model_validator(mode="after")

@@ -143,7 +143,7 @@ class _Motion:
 class Moving(NeighboursInTime):
     """A law of motion of nodes in a plane."""
 
-    range: Metres = Field(description="largest distance of neighbours")
+    range: Metres = Field(description="largest distance between neighbours")
 
     @abstractmethod
     def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:
@@ -159,7 +159,7 @@ class Moving(NeighboursInTime):
 
 
 class RandomWaypoint(Moving):
-    """Nodes move to a point drawn in a rectangle, at a speed that is drawn, pause, and go on.
+    """Nodes move to a point drawn in a rectangle, at a speed that is drawn, and pause.
 
     Johnson, Maltz, "Dynamic Source Routing in Ad Hoc Wireless Networks", 1996. Places and speeds
     are stationary from the beginning (Navidi, Camp, "Stationary Distributions for the Random
@@ -167,13 +167,13 @@ class RandomWaypoint(Moving):
     """
 
     kind: Literal["random-waypoint"] = "random-waypoint"
-    width: Metres = as_written("1 km", "of the rectangle")
-    height: Metres = as_written("1 km", "of the rectangle")
-    min_speed: MetresPerSecond = as_written("0.5 m/s", "the least speed of a leg")
+    width: Metres = as_written("1 km", "width of the rectangle")
+    height: Metres = as_written("1 km", "height of the rectangle")
+    min_speed: MetresPerSecond = as_written("0.5 m/s", "lowest speed of a leg")
     max_speed: MetresPerSecond = as_written(
-        "1.5 m/s", "the largest one; speeds are uniform between the two"
+        "1.5 m/s", "highest speed of a leg; speeds are uniform between the two"
     )
-    pause: Seconds = as_written("0 s", "rest at every point")
+    pause: Seconds = as_written("0 s", "pause at every waypoint")
 
     @model_validator(mode="after")
     def _rises(self) -> Self:
@@ -256,17 +256,24 @@ class LevyWalk(Moving):
     """
 
     kind: Literal["levy-walk"] = "levy-walk"
-    width: Metres = as_written("1 km", "of the rectangle")
-    height: Metres = as_written("1 km", "of the rectangle")
-    alpha: float = Field(default=1.6, gt=0, le=3, description="exponent of flight lengths")
-    beta: float = Field(default=0.8, gt=0, le=3, description="exponent of pauses")
+    width: Metres = as_written("1 km", "width of the rectangle")
+    height: Metres = as_written("1 km", "height of the rectangle")
+    alpha: float = Field(
+        default=1.6, gt=0, le=3, description="exponent of the distribution of flight lengths"
+    )
+    beta: float = Field(
+        default=0.8, gt=0, le=3, description="exponent of the distribution of pauses"
+    )
     min_flight: Metres = as_written("1 m", "the shortest flight")
     max_flight: Metres = as_written("1 km", "the longest flight")
     min_pause: Seconds = as_written("20 s", "the shortest pause; 0 s for no pauses")
     max_pause: Seconds = as_written("1 h", "the longest pause")
-    speed: MetresPerSecond = as_written("1 m/s", "of a flight of a metre")
+    speed: MetresPerSecond = as_written("1 m/s", "speed of a flight of one metre")
     speed_exponent: float = Field(
-        default=0.0, ge=0, le=1, description="rho: how speed grows with length, 0 for not"
+        default=0.0,
+        ge=0,
+        le=1,
+        description="rho: speed grows with the length of a flight to this power; 0: constant speed",
     )
 
     @model_validator(mode="after")
@@ -463,7 +470,8 @@ class PositionTraces(Moving):
 
     kind: Literal["positions"] = "positions"
     points: tuple[tuple[int, float, float, float], ...] = Field(
-        default=(), description="[client, time, x, y]: clients from 0, s, and m"
+        default=(),
+        description="list of [client, time, x, y]: clients counted from 0, times in s, places in m",
     )
     path: Given[Path | None, Path | str | None] = as_written(
         None, "a .csv file with columns client, time, x, y, in place of points"

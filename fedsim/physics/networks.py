@@ -1,13 +1,14 @@
 """Networks: the links between the clients' radios and the server. The block is the law."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Fraction, Rate, Seconds
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
@@ -18,6 +19,7 @@ from fedsim.physics.failures import EdgeFailures
 from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.medium import Medium
 from fedsim.physics.mixing import MIXING, Mixing
+from fedsim.physics.network_models import AnyNetworkModel, FluidFlows, TcpFlows
 from fedsim.physics.overlay import Neighbours, check_source
 from fedsim.physics.packet_loss import ALL_LOST
 from fedsim.physics.radios.lorawan import LoRaGateway
@@ -30,22 +32,22 @@ from fedsim.physics.wifi import Wifi
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
-Model = Literal["fluid", "lv08", "tcp"]
-"""The model of flows: max-min fair, SimGrid's validated model LV08, or TCP's windows in queues."""
-
 Broadcast = Literal["unicast", "cell"]
 """How a message is sent to many clients: a copy each, or one broadcast in a cell."""
 
 DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
-_MODEL = "model of flows: fluid (max-min fair), lv08 (SimGrid's model of TCP), or tcp (its windows)"
-_TCP = "the parameters of model: tcp; its defaults where none are given"
-_WIFI = "Wi-Fi cells, whose clients share the air; null for radios that do not meet"
-_BROADCAST = "a copy for each client, or one transmission received by all clients of a group"
-_LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null for none"
-_CELL = "the cells of the fleet's LTE and 5G radios; null where each has one to itself"
+_MODEL = (
+    "how transfers share links: fluid (max-min fair), lv08 (SimGrid's model of TCP), tcp"
+    " (congestion windows), or a model of your own"
+)
+_TCP = "the parameters of model: tcp; its defaults if omitted"
+_WIFI = "Wi-Fi cells, whose clients share the channel; null: Wi-Fi radios do not interfere"
+_BROADCAST = "one copy per client, or one transmission that all clients of a group receive"
+_LORA = "the gateway of the fleet's LoRa radios, at which frames collide; null: they do not"
+_CELL = "the cells of the fleet's LTE and 5G radios; null: each radio has a cell to itself"
 _OPTIONAL = ("tcp", "lora", "cell", "wifi", "mixing", "medium", "failures", "directed")
-_DIRECTED = "whether an edge leads from source to target only; GraphML and GML say so themselves"
-_PEERS = "the neighbours of nodes, for a method of peers, which has no server"
+_DIRECTED = "whether an edge leads from source to target only; GraphML and GML files state it"
+_PEERS = "the graph of neighbours, for a decentralised method (peers without a server)"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
 """A field for a neighbourhood overlay."""
@@ -53,10 +55,13 @@ AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | B
 AnyMixing = Given[Annotated[Mixing, OneOf(MIXING)] | None, Mixing | Block | None]
 """A field for a mixing matrix."""
 
-_MIXES = "the mixing matrix of peers; metropolis, or out-degree in a directed graph, by default"
+_MIXES = "the mixing matrix of peers; by default metropolis, or out-degree in a directed graph"
 
-_FAILS = "failures of the edges between peers, at random; null where they do not fail"
-_MEDIUM = "the medium that peers in range of each other share; null where they send over links"
+_FAILS = "random failures of edges between peers; null: none"
+_MEDIUM = "the radio medium that peers in range of each other share; null: they send over links"
+
+BROADCAST = Nature(shares="a broadcast is received by a whole cell")
+"""What one transmission for all clients of a group is."""
 
 ReadGraph = Callable[..., "nx.Graph[str]"]
 """Reads a file of edges with the attributes of `fedsim.physics.topology.build_routes`, given its
@@ -84,7 +89,7 @@ class Network(KindFirst):
     """
 
     topology: str
-    model: Model = Field(default="fluid", description=_MODEL)
+    model: AnyNetworkModel = as_written("fluid", _MODEL)
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
     peers: AnyOverlay = as_written(None, _PEERS)
     mixing: AnyMixing = as_written(None, _MIXES)
@@ -96,10 +101,10 @@ class Network(KindFirst):
     @model_validator(mode="after")
     def _ways_of_tcp(self) -> Self:
         """Refuse what TCP cannot be: its queues are shared by all, packet by packet."""
-        if self.model != "tcp":
+        if not isinstance(self.model, TcpFlows):
             if self.tcp is not None:
-                text = f"got parameters of TCP under model: {self.model}; give model: tcp"
-                raise failure(("tcp", text, self.model))
+                text = f"got parameters of TCP under model: {self.model.kind}; give model: tcp"
+                raise failure(("tcp", text, self.model.kind))
             return self
         if self.broadcast != "unicast":
             text = f"got {self.broadcast}, but a connection of TCP has one receiver; use unicast"
@@ -115,9 +120,9 @@ class Network(KindFirst):
         """Refuse what cells of Wi-Fi do not have."""
         if self.wifi is None:
             return self
-        if self.model != "fluid":
-            text = f"got {self.model}, but the air of wifi is shared by fluid alone"
-            raise failure(("model", text, self.model))
+        if not isinstance(self.model, FluidFlows):
+            text = f"got {self.model.kind}, but the air of wifi is shared by fluid alone"
+            raise failure(("model", text, self.model.kind))
         if self.broadcast != "unicast":
             text = f"got {self.broadcast}, but what wifi sends is acknowledged by one; use unicast"
             raise failure(("broadcast", text, self.broadcast))
@@ -155,6 +160,26 @@ class Network(KindFirst):
             for key, value in written.items()
             if value is not None or key not in _OPTIONAL
         }
+
+    @property
+    def layers(self) -> tuple[tuple[str, Spec], ...]:
+        """What carries messages, each with its name: the model of flows, then what is around it."""
+        model = self.connections if isinstance(self.model, TcpFlows) else self.model
+        around = {"cell": self.cell_sharing, "wifi": self._cells, "lora": self.gateway_of_lora}
+        named = [(name, block) for name, block in around.items() if block is not None]
+        return ((self.model.kind, model), *named)
+
+    @property
+    def _cells(self) -> Wifi | None:
+        """The Wi-Fi cells, of which each gateway has one unless the block says how many."""
+        if self.wifi is None or self.wifi.cells or not self.access_points:
+            return self.wifi
+        return self.wifi.model_copy(update={"cells": self.access_points})
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what a broadcast is, beside what its blocks declare."""
+        if self.broadcast == "cell":
+            yield "broadcast", BROADCAST
 
     @property
     def connections(self) -> Tcp:
@@ -267,8 +292,9 @@ class StarNetwork(Network):
         for key, block in (("lora", self.lora), ("cell", self.cell)):
             if block is None:
                 continue
-            if self.model != "fluid":
-                wrong.append(("model", f"got {self.model} beside {key}; use fluid", self.model))
+            if not isinstance(self.model, FluidFlows):
+                kind = self.model.kind
+                wrong.append(("model", f"got {kind} beside {key}; use fluid", kind))
             if self.broadcast != "unicast":
                 text = f"got {self.broadcast} beside {key}, in which each client has its own share"
                 wrong.append(("broadcast", f"{text}; use unicast", self.broadcast))
@@ -356,9 +382,10 @@ class Edge(Spec):
     latency: Seconds = as_written("0 s", "one-way delay")
     discipline: Discipline = Field(default="fair", description=DISCIPLINE)
     duplex: Literal["full", "half"] = Field(
-        default="full", description="each direction for itself, or both on one link"
+        default="full",
+        description="full: each direction has the rate to itself; half: both directions share it",
     )
-    loss: Fraction = as_written("0 %", "share of packets lost, below 100 %; among peers alone")
+    loss: Fraction = as_written("0 %", "share of packets lost, below 100 %; only between peers")
 
     @model_validator(mode="after")
     def _two_ends(self) -> Self:
@@ -407,8 +434,8 @@ class GraphNetwork(Network):
 
     A GraphML or GML file is read as published: links may have the Topology Zoo's `LinkSpeedRaw`, or
     `LinkSpeed` and `LinkSpeedUnits`; its texts, such as `LinkLabel`, are left out. Nodes have their
-    ids for names, or their labels if these are `server` and `client-0`. Of parallel edges the one
-    with the highest rate counts, which a note says.
+    ids for names, or their labels if these are `server` and `client-0`, or all of them whole
+    numbers. Of parallel edges the one with the highest rate counts, which a note says.
     """
 
     topology: Literal["graph"] = Field(description="star, tree or graph")

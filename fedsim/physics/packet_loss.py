@@ -182,7 +182,7 @@ class LossesOnTheWay:
 
 
 class GilbertElliottLoss(PacketLoss):
-    """Losses in bursts: a Markov chain of a good and a bad state, with a transition a packet.
+    """Losses in bursts: a Markov chain of a good and a bad state, with a transition per packet.
 
     Gilbert, Bell Syst. Tech. J. 1960; Elliott, Bell Syst. Tech. J. 1963; the letters are
     those of Hasslinger, Hohlfeld, "The Gilbert-Elliott Model for Packet Loss in Real Time

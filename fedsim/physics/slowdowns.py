@@ -1,12 +1,14 @@
 """Slowdowns: random factors on the nominal time of a task. The block is the law."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Spec
 
@@ -20,6 +22,11 @@ class Slowdown(Spec):
     def least(self) -> float:
         """The lower bound of the factor."""
         return 0.0
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that it is random."""
+        if self.drawn:
+            yield "", Nature(draws=f"{self.kind} is random")
 
     @property
     def drawn(self) -> bool:

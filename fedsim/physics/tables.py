@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.blocks.wording import listed, printable
+from fedsim.blocks.wording import listed, numbers_columns, printable
 from fedsim.errors import DataError
 from fedsim.files import read_bytes
 from fedsim.physics.clocks import DateError, find_epoch, is_date, read_dates, say_epoch
@@ -26,6 +26,8 @@ from fedsim.physics.headers import (
 )
 from fedsim.ports import Array
 from fedsim.remarks import remark
+
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 
 _TIMES = 100
 """The bytes of memory needed for a byte of a file: lines are stored for messages."""
@@ -110,6 +112,9 @@ def read_table(
     """
     rows = _rows(path, key)
     columns, width, remarks = wanted, len(wanted), list[str]()
+    if rows and width > 1 and (found := _other_separator(rows[0][1])):
+        number, line = rows[0]
+        _fail(path, key, number, line, f"expected cells separated by commas, not by {found}")
     choices = [Choice(n, each.unit) for n, each in enumerate(wanted)]
     if rows and not any(map(_is_number, titles := split_cells(rows[0][1]))):
         number, line = rows.pop(0)
@@ -119,6 +124,9 @@ def read_table(
         except HeaderError as error:
             _fail(path, key, number, line, str(error))
         width = len(titles)
+    elif rows and width > 2 and numbers_columns(titles := split_cells(rows[0][1])):
+        shown = ",".join(titles)
+        remarks.append(f"the first line, {shown}, is taken for a row, not for numbers of columns")
     if not rows:
         names = ", ".join(each.name for each in columns)
         raise DataError(key, f"{path} has no row of numbers; expected {names} in numbers")
@@ -158,6 +166,13 @@ def _rows(path: Path, key: str) -> list[tuple[int, str]]:
     """Return the lines of a file that are not blank, and their numbers."""
     text = read_bytes(path, key, times=_TIMES).decode("utf-8-sig", "backslashreplace")
     return [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _other_separator(line: str) -> str:
+    """Return what seems to separate the cells of a line without a comma; empty if nothing does."""
+    if "," in line:
+        return ""
+    return next((name for sign, name in _SEPARATORS.items() if sign in line.strip()), "")
 
 
 def _is_number(field: str) -> bool:

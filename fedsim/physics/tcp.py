@@ -32,24 +32,30 @@ class Tcp(Moded):
     """TCP's parameters, under `model: tcp`. The defaults are Linux's, unless they say otherwise."""
 
     variant: Literal["cubic", "newreno"] = Field(
-        default="cubic", description="congestion control: RFC 9438, or RFC 5681 with RFC 6582"
+        default="cubic",
+        description="congestion control: CUBIC (RFC 9438), or NewReno (RFC 5681 with RFC 6582)",
     )
     stack: Literal["linux", "ns-3"] = Field(
         default="linux",
-        description="whose timers (ns-3: `min_rto` 1 s, `delayed_ack` 200 ms), growth of NewReno,"
-        " and end of slow start",
+        description=(
+            "the implementation whose timers (ns-3: `min_rto` 1 s, `delayed_ack` 200 ms),"
+            " growth of NewReno, and end of slow start apply"
+        ),
     )
-    initial_window: int = Field(default=10, ge=1, description="segments, RFC 6928")
+    initial_window: int = Field(
+        default=10, ge=1, description="segments in the initial window, RFC 6928"
+    )
     queue: int = Field(default=1000, ge=1, description=f"{_QUEUE} (Linux's txqueuelen)")
     queue_bdp: float | None = Field(default=None, gt=0, description=f"{_BDP}, in place of `queue`")
     discipline: Literal["drop-tail", "fq-codel"] = Field(
-        default="drop-tail", description="what a queue drops: what finds it full, or RFC 8290"
+        default="drop-tail",
+        description="drop-tail: a full queue drops what arrives; fq-codel: RFC 8290",
     )
     min_rto: Seconds = as_written(
-        "200 ms", "least time to a retransmission; RFC 6298 and ns-3 have 1 s, Linux 200 ms"
+        "200 ms", "shortest retransmission timeout; RFC 6298 and ns-3 have 1 s, Linux 200 ms"
     )
     delayed_ack: Seconds = as_written(
-        "40 ms", "an odd segment is acknowledged after this; RFC 1122 allows up to 500 ms"
+        "40 ms", "delay of the acknowledgement of an odd segment; RFC 1122 allows up to 500 ms"
     )
     connections: Literal["new", "kept"] = Field(
         default="kept",

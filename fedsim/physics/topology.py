@@ -3,6 +3,7 @@
 A client's own radio is not part of it; the radio limits the rate at the client's end.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -15,6 +16,10 @@ from fedsim.errors import DataError
 from fedsim.physics.radios.rates import ConstantRate, RateLaw
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import SERVER, ClientId, node_name
+from fedsim.remarks import remark
+
+_CLIENT = re.compile(r"client-(0|[1-9][0-9]*)")
+_MOST = 4  # nodes that are named
 
 # The best routes through a graph from one node: least latency, then fewest hops.
 
@@ -350,6 +355,7 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
         raise DataError("network", f'the graph has no node "{_SERVER}"')
     names = [node_name(client) for client in range(clients)]
     _complain([name for name in names if name not in graph], "has no node", "have no node")
+    _remark_strangers(graph, clients)
     all_links, edges = _edges(graph)
     back = {(end, start): edge for (start, end), edge in edges.items()}
     centre = _SERVER if server else node_name(0)
@@ -368,6 +374,16 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
     backwards = [way_to(name, up, back) for name in names]
     ups = tuple([_route(way.backwards, numbers) for way in backwards])
     return Topology(tuple(all_links), ups, downs, paths)
+
+
+def _remark_strangers(graph: "nx.Graph[Any]", clients: int) -> None:
+    """Remark nodes that are named like clients, and are none of the fleet."""
+    numbers = (_CLIENT.fullmatch(str(node)) for node in graph)
+    strangers = sorted(int(match[1]) for match in numbers if match and int(match[1]) >= clients)
+    if strangers:
+        shown = listed([node_name(number) for number in strangers], _MOST)
+        fleet = f"the fleet, which is of clients 0 to {clients - 1}"
+        remark(f"nodes of the graph that are not in {fleet}, only forward messages: {shown}")
 
 
 def _refuse_loss(ends: tuple[object, object] | None) -> None:

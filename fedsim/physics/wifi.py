@@ -6,6 +6,7 @@ its modulation. Around its packets come the headers of their frames, preambles, 
 acknowledgements and contention.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil
 from typing import Literal, NamedTuple, Self
@@ -13,6 +14,7 @@ from typing import Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Bytes, Hertz
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.physics.contention import Backoff, BlockRequest
@@ -164,21 +166,29 @@ class Wifi(Spec):
     others, and sends an aggregate of as many packets as one turn may have.
     """
 
-    standard: Standard = Field(default="ax", description="802.11n, ac or ax: preambles and symbols")
-    width: Hertz = as_written("20 MHz", "of the channel: 20, 40, 80 or 160 MHz")
-    streams: int = Field(default=1, ge=1, le=8, description="spatial streams of each transmission")
+    standard: Standard = Field(
+        default="ax", description="802.11n, ac or ax, which decides preambles and symbols"
+    )
+    width: Hertz = as_written("20 MHz", "width of the channel: 20, 40, 80 or 160 MHz")
+    streams: int = Field(default=1, ge=1, le=8, description="spatial streams per transmission")
     transport: Literal["tcp", "udp"] = Field(
-        default="tcp", description="tcp, whose acknowledgements contend as well, or udp"
+        default="tcp",
+        description="tcp, whose acknowledgements contend for the channel, too; or udp",
     )
     connections: Literal["new", "kept"] = Field(
-        default="new", description="of tcp: one for each message, with a handshake, or one for all"
+        default="new",
+        description=(
+            "TCP connections: new, one per message, with a handshake; or kept, one for all messages"
+        ),
     )
     aggregate: Bytes = as_written("65535 B", "the largest aggregate of frames (A-MPDU)")
     cells: int | None = Field(
         default=None,
         ge=1,
-        description="cells on channels of their own, with the clients in order; null for one, or"
-        " one for each gateway",
+        description=(
+            "number of cells, on separate channels, filled with clients in their order;"
+            " null: one, or one per gateway"
+        ),
     )
 
     @model_validator(mode="after")
@@ -189,6 +199,15 @@ class Wifi(Spec):
             text = f'got "{self.width / 1e6:g} MHz"; 802.11{self.standard} has {known} MHz'
             raise failure(("width", text, self.width))
         return self
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
+
+    @property
+    def nature(self) -> Nature:
+        """The clients of a cell share its air."""
+        return Nature(shares="what a message takes of the air depends on what else is sent")
 
     @property
     def headers(self) -> int:

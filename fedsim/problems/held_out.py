@@ -24,8 +24,10 @@ class HeldOut(Spec):
     fraction: float = Field(
         gt=0,
         lt=1,
-        description="share of the rows that are held out for testing: of each client where the "
-        "data numbers clients, and never all rows of one",
+        description=(
+            "share of the rows that are held out for testing: of each client where the data"
+            " numbers clients; a client keeps at least one row"
+        ),
     )
 
     def divide(self, samples: Samples, rng: np.random.Generator) -> tuple[Indices, Indices]:
@@ -62,8 +64,10 @@ class HeldOutClients(Spec):
 
     clients: int = Field(
         ge=1,
-        description="clients whose rows are held out for testing: the split makes so many more "
-        "than the fleet has",
+        description=(
+            "number of clients whose rows are all held out for testing; the split makes"
+            " this many more clients than the fleet has"
+        ),
     )
 
     def divide(

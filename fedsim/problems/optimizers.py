@@ -81,7 +81,7 @@ class HeldOptimizer(Holding, Optimizer):
 
     name: str = Field(description="the name of its class, or of the function that makes it")
     vectors: NonNegativeInt = Field(description="vectors of the model's size in its state")
-    charged: float = Field(ge=0, description="operations a value of the model and step")
+    charged: float = Field(ge=0, description="operations per model value and step")
 
     @property
     def title(self) -> str:

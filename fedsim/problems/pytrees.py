@@ -146,7 +146,7 @@ class Functions:
         return float((found or {}).get("flops", 0.0)) / COUNTED
 
     def check(self, outputs: int) -> None:
-        """Check that the functions take rows, and return an output a class and a loss a row.
+        """Check that the functions take rows, and return one output per class and one loss per row.
 
         Raises:
             DataError: they do not, or a row's outputs depend on the rows beside it.

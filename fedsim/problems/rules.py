@@ -129,7 +129,7 @@ class SGD(VectorOptimizer):
     """Stochastic gradient descent, with momentum (heavy ball or Nesterov's) or without."""
 
     kind: Literal["sgd"] = "sgd"
-    momentum: float = Field(default=0.0, ge=0, lt=1, description="mu, of the mean of gradients")
+    momentum: float = Field(default=0.0, ge=0, lt=1, description="mu, the momentum")
     nesterov: bool = Field(default=False, description="whether momentum is Nesterov's")
 
     @model_validator(mode="after")
@@ -254,9 +254,9 @@ class Muon(AdamW):
 
     kind: Literal["muon"] = "muon"  # type: ignore[assignment]  # each has its own name
     weight_decay: float = Field(default=0.1, ge=0, description="lambda, of w <- (1 - eta lambda)w")
-    momentum: float = Field(default=0.95, ge=0, lt=1, description="mu, of a matrix")
+    momentum: float = Field(default=0.95, ge=0, lt=1, description="mu, the momentum of a matrix")
     nesterov: bool = Field(default=True, description="whether momentum is Nesterov's")
-    iterations: PositiveInt = Field(default=5, description="Newton-Schulz iterations of O")
+    iterations: PositiveInt = Field(default=5, description="Newton-Schulz iterations for O")
     scale: Literal["match-rms-adamw", "original"] = Field(
         default="match-rms-adamw",
         description="c of a matrix of m rows and n columns: 0.2 sqrt(max(m, n)), with which it"

@@ -75,7 +75,7 @@ class StepSchedule(Schedule):
     """A step size that falls by a factor every so often."""
 
     kind: Literal["step"] = "step"
-    every: PositiveInt = Field(description="rounds or steps from one fall to the next")
+    every: PositiveInt = Field(description="rounds or steps between two falls")
     to: float = Field(default=0.1, gt=0, le=1, description="the factor of each fall")
 
     def decay(self, t: int) -> float:

@@ -1,11 +1,13 @@
 """Silence policies: how the server handles clients without an update, as scenario blocks."""
 
+from collections.abc import Iterator
 from math import inf
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Duration
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Spec
@@ -15,6 +17,12 @@ class SilencePolicy(Spec):
     """Base class of silence policies: by default a silent client sends a beacon."""
 
     kind: str
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that a deadline decides who counts."""
+        if self.closes_after < inf:
+            text = f"got {self.kind}: the replies in time decide the aggregate of a round"
+            yield "kind", Nature(reacts=text)
 
     @property
     def beacon(self) -> bool:
@@ -45,9 +53,10 @@ class DeadlineSilence(SilencePolicy):
     """A silent client sends nothing: the server waits until a deadline closes the round."""
 
     kind: Literal["deadline"] = Field(default="deadline", description="silence is waited for")
-    after: Duration = Field(description="from the broadcast to the end of the round")
+    after: Duration = Field(description="time after the broadcast at which the round ends")
     late: Literal["keep", "drop"] = Field(
-        default="keep", description="replies that miss it: kept for a later round, or dropped"
+        default="keep",
+        description="replies that miss their round are kept for a later one, or dropped",
     )
 
     @property

@@ -5,7 +5,7 @@ block serves many runs. A rule with a single parameter is written as that value:
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf, isnan, nan
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import Bits, Duration, Joules
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import PerCent, Spec
@@ -127,12 +128,20 @@ class StopRule(Spec):
         physical: whether simulated time or energy decide, so that the same run would end
             elsewhere on other devices, radios or links. Such a run has no round that
             `fedsim robust` could price by recursion.
+        simulated: why a live run does not have it; empty if it does.
     """
 
     early: ClassVar[bool] = True
     physical: ClassVar[bool] = True
+    simulated: ClassVar[str] = ""
 
     kind: str
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that it ends by time or energy."""
+        if self.physical:
+            text = "it ends by time or energy, so in another round in each world"
+            yield "", Nature(varies=text, simulated=self.simulated)
 
     @abstractmethod
     def watch(self) -> RoundCheck:
@@ -191,7 +200,7 @@ Above = Annotated[float, Field(gt=0)]
 
 
 class RoundLimit(StopRule):
-    """So many rounds are over; every run has this rule."""
+    """This many rounds are complete; every run has this rule."""
 
     early: ClassVar[bool] = False
     physical: ClassVar[bool] = False
@@ -313,17 +322,17 @@ class Patience(StopRule):
     physical: ClassVar[bool] = False
 
     kind: Literal["patience"] = "patience"
-    rounds: int = Field(ge=1, description="so many rounds without an improvement")
+    rounds: int = Field(ge=1, description="this many rounds without an improvement")
     tolerance: Annotated[float, PerCent()] = Field(
-        default=0.0, ge=0, description="the relative improvement that counts as one"
+        default=0.0, ge=0, description="smallest relative improvement that counts"
     )
-    least: float = Field(
-        default=0.0, ge=0, description="the absolute improvement that counts as one"
-    )
+    least: float = Field(default=0.0, ge=0, description="smallest absolute improvement that counts")
     measure: str = Field(
         default="objective",
-        description="what has to improve: objective, gap, or a column of the scenario's "
-        "measures, such as test_accuracy",
+        description=(
+            "what has to improve: objective, gap, or a measure of the scenario, such as"
+            " test_accuracy"
+        ),
     )
 
     @property
@@ -354,7 +363,7 @@ class Patience(StopRule):
 
 
 class TrafficLimit(StopRule):
-    """So many bits have been sent, both ways together."""
+    """This many bits have been sent, in both directions together."""
 
     physical: ClassVar[bool] = False
 
@@ -366,8 +375,13 @@ class TrafficLimit(StopRule):
         return lambda end: f"{end.bits} of {self.sent:g}" if end.bits >= self.sent else ""
 
 
+_METERED = "a live run has no such limit: meters alone know energy"
+
+
 class EnergyLimit(StopRule):
-    """All clients together have spent so much energy."""
+    """All clients together have spent this much energy."""
+
+    simulated: ClassVar[str] = _METERED
 
     kind: Literal["energy"] = "energy"
     spent: Joules = Field(description="this much spent by all clients")
@@ -383,7 +397,7 @@ class EnergyLimit(StopRule):
 
 
 class TimeLimit(StopRule):
-    """So much simulated time has passed; it ends a run in the middle of a round."""
+    """This much simulated time has passed; it ends a run in the middle of a round."""
 
     kind: Literal["time"] = "time"
     after: Duration = Field(description="this much simulated time")
@@ -399,14 +413,16 @@ class TimeLimit(StopRule):
 
 
 class EmptyBatteries(StopRule):
-    """So many clients' batteries are empty; it ends a run in the middle of a round."""
+    """This many client batteries are empty; it ends a run in the middle of a round."""
 
     # Energy decides when, and yet the recursion of `fedsim robust` may price such a run: it checks
     # in every world that no battery falls to a mark at which anything happens.
     physical: ClassVar[bool] = False
 
+    simulated: ClassVar[str] = _METERED
+
     kind: Literal["batteries"] = "batteries"
-    count: Whole = Field(description="so many batteries of clients are empty")
+    count: Whole = Field(description="this many client batteries are empty")
 
     def watch(self) -> RoundCheck:
         """Return that no round ends the run: a battery does."""

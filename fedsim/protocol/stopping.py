@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from fedsim.blocks.catalogue import BlockCatalogue, described
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import BitsOrNone, DurationOrNone, JoulesOrNone
 from fedsim.blocks.spec import Given, Keys, Spec, as_written, per_cent
 from fedsim.blocks.wording import nearest, printable, show
@@ -178,6 +179,11 @@ class Stop(Spec):
     def _extra(self) -> Mapping[str, Any]:
         return self.__pydantic_extra__ or {}
 
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what its rules declare."""
+        for rule in self.rules:
+            yield from ((rule.key, nature) for _, nature in rule.natures())
+
     @property
     def rules(self) -> Iterator[StopRule]:
         """Yield the rules, in the order in which they are asked: the first one that applies counts.
@@ -250,9 +256,11 @@ class Observe(Spec):
     every: int | None = Field(
         default=None,
         ge=1,
-        description="those of rounds n, 2n, ..., and the last one; a stop by the gap applies at "
-        "these only; by default 1, or where looking would take long and no stop rule needs it, as "
-        "many as keep it at a twentieth of the clients' computing",
+        description=(
+            "evaluate rounds n, 2n, ..., and the last one; a stop at a gap applies at these"
+            " only. By default 1; or, where evaluation takes long and no stop rule needs"
+            " it, the interval that keeps it at a twentieth of the clients' computation"
+        ),
     )
 
     def looks(self, number: int) -> bool:

@@ -142,7 +142,7 @@ def sweep(folder: Path) -> None:
 
 
 def is_draft(path: Path) -> bool:
-    """Return whether a file is called as drafts are."""
+    """Return whether a file has the name of a draft."""
     return _DRAFT.fullmatch(path.name) is not None
 
 
@@ -199,7 +199,7 @@ def check_folder(folder: Path) -> None:
     Raises:
         OutputError: it or a parent is a file, or is not writable.
     """
-    place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    place = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     try:
         if not place.is_dir():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))

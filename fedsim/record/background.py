@@ -7,9 +7,9 @@ from fedsim.signals import defer_signals
 
 
 class Background:
-    """Does one piece of work at a time, in the order in which they are given.
+    """Does one piece of work at a time, in the order of submission.
 
-    What a piece raises, the caller gets with its next call of any method, and with all that follow.
+    An error of a piece is raised by the next call of any method, and by all later calls.
     """
 
     def __init__(self, name: str) -> None:
@@ -18,7 +18,7 @@ class Background:
         self._error: BaseException | None = None
 
     def start(self, work: Callable[[], None]) -> None:
-        """Begin a piece of work, once the one before it is over."""
+        """Start a piece of work after the last one has ended."""
         self.wait()
         thread = Thread(target=self._do, args=(work,), name=self._name)
         try:
@@ -35,13 +35,13 @@ class Background:
             self._error = error
 
     def wait(self) -> None:
-        """Wait until the last piece of work is over, and raise what one has raised."""
+        """Wait for the end of the last piece of work, and raise any error."""
         self.settle()
         if self._error is not None:
             raise self._error
 
     def settle(self) -> None:
-        """Wait until the last piece of work is over, whatever it has raised."""
+        """Wait for the end of the last piece of work, and ignore its error."""
         if self._thread is not None:
             self._thread.join()  # an interrupt ends this, and the next call waits again
             self._thread = None

@@ -1,7 +1,7 @@
 """The client table: attributes, activity and cost of each client over a whole run.
 
-Of ten million clients its some forty columns take three gigabytes, so it is made, and written, in
-blocks of clients.
+For ten million clients its forty columns take three gigabytes, so it is built and written in blocks
+of clients.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,13 +66,13 @@ def _rows(
     def number(what: str, event: Event) -> NDArray[np.int64]:
         return ledger.of_number(what, event, clients)
 
-    own = slice(clients.start, clients.stop)
-    idle = meters.idle_joules[own]
+    part = slice(clients.start, clients.stop)
+    idle = meters.idle_joules[part]
     transmissions = number("payload_count", Event.SEND)
     table = pd.DataFrame(
         {
             "client": pd.Series([name(client) for client in clients]),
-            **{key: held[own] for key, held in facts.items()},
+            **{key: held[part] for key, held in facts.items()},
             "transmissions": transmissions,
             "beacons": number("count", Event.SEND) - transmissions,
             "silent": number("count", Event.SILENT),
@@ -88,7 +88,7 @@ def _rows(
             "tail_s": of("seconds", Event.TAIL),
             "offline_s": of("seconds", Event.ONLINE),
             "off_s": of("seconds", Event.CHARGED),
-            "left_s": np.full(len(clients), np.nan) if meters.left is None else meters.left[own],
+            "left_s": np.full(len(clients), np.nan) if meters.left is None else meters.left[part],
             "compute_joules": of("joules", Event.COMPUTE),
             "send_joules": of("joules", Event.SEND),
             "receive_joules": of("joules", Event.RECEIVE),
@@ -98,7 +98,7 @@ def _rows(
             "idle_joules": idle,
             **_relay_columns(clients, ledger),
             "joules": ledger.joules_of(clients) + idle,
-            **_carbon(own, meters, emissions),
+            **_carbon(part, meters, emissions),
             **_batteries(clients, meters.stores),
         },
         copy=not meters.metered,
@@ -135,11 +135,11 @@ def _batteries(clients: range, stores: Stores) -> dict[str, Array]:
         "final_joules": stores.final,
         "depletions": stores.depletions.astype(np.float64),
     }
-    own = np.flatnonzero((stores.clients >= clients.start) & (stores.clients < clients.stop))
-    if not len(own):
+    indices = np.flatnonzero((stores.clients >= clients.start) & (stores.clients < clients.stop))
+    if not len(indices):
         return dict.fromkeys(columns, np.full(len(clients), np.nan))  # one array for all of them
-    places = stores.clients[own] - clients.start
-    return {name: _spread(len(clients), places, held[own]) for name, held in columns.items()}
+    places = stores.clients[indices] - clients.start
+    return {name: _spread(len(clients), places, held[indices]) for name, held in columns.items()}
 
 
 def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:

@@ -1,12 +1,17 @@
 """The columns of a run's round table and client table, one row here for each.
 
-To add a column, add a row here, and its value where the table is filled: `fedsim.record.rounds` or
-`fedsim.record.recorder`. The checks of a run's files, the tables of `run`, `compare` and `report`,
-and the page on the log take names, units and words from here. The event log's columns, whose
-layout in memory is fixed, are in `fedsim.record.schema`.
+A column of the round table that follows from its other costs is a row here with its rule, `of`;
+stars, peers, tiers, arrays and live runs have it then. One that is counted is a row here and a
+total of `fedsim.record.rounds.Traffic`, whose fields are the costs of that table. A column of the
+client table is a row here, with its value in `fedsim.record.recorder`.
+
+The checks of a run's files, the tables of `run`, `compare` and `report`, and the page on the log
+take names, units and words from here. The event log's columns, whose layout in memory is fixed, are
+in `fedsim.record.schema`.
 """
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal["text", "count", "number"]
 
@@ -25,6 +30,7 @@ class Column(NamedTuple):
         only: the runs that have it; empty for all.
         measured_in: a word for its amount in an ordering, "by seconds".
         least: the phrase for the variant that is best by it, "in the least time"; empty if none.
+        of: returns its value in a round from the round's row of totals; None for what is counted.
     """
 
     name: str
@@ -37,6 +43,7 @@ class Column(NamedTuple):
     only: Literal["", "carbon", "constraint", "names", "relays"] = ""
     measured_in: str = ""
     least: str = ""
+    of: "Callable[[Mapping[str, Any]], float] | None" = None
 
 
 ROUNDS = (
@@ -200,7 +207,7 @@ def names(table: str, *, only: str = "") -> tuple[str, ...]:
 
 def of_kind(kind: Kind, table: str) -> tuple[str, ...]:
     """Return the columns of a kind that a table has in all runs."""
-    return tuple(each.name for each in TABLES[table] if each.kind == kind and not each.only)
+    return tuple(column.name for column in TABLES[table] if column.kind == kind and not column.only)
 
 
 def always_filled(table: str) -> frozenset[str]:

@@ -50,7 +50,7 @@ def time_stamp() -> str:
 
 
 def set_aside(out: Path, run: Path, trash: str = "") -> Path | None:
-    """Move a finished run out of its place; return where it is now.
+    """Move a finished run out of its place; return its new place.
 
     A run that has not ended stays where it is, and None is returned.
 
@@ -87,8 +87,8 @@ def _move(out: Path, run: Path, home: Path, known_by: str) -> Path | None:
     """
     number = 1
     while (run / known_by).exists():
-        own = home if number == 1 else home.with_name(f"{home.name}-{number}")
-        place = own / run.parent.name / run.name
+        target = home if number == 1 else home.with_name(f"{home.name}-{number}")
+        place = target / run.parent.name / run.name
         check_links(out, place)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def bring_back(out: Path, kept: Path, run: Path) -> None:
 
 
 def discard(out: Path, kept: Path) -> None:
-    """Move an earlier run that is damaged into the trash.
+    """Move a damaged earlier run into the trash.
 
     Args:
         out: the folder of all runs, whose lock is held.
@@ -151,9 +151,11 @@ def earlier_runs(out: Path, variant: str, seed: int, made_from: str) -> Iterator
         seed: of the run.
         made_from: the hash of the variant's scenario.
     """
-    found = [state / variant / f"seed-{seed}" for state in (out / EARLIER).glob("*")]
-    own = [path for path in found if (path / SUMMARY).exists()]
-    for path in sorted(own, key=lambda path: (path / SUMMARY).stat().st_mtime_ns, reverse=True):
+    candidates = [state / variant / f"seed-{seed}" for state in (out / EARLIER).glob("*")]
+    finished = [path for path in candidates if (path / SUMMARY).exists()]
+    for path in sorted(
+        finished, key=lambda path: (path / SUMMARY).stat().st_mtime_ns, reverse=True
+    ):
         if (_manifest_of(path) or {}).get(MADE_FROM) == made_from:
             yield path
 
@@ -179,7 +181,8 @@ def is_copy(run: Path, other: Path) -> bool:
     try:
         same = read_file(run / MANIFEST) == read_file(other / MANIFEST)
         return same and all(
-            {path.name for path in each.iterdir()} == {*RESULTS, MANIFEST} for each in (run, other)
+            {path.name for path in folder.iterdir()} == {*RESULTS, MANIFEST}
+            for folder in (run, other)
         )
     except OSError:
         return False
@@ -193,7 +196,7 @@ def _manifest_of(run: Path) -> dict[str, Any] | None:
         return None
 
 
-def _digest(made: dict[str, Any]) -> str:
+def _digest(manifest: dict[str, Any]) -> str:
     """Return a digest of what a run was made from, the same for all seeds of a variant."""
-    own = {key: value for key, value in made.items() if key not in _OF_ONE_RUN}
-    return sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    common = {key: value for key, value in manifest.items() if key not in _OF_ONE_RUN}
+    return sha256(json.dumps(common, sort_keys=True).encode()).hexdigest()[:_DIGITS]

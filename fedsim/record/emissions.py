@@ -96,8 +96,8 @@ class Emissions:
         begins = ends - rows["duration"]
         number = np.where(node == SERVER, -1, self.numbers[node])
         for place in range(len(self.intensities)):
-            own = np.flatnonzero((number == place) & (joules > 0))
-            grams[own] = self.of(place, joules[own], begins[own], ends[own])
+            indices = np.flatnonzero((number == place) & (joules > 0))
+            grams[indices] = self.of(place, joules[indices], begins[indices], ends[indices])
         reporting = np.isin(rows["event"], (Event.ROUND, Event.STOP)) & (node == SERVER)
         count = int(np.count_nonzero(reporting))
         grams[reporting] = self._rests[:count]
@@ -123,7 +123,9 @@ class Emissions:
     def _unfit(self, what: str, joules: Array, grams: Array) -> Iterator[str]:
         """Yield clients whose grams are outside the range of the intensities."""
         least, most = (
-            np.array([*(getattr(each, bound) for each in self.intensities), 0.0])[self.numbers]
+            np.array([*(getattr(intensity, bound) for intensity in self.intensities), 0.0])[
+                self.numbers
+            ]
             for bound in ("least", "most")
         )
         low, high = (joules * bound / KILOWATT_HOUR for bound in (least, most))

@@ -68,7 +68,7 @@ def _open(path: Path) -> int:
 
 
 def _append(file: int, *lines: Mapping[str, Any]) -> bool:
-    content = "".join(f"{json.dumps(each)}\n" for each in lines).encode()
+    content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
     try:
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":  # the last line was cut off
@@ -97,12 +97,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         content = read_file(path)
     except OSError:
         return []
-    found = list[dict[str, Any]]()
+    entries = list[dict[str, Any]]()
     for line in content.splitlines():
         try:
             held = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(held, dict):
-            found.append(held)
-    return found
+            entries.append(held)
+    return entries

@@ -140,7 +140,7 @@ class Ledger:
     # Sums are kept in columns, one for each node that has had a row, in order of first appearance:
     # of a million clients, only those that were ever sampled have sums. `_place` maps nodes to
     # columns. A sum that is zero for all nodes (a fleet without retransmissions) is not stored, nor
-    # is one that nothing asks for: of many clients each takes 8 bytes a client.
+    # is one that nothing asks for: of many clients each takes 8 bytes per client.
 
     _SUMS: ClassVar[Mapping[str, frozenset[Event]]] = {
         "joules": frozenset(Event),
@@ -291,10 +291,10 @@ class Ledger:
         """
         if event not in self._SUMS[what]:
             raise KeyError(f"{what} of {event.name} rows")
-        own = range(self.clients) if clients is None else clients
+        selected = range(self.clients) if clients is None else clients
         # Zeros that nothing has been written to take no memory.
         sums = self._sums.get((what, event))
-        return np.zeros(len(own)) if sums is None else self._of_nodes(sums, _nodes(own))
+        return np.zeros(len(selected)) if sums is None else self._of_nodes(sums, _nodes(selected))
 
     def of_number(self, what: str, event: Event, clients: range | None = None) -> NDArray[np.int64]:
         """Return the same for counts: whole numbers."""
@@ -343,7 +343,7 @@ class Ledger:
 
     def _energy_faults(self, meters: Meters) -> list[str]:
         # The server's account, at 0, holds the idle energy of the fleet, which `round` and `stop`
-        # rows report: one row a round, not one a client.
+        # rows report: one row per round, not one a client.
         faults = list[str]()
         for clients in blocks_of(self.clients):
             metered = meters.joules[clients.start : clients.stop]

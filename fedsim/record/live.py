@@ -159,7 +159,7 @@ class LiveCampaign:
             ValueError, TypeError, KeyError: it is damaged, or of another version.
         """
         held = _mapping(json.loads(content))
-        running = tuple(_run(each) for each in held.pop("running"))
+        running = tuple(_run(entry) for entry in held.pop("running"))
         events = tuple(LiveEvent(_number(when), str(text)) for when, text in held.pop("events"))
         known = _fields_of(cls, held)
         return cls(**{**known, "running": running, "events": events, "age": age})
@@ -195,9 +195,9 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value
 
 

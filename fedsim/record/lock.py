@@ -223,7 +223,7 @@ def hold(folder: Path) -> Iterator[None]:
         OccupiedError: another writer, in this process or another one, holds it.
         OutputError: the folder cannot be written.
     """
-    made = [path for path in (folder / LOCK, folder, *folder.parents) if not path.exists()]
+    created = [path for path in (folder / LOCK, folder, *folder.parents) if not path.exists()]
     with lock_of(folder) as lock:
         _wait(lock)
         try:
@@ -232,7 +232,7 @@ def hold(folder: Path) -> Iterator[None]:
             yield
         except BaseException:
             with defer_signals():
-                _retreat(folder, made)
+                _retreat(folder, created)
             raise
         finally:
             with defer_signals():
@@ -325,17 +325,17 @@ def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]
     raise OccupiedError(refusal(lock.folder))
 
 
-def _retreat(folder: Path, made: Sequence[Path]) -> None:
+def _retreat(folder: Path, created: Sequence[Path]) -> None:
     """Remove the lock file and new folders if nothing was written, while the lock is held.
 
     A process that has opened the lock file before detects that it has no name any more.
 
     Args:
         folder: the locked one.
-        made: paths that did not exist before: the lock file, the folder, its parents.
+        created: paths that did not exist before: the lock file, the folder, its parents.
     """
     with suppress(OSError):  # cleanup must not hide the error that led here
         (folder / HOLDER).unlink(missing_ok=True)
         if {path.name for path in folder.iterdir()} <= {LOCK}:
-            for path in made:
+            for path in created:
                 path.rmdir() if path.is_dir() else path.unlink()

@@ -1,8 +1,8 @@
-"""The event log's writer: rows packed in memory, flushed to Parquet in chunks.
+"""Writer of the event log: rows packed in memory, flushed to Parquet in chunks.
 
-Every event appends a row, so a row is packed by `struct` into one bytearray: there is no object for
-each, and NumPy reads all of them at once when they are flushed. A delivered message is one record
-for its two rows (`append_message`), which `RowColumns` separates.
+Every event appends a row, so `struct` packs it into one bytearray: there is no object per row, and
+NumPy reads all rows at once when they are flushed. A delivered message is one record for its two
+rows (`append_message`), which `RowColumns` separates.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 256, 65536, 4
 _CATEGORIES = "event", "node", "peer", "message", "detail"
 
 _SMALL = 1024
-"""Fewer records that come at once are put together with others; more are kept as they are."""
+"""Batches below this size are copied into the buffer; larger ones are kept by reference."""
 
 
 class _Words(dict[str, int]):
@@ -70,11 +70,12 @@ class EventLog:
         audit: called with every chunk before it is written to disk.
 
     Attributes:
-        rows: the number on disk, or on the way there.
+        rows: the number of rows on disk, or being written.
         emissions: prices rows in grams of CO2; None if emissions are not tracked.
-        metered: whether energy is known; if not, joules are NaN in the file.
-        first_gateway: the number of the first node that is a gateway; infinite without gateways.
-        word: returns the number of a message's name or a detail; -1 for an empty one.
+        metered: whether energy is known; otherwise joules are NaN in the file.
+        first_gateway: the number of the first node that is a gateway; infinite if there is
+            none.
+        word: returns the number of a message's name or of a detail; -1 for an empty one.
     """
 
     def __init__(self, folder: Path, clients: int, audit: Callable[[RowColumns], None]) -> None:
@@ -83,10 +84,10 @@ class EventLog:
         self.emissions: Emissions | None = None
         self.metered = True
         self.first_gateway = inf
-        self._grams: list[Array] = []  # of the rows in memory that are priced, the first ones
+        self._grams: list[Array] = []  # grams of the first rows in memory, those that are priced
         self._priced = 0  # size of these records in memory, bytes
         self._parts = PartWriter(folder, "events")
-        self._aside = Background("events")
+        self._writer = Background("events")
         self._audit = audit
         self._digest = hashlib.sha256()
         self._words = _Words()
@@ -94,8 +95,8 @@ class EventLog:
         self.word: Callable[[str], int] = self._words.__getitem__
         self._held: list[Rows] = []  # records in memory that came before those in the buffer
         self._buffer = bytearray()
-        self._size = _FIRST_CHUNK * ROW.size  # of a chunk, bytes
-        self._limit = self._size  # of the buffer: what is held is in the chunk, too
+        self._size = _FIRST_CHUNK * ROW.size  # bytes of a chunk
+        self._limit = self._size  # bytes left for the buffer: held records are in the chunk, too
         self._cut = False  # a flush was interrupted: later rows would follow a gap
 
     def append(
@@ -175,41 +176,43 @@ class EventLog:
             self.flush()
 
     def extend(self, records: Rows) -> None:
-        """Add many records at once: rows, and delivered messages as `append_message` does.
+        """Add many records at once: rows, and delivered messages as in `append_message`.
 
-        They are flushed where they would be if they came one by one.
+        Chunks end where they would if the records came one by one.
 
         Args:
-            records: contiguous, shape (n,). They may be kept as they are, so they must not change.
+            records: contiguous, shape (n,). They may be kept by reference, so they must not
+                change.
         """
-        at = 0
-        while at < len(records):
+        start = 0
+        while start < len(records):
             room = -(-(self._limit - len(self._buffer)) // ROW.size)
-            some = records[at : at + room]
-            at += room
-            if len(some) < _SMALL:
-                self._buffer += some.tobytes()
+            part = records[start : start + room]
+            start += room
+            if len(part) < _SMALL:
+                self._buffer += part.tobytes()
             else:
                 self._hold_buffer()
-                self._held.append(some)
-                self._limit -= some.nbytes
+                self._held.append(part)
+                self._limit -= part.nbytes
             if len(self._buffer) >= self._limit:
                 self.flush()
 
     def _hold_buffer(self) -> None:
-        """Let an array have the records in the buffer."""
+        """Move the records of the buffer to `_held`."""
         if self._buffer:
             self._held.append(np.frombuffer(self._buffer, ROW_DTYPE))
             self._limit -= len(self._buffer)
             self._buffer = bytearray()
 
     def foresee(self, texts: Iterable[str]) -> dict[str, int]:
-        """Return the numbers that texts have, or will get if they are used in this order."""
+        """Return the numbers of texts, if new ones are used next in this order."""
         numbers = dict[str, int]()
         new = len(self._words)
         for text in texts:
             if text and text not in numbers:
                 numbers[text] = self._words.get(text, new)
+                # A new text takes the next number; `numbers` makes sure that it takes it once.
                 new += numbers[text] == new
         return numbers
 
@@ -223,12 +226,12 @@ class EventLog:
         return RowColumns(self._unwritten()).pack()
 
     def _unwritten(self, begin: int = 0) -> Rows:
-        """Return a copy of the records in memory, from a byte on."""
-        some = list[memoryview]()
-        for each in (*(held.view(np.uint8).data for held in self._held), memoryview(self._buffer)):
-            some.append(each[begin:])
-            begin = max(0, begin - len(each))
-        return np.frombuffer(b"".join(some), dtype=ROW_DTYPE)
+        """Return a copy of the records in memory, from a byte offset on."""
+        chunks = list[memoryview]()
+        for chunk in (*(held.view(np.uint8).data for held in self._held), memoryview(self._buffer)):
+            chunks.append(chunk[begin:])
+            begin = max(0, begin - len(chunk))
+        return np.frombuffer(b"".join(chunks), dtype=ROW_DTYPE)
 
     def total_emissions(self) -> float | None:
         """Return total emissions so far in grams, or None if emissions are not tracked."""
@@ -250,7 +253,7 @@ class EventLog:
         # writes nothing more: rows that were taken from memory may or may not be on disk.
         self._cut = True
         if self._priced:
-            self.total_emissions()  # of the rest
+            self.total_emissions()  # prices the rest
         self._hold_buffer()
         records, self._held = self._held, []
         count = sum(map(len, records))
@@ -264,27 +267,27 @@ class EventLog:
         self._limit = self._size = min(_GROWTH * self._size, _LARGEST_CHUNK * ROW.size)
         self._audit(rows)
         first, self.rows = self.rows, self.rows + len(rows)
-        words = pa.array(self._words, pa.string())  # those that are known by now
+        words = pa.array(self._words, pa.string())  # words known at this time
         work = partial(self._encode, records, rows, first, words, grams)
         if count >= _LARGEST_CHUNK:
-            self._aside.start(work)
-        else:  # a thread would take longer to start, and a slow run is to show early
-            self._aside.wait()
+            self._writer.start(work)
+        else:  # small: starting a thread takes longer, and a slow run should show early
+            self._writer.wait()
             work()
         self._cut = False
 
     def _encode(
         self, records: list[Rows], rows: Chunk, first: int, words: pa.Array, grams: Array | None
     ) -> None:
-        """Hash records, and write their rows; on a thread, where they are many."""
-        for some in records:
-            self._digest.update(some.view(np.uint8).data)
+        """Hash records and write their rows; runs on a thread for large chunks."""
+        for part in records:
+            self._digest.update(part.view(np.uint8).data)
         self._parts.write(self._table(rows, first, words, grams))
 
     def close(self) -> None:
         """Write the rest and join the parts into `events.parquet`."""
         self.flush()
-        self._aside.wait()
+        self._writer.wait()
         self._parts.close()
 
     def abandon(self) -> None:
@@ -294,16 +297,16 @@ class EventLog:
                 if not self._cut:
                     self.flush()
         finally:
-            self._aside.settle()
+            self._writer.settle()
             self._parts.abandon()
 
     @property
     def sha256(self) -> str:
         """A hash of all rows and words so far, the same for the same run on every machine.
 
-        It is of the packed rows, not of Parquet files, whose bytes depend on the library's version.
+        It covers the packed rows. The bytes of Parquet files depend on the version of the library.
         """
-        self._aside.wait()
+        self._writer.wait()
         digest = self._digest.copy()
         digest.update("\n".join(self._words).encode())
         return digest.hexdigest()

@@ -126,7 +126,7 @@ def as_json(content: Mapping[str, Any]) -> str:
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, float) and not isfinite(value):
         return None
     return value
@@ -206,11 +206,11 @@ def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> 
     try:
         model.model_validate(content)
     except ValidationError as error:
-        wrong = error.errors(include_url=False)
-        missing = [_place(each) for each in wrong if each["type"] == "missing"]
+        details = error.errors(include_url=False)
+        missing = [_place(detail) for detail in details if detail["type"] == "missing"]
         if missing:
             raise damage_error(path, f"it lacks {', '.join(missing)}") from None
-        text = f"{_place(wrong[0])}: got {wrong[0]['input']!r}; {wrong[0]['msg']}"
+        text = f"{_place(details[0])}: got {details[0]['input']!r}; {details[0]['msg']}"
         raise damage_error(path, text) from None
 
 

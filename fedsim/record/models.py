@@ -1,7 +1,7 @@
 """The models of a run: that which it ends with, and on request the best, or every n-th one.
 
-They are a Parquet table like the others, a row a model, rather than a NumPy archive. It grows on
-disk during the run, so that memory does not grow with the rounds. The same models give the same
+They are a Parquet table like the others, one row per model, rather than a NumPy archive. It grows
+on disk during the run, so that memory does not grow with the rounds. The same models give the same
 bytes, whereas a zip archive contains the time of day. Values of float64 are kept exactly, NaN and
 -0.0 included; zeros of sparse models are compressed; and one model can be read without the others.
 """
@@ -185,11 +185,11 @@ class ModelTable:
     def _flush(self) -> None:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         columns = [
-            pa.array([each.number for each in waiting], pa.int64()),
-            _lists([each.model for each in waiting]),
+            pa.array([model.number for model in waiting], pa.int64()),
+            _lists([model.model for model in waiting]),
         ]
         if self._own is not None:
-            columns.append(_lists([np.concatenate(each.own) for each in waiting]))
+            columns.append(_lists([np.concatenate(model.own) for model in waiting]))
         self._parts.write(pa.Table.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
@@ -274,11 +274,11 @@ def read_own_model(folder: Path, number: int, client: int) -> Array:
         text = f"{folder}: the clients' own models are not kept"
         raise ValueError(f"{text}; models: {{clients: true}} keeps them, of a method that has them")
     shape = _shape(table, folder / f"{MODELS}.parquet")
-    own = np.array(table[CLIENTS.name][0].values, dtype=np.float64).reshape(-1, *shape)
-    if not 0 <= client < len(own):
-        raise ValueError(f"got the client {client}; expected 0 to {len(own) - 1}")
-    found: Array = own[client].copy()
-    return found
+    models = np.array(table[CLIENTS.name][0].values, dtype=np.float64).reshape(-1, *shape)
+    if not 0 <= client < len(models):
+        raise ValueError(f"got the client {client}; expected 0 to {len(models) - 1}")
+    model: Array = models[client].copy()
+    return model
 
 
 def read_models(folders: Sequence[Path]) -> pd.DataFrame:
@@ -392,18 +392,18 @@ def folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:
     Raises:
         ValueError: there is none, or there are several.
     """
-    own = [path for path in folders if path.parent.name == variant]
-    if not own:
+    of_variant = [path for path in folders if path.parent.name == variant]
+    if not of_variant:
         names = ", ".join(dict.fromkeys(path.parent.name for path in folders))
         raise ValueError(f"got the variant {variant!r}; expected one of {names or 'none'}")
-    seeds = [int(path.name.removeprefix("seed-")) for path in own]
-    if seed is None and len(own) > 1:
+    seeds = [int(path.name.removeprefix("seed-")) for path in of_variant]
+    if seed is None and len(of_variant) > 1:
         raise ValueError(
             f"{variant} was run under the seeds {_list_numbers(seeds)}; give one of them"
         )
     if seed is not None and seed not in seeds:
         raise ValueError(f"got the seed {seed}; {variant} was run under {_list_numbers(seeds)}")
-    return own[0 if seed is None else seeds.index(seed)]
+    return of_variant[0 if seed is None else seeds.index(seed)]
 
 
 def _last_round(folder: Path, kept: Sequence[int]) -> int:

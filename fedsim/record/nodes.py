@@ -1,4 +1,4 @@
-"""The nodes of a chunk of the log: which there are, and their names."""
+"""Nodes of a chunk of the log, and their names."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,29 +9,29 @@ from fedsim.ports import SERVER, node_name
 from fedsim.record.schema import NO_PEER, Chunk, RowColumns
 
 _ALL_NAMED = 20
-"""The names of all nodes are kept, 16 B each, once a chunk has one in so many of them."""
+"""All node names are cached, 16 B each, once a chunk mentions a twentieth of the nodes."""
 
 _WIDE = 16
-"""An array over the numbers of nodes has at most so many entries for each row of a chunk: to look
-through one over all nodes, chunk by chunk, would take time that grows with their number squared."""
+"""Largest ratio between the length of an array over node numbers and the rows of a chunk. An array
+over all nodes per chunk would take quadratic time in their number."""
 
 _FEW = 1000
-"""So many names are made by Arrow at once."""
+"""Below this many names, Python makes them; above, Arrow does."""
 
 
 def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the distinct ids in order, and the number of each id among them.
+    """Return the distinct ids in order, and the index of each id among them.
 
-    As `numpy.unique` with its inverse, but in time linear in `most`, without sorting.
+    Like `numpy.unique` with its inverse, but without sorting, in time linear in `most`.
 
     Args:
         ids: from 0, in any order, shape (n,).
-        most: they are all below this.
+        most: an exclusive upper bound for the ids.
     """
-    there = np.zeros(most, np.bool_)
-    there[ids] = True
-    present = np.flatnonzero(there)
-    place = np.empty(most, np.intp)  # no memory is touched but that of the ids
+    is_present = np.zeros(most, np.bool_)
+    is_present[ids] = True
+    present = np.flatnonzero(is_present)
+    place = np.empty(most, np.intp)  # uninitialised: only entries of ids are ever touched
     place[present] = np.arange(len(present))
     return present, place[ids]
 
@@ -39,11 +39,11 @@ def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], N
 def number_nodes(
     rows: Chunk, name: str, clients: int
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Return the nodes of a column in order, and the number of each row's among them.
+    """Return the distinct nodes of a column in order, and each row's index among them.
 
     Args:
-        rows: of the log, n of them; they remember what was found.
-        name: "node" or "peer"; the peer of a row that has none is `NO_PEER`, and comes first.
+        rows: n rows of the log, which cache the result.
+        name: "node" or "peer". The peer of a row without one is `NO_PEER`, which comes first.
         clients: the number of clients, and of gateways.
     """
     if not isinstance(rows, RowColumns):
@@ -58,7 +58,7 @@ def _number(column: NDArray[np.int32], clients: int) -> tuple[NDArray[np.int64],
     if most <= _WIDE * len(column):
         present, numbers = number_ids(column - NO_PEER, most)
         return present + NO_PEER, numbers
-    others = column[column >= 0]  # with the server or without it, clients may be near each other
+    others = column[column >= 0]  # numbers may be close together apart from the server
     least = int(others.min()) if len(others) else 0
     span = int(others.max()) - least if len(others) else 0
     if span > _WIDE * len(column):
@@ -71,7 +71,7 @@ def _number(column: NDArray[np.int32], clients: int) -> tuple[NDArray[np.int64],
 
 
 class NodeNames:
-    """The names of nodes, as columns of the log have them.
+    """Names of nodes as dictionary columns of the log.
 
     Args:
         clients: the number of clients, and of gateways.
@@ -85,33 +85,35 @@ class NodeNames:
         """Return nodes and peers as dictionaries of the names that occur in each.
 
         Args:
-            rows: of the log.
-            gateways: the number of the first one; infinite without gateways.
+            rows: rows of the log.
+            gateways: the number of the first gateway; infinite if there is none.
         """
-        found = [number_nodes(rows, name, self._clients) for name in ("node", "peer")]
-        some = max(len(nodes) for nodes, _ in found)
-        if self._every is None and self._clients < _ALL_NAMED * some:
+        numbered = [number_nodes(rows, name, self._clients) for name in ("node", "peer")]
+        most = max(len(nodes) for nodes, _ in numbered)
+        if self._every is None and self._clients < _ALL_NAMED * most:
             self._every = _name_all(np.arange(SERVER, self._clients), gateways)
         columns = []
-        for nodes, numbers in found:
+        for nodes, numbers in numbered:
             without_node = int(len(nodes) > 0 and nodes[0] == NO_PEER)
-            own = nodes[without_node:]
-            every = self._every
+            present = nodes[without_node:]
+            all_names = self._every
             names = (
-                _name_all(own, gateways) if every is None else every.take(pa.array(own - SERVER))
+                _name_all(present, gateways)
+                if all_names is None
+                else all_names.take(pa.array(present - SERVER))
             )
             columns.append(as_category(numbers - without_node, names))
         return columns
 
 
 def _name_all(nodes: NDArray[np.int64], gateways: float) -> pa.Array:
-    """Return the names of nodes in ascending order, of which gateways begin at a number."""
+    """Return the names of nodes in ascending order; gateways begin at a number."""
     if len(nodes) < _FEW:
         return pa.array([node_name(node, gateways) for node in nodes.tolist()], pa.string())
     first, last = np.searchsorted(nodes, [0, gateways]).tolist()
     numbers = pa.array(nodes).cast(pa.string())
     kinds = ("client", numbers[first:last]), ("gateway", numbers[last:])
-    named = [pc.binary_join_element_wise(kind, some, "-") for kind, some in kinds]
+    named = [pc.binary_join_element_wise(kind, part, "-") for kind, part in kinds]
     return pa.concat_arrays([pa.array([node_name(SERVER)] * first, pa.string()), *named])
 
 

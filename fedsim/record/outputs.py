@@ -65,14 +65,16 @@ class Call:
             (_relative(place, roots[0]), study.digest if (study := study_in(root)) else "")
             for place, root in zip(places, roots, strict=True)
         ]
-        given = {key: value for key, value in sorted(options.items()) if value not in (None, ())}
-        return cls(roots[0], json.dumps([command, parts, given], default=str))
+        chosen = {key: value for key, value in sorted(options.items()) if value not in (None, ())}
+        return cls(roots[0], json.dumps([command, parts, chosen], default=str))
 
 
 def _root_of(place: Path) -> Path:
     """Return the folder of all runs of a place in it."""
     whole = place.resolve()
-    return next((each for each in (whole, *whole.parents[:2]) if (each / STUDY).exists()), whole)
+    return next(
+        (parent for parent in (whole, *whole.parents[:2]) if (parent / STUDY).exists()), whole
+    )
 
 
 def _relative(path: Path, root: Path) -> str:
@@ -177,12 +179,12 @@ def _files(made: Path) -> dict[str, Path]:
 
 def _hashes_by_place(lines: Sequence[Mapping[str, Any]], call: Call) -> dict[str, dict[str, str]]:
     """Return the hashes of files that a call has written last, by place and name."""
-    found: dict[str, dict[str, str]] = {}
+    hashes: dict[str, dict[str, str]] = {}
     for line in lines:
         files = line.get("files")
         if line.get("call") == call.words and isinstance(files, dict):
-            found.setdefault(str(line.get("path")), {}).update(files)
-    return found
+            hashes.setdefault(str(line.get("path")), {}).update(files)
+    return hashes
 
 
 def _names(wanted: Path, *, folder: bool) -> Iterator[Path]:
@@ -198,14 +200,14 @@ def _names(wanted: Path, *, folder: bool) -> Iterator[Path]:
 
 def _hindering(place: Path, new: Mapping[str, str], own: Mapping[str, str]) -> list[Path]:
     """Return the files of a place that another call or a user has written, or has changed."""
-    found = []
+    paths = []
     for name, digest in new.items():
         path = place / name
         if not _is_free(path, {digest, own.get(name)}):
-            found.append(path)
-        elif any(each.is_file() for each in path.parents if each.is_relative_to(place)):
-            found.append(place)
-    return found
+            paths.append(path)
+        elif any(parent.is_file() for parent in path.parents if parent.is_relative_to(place)):
+            paths.append(place)
+    return paths
 
 
 def _is_free(path: Path, digests: Collection[str | None]) -> bool:
@@ -256,4 +258,4 @@ def describe_move(wanted: Path, place: Path) -> str:
     """Return a note that an output has another name than was wanted; empty if it has not."""
     if place.name == wanted.name or not wanted.name:
         return ""
-    return f"{wanted} is of another call, or was edited, and is kept: this call's is {place}"
+    return f"Kept the existing {wanted}; wrote {place}"

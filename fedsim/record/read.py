@@ -66,17 +66,17 @@ def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:
         empty: include runs without a log, such as one that was stopped at once.
     """
     whole = folder.resolve()  # a folder "." or "seed-1" needs its variant's name
-    found = next(
+    folders = next(
         (
             runs
-            for each in (folder.glob("*/seed-*"), whole.glob("seed-*"), [whole])
-            if (runs := _runs(each, empty=empty))
+            for candidates in (folder.glob("*/seed-*"), whole.glob("seed-*"), [whole])
+            if (runs := _runs(candidates, empty=empty))
         ),
         [],
     )
     place = {name: number for number, name in enumerate(variants_in(folder))}
     return sorted(
-        found,
+        folders,
         key=lambda path: (
             place.get(path.parent.name, len(place)),
             path.parent.name != BASE,

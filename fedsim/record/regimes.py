@@ -79,21 +79,23 @@ def errors_of_models(
     if not fleet:
         return  # ideal clients: messages take no time
     if network.get("peers") is not None:
-        yield network["model"], CLOSED_FORMS["peers"]
+        yield _flows(network), CLOSED_FORMS["peers"]
         return
-    if network["model"] in ROUNDS and all(map(_is_calibrated, fleet)):
-        yield network["model"], _error_in_live_runs(network["model"])
+    if (flows := _flows(network)) in ROUNDS and all(map(_is_calibrated, fleet)):
+        yield flows, _error_in_live_runs(flows)
         return
     groups: dict[str, list[Plain]] = {}
     for group in fleet:
         groups.setdefault(_model(network, group["radio"]["kind"]), []).append(group)
-    for model, own in groups.items():
+    for model, variants in groups.items():
         if model == "lora" and network.get("lora") is not None:
             yield model, _frames()
         elif model in CLOSED_FORMS:
             yield model, CLOSED_FORMS[model]
+        elif model not in {"tcp", *TRANSFERS}:
+            yield model, "A user-defined model: errors of its transfer times are unknown."
         else:
-            yield model, _transfers(model, network, own, messages)
+            yield model, _transfers(model, network, variants, messages)
 
 
 def _model(network: Plain, radio: str) -> str:
@@ -103,10 +105,16 @@ def _model(network: Plain, radio: str) -> str:
         return "wifi"
     if network.get("cell") is not None and cellular:
         return "cell"
-    model: str = network["model"]
+    model = _flows(network)
     if model == "fluid" and radio.startswith(("lora", "nb-iot")):
         return "lora" if radio.startswith("lora") else "nb-iot"
     return "short-range" if model == "fluid" and radio.startswith(("ble", "zigbee")) else model
+
+
+def _flows(network: Plain) -> str:
+    """Return the kind of the model of flows, which is a block where it has parameters."""
+    model = network["model"]
+    return str(model["kind"] if isinstance(model, Mapping) else model)
 
 
 def _is_calibrated(group: Plain) -> bool:
@@ -114,20 +122,20 @@ def _is_calibrated(group: Plain) -> bool:
 
 
 def _error_in_live_runs(model: str) -> str:
-    found = ROUNDS[model]
+    error = ROUNDS[model]
     return (
-        f"Round times of a calibrated fleet: {found} ({found.cases} rounds of live runs over links"
-        f" that Linux shaped, by their other half: {found.extent})."
+        f"Round times of a calibrated fleet: {error} ({error.cases} rounds of live runs over links"
+        f" shaped by Linux, half of them for calibration and half for comparison: {error.extent})."
     )
 
 
 def _frames() -> str:
     parts = [
-        f"worst error {worst:.2g} % in {cases} cases against {reference}"
+        f"worst error {worst:.2g} % in {cases} cases compared with {reference}"
         for reference, (_, worst, cases) in FRAMES.items()
     ]
     return (
-        f"Shares of frames received: {' and '.join(parts)} (30 to 300 nodes, 20 bytes at SF12). No"
+        f"Share of frames received: {' and '.join(parts)} (30 to 300 nodes, 20 bytes at SF12). No"
         " real gateway was measured."
     )
 
@@ -147,18 +155,19 @@ def _transfers(
     regime = LOSSES
     if not (lossy and LOSSES in figures):
         regime = _regime(figures, network, messages, rates, trips)
-    found = figures[regime]
+    errors = figures[regime]
     runs = "medians of runs, " if regime == LOSSES else ""
     law, over = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
     if law.get("connections", _CONNECTIONS.get(model)) == "kept":
-        over = "Transfer times over kept connections: not measured yet. Over new ones"
+        over = "Transfer times over kept connections: not measured yet. Over new connections"
     held = REFERENCES[table]
     if model in {"fluid", "lv08"}:
-        held += " with a new connection for each message"
-    text = f"{over}, {regime}: {found} ({runs}{found.cases} cases against {held}: {found.extent})."
-    here = list(_beyond(found, messages, rates, trips))
+        held += " with a new connection per message"
+    cases = f"{runs}{errors.cases} cases compared with {held}: {errors.extent}"
+    text = f"{over}, {regime}: {errors} ({cases})."
+    here = list(_beyond(errors, messages, rates, trips))
     if lossy and regime != LOSSES:
-        here.insert(0, "Losses are random here, and were not in the cases.")
+        here.insert(0, "Your losses are random; those tested were not.")
     return " ".join([text, *here, *_remedy(model, network)])
 
 
@@ -215,15 +224,15 @@ def _links(network: Plain) -> Sequence[Plain]:
 
 def _rates(network: Plain, groups: Sequence[Plain]) -> Range | None:
     """Return the lowest and the highest rate of the narrowest link of a message, bit/s."""
-    found = []
+    rates = []
     for way, link_way in (("up", "uplink"), ("down", "downlink")):
         shared = [link.get("rate") or link[link_way] for link in _links(network)]
         for group in groups:
-            own = group["radio"].get(way)
-            if own is None:
+            rate = group["radio"].get(way)
+            if rate is None:
                 return None  # a trace, or a law of its own
-            found.append(min(map(_RATE.validate_python, (own, *shared))))
-    return min(found), max(found)
+            rates.append(min(map(_RATE.validate_python, (rate, *shared))))
+    return min(rates), max(rates)
 
 
 def _trips(network: Plain, groups: Sequence[Plain]) -> Range | None:
@@ -231,8 +240,8 @@ def _trips(network: Plain, groups: Sequence[Plain]) -> Range | None:
     if "server" not in network:
         return None  # a graph
     shared = sum(_TIME.validate_python(link["latency"]) for link in _links(network))
-    own = [_TIME.validate_python(group["radio"].get("latency", "0 s")) for group in groups]
-    return 2 * (shared + min(own)), 2 * (shared + max(own))
+    latencies = [_TIME.validate_python(group["radio"].get("latency", "0 s")) for group in groups]
+    return 2 * (shared + min(latencies)), 2 * (shared + max(latencies))
 
 
 def _beyond(
@@ -243,13 +252,13 @@ def _beyond(
     if messages is not None:
         flows, size = (messages.flows,) * 2, (messages.bytes,) * 2
     for own, held, low, high in (
-        (flows, found.flows, "Fewer messages overlap here", "More messages overlap here"),
+        (flows, found.flows, "Fewer of your messages overlap", "More of your messages overlap"),
         (size, found.bytes, "Your messages are smaller", "Your messages are larger"),
         (rates, found.rates, "Your links are slower", "Your links are faster"),
         (trips, found.trips, "Your round trips are shorter", "Your round trips are longer"),
     ):
         if own is not None and held is not None:
             if own[0] < held[0]:
-                yield f"{low} than in the cases."
+                yield f"{low} than was tested."
             if own[1] > held[1]:
-                yield f"{high} than in the cases."
+                yield f"{high} than was tested."

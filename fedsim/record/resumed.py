@@ -1,7 +1,7 @@
-"""A book that is kept once more from the beginning: what stands in it already is not written twice.
+"""A recorder that replays a run from its start and skips rows already written.
 
-A run is a function of its scenario. So where it has to be made again in another way, its first
-rows are those that are there, and the rest follows them.
+A run is a function of its scenario. So if it has to be repeated in another way, it starts with the
+rows that exist, and the other rows follow them.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from fedsim.record.rounds import RoundTable
 
 
 class _ResumedEmissions(Emissions):
-    """Prices of a log whose first records are written, and priced, already.
+    """Emissions of a log whose first records are written and priced already.
 
     Args:
-        emissions: of that log, which go on.
-        written: returns whether the next record is one of those.
+        emissions: the emissions of that log, which continue.
+        written: returns whether the next record is written already.
     """
 
     def __init__(self, emissions: Emissions, written: Callable[[], bool]) -> None:
@@ -39,35 +39,37 @@ class _ResumedLog(EventLog):
 
     def __init__(self, log: EventLog, skipped: int, grams: float | None) -> None:
         self._log = log
-        self._left = skipped
-        self._grams_then = grams
-        own = log.emissions
-        self.emissions = None if own is None else _ResumedEmissions(own, lambda: self._left > 0)
+        self._to_skip = skipped
+        self._grams_before = grams
+        emissions = log.emissions
+        self.emissions = (
+            None if emissions is None else _ResumedEmissions(emissions, lambda: self._to_skip > 0)
+        )
         self.word = log.word
 
     def append(self, *values: Any, **named: Any) -> None:
-        """Add a row, or pass over one that is there."""
-        if self._left:
-            self._left -= 1
+        """Add a row, or skip one that is written."""
+        if self._to_skip:
+            self._to_skip -= 1
         else:
             self._log.append(*values, **named)
 
     def append_message(self, *values: Any) -> None:
-        """Add a message, or pass over one that is there."""
-        if self._left:
-            self._left -= 1
+        """Add a message, or skip one that is written."""
+        if self._to_skip:
+            self._to_skip -= 1
         else:
             self._log.append_message(*values)
 
     def extend(self, records: Rows) -> None:
-        """Add records, or pass over those that are there."""
-        new = records[self._left :]
-        self._left -= len(records) - len(new)
+        """Add records, or skip those that are written."""
+        new = records[self._to_skip :]
+        self._to_skip -= len(records) - len(new)
         self._log.extend(new)
 
     def total_emissions(self) -> float | None:
-        """Return the emissions of what is written; while records are passed over, those then."""
-        return self._grams_then if self._left else self._log.total_emissions()
+        """Return the emissions so far; while records are skipped, those before the replay."""
+        return self._grams_before if self._to_skip else self._log.total_emissions()
 
     def flush(self) -> None:
         """Write the rows in memory."""
@@ -75,49 +77,50 @@ class _ResumedLog(EventLog):
 
 
 class _ResumedRounds(RoundTable):
-    """A table whose first rounds are written already."""
+    """A round table whose first rounds are written already."""
 
     def __init__(self, rounds: RoundTable) -> None:
-        self._all, self._written = rounds, rounds.rounds
+        self._rounds, self._written = rounds, rounds.rounds
         self.rounds = 0
 
     def add(self, number: int, *values: Any, **named: Any) -> None:
-        """Add a round, or pass over one that is there."""
+        """Add a round, or skip one that is written."""
+        # Counted from the start, as the method and stop rules of the replayed run see it.
         self.rounds = number
         if number > self._written:
-            self._all.add(number, *values, **named)
+            self._rounds.add(number, *values, **named)
 
     def amend(self, **named: Any) -> None:
         """Complete the last round."""
-        self._all.amend(**named)
+        self._rounds.amend(**named)
 
 
 class _ResumedModels:
-    """A writer whose first models are written already."""
+    """A writer of models that has seen the first rounds already."""
 
     def __init__(self, models: CheckpointWriter, seen: int) -> None:
         self._models, self._seen = models, seen
         self.nodes = models.nodes
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
-        """See the model of a round, unless it was seen already."""
+        """Pass on the model of a round, unless it was seen already."""
         if number > self._seen:
             self._models.see(number, model, figure)
 
     def close(self) -> None:
-        """Do nothing: the book itself is closed."""
+        """Do nothing: the original recorder closes its writer."""
 
     def abandon(self) -> None:
-        """Do nothing, alike."""
+        """Do nothing, for the same reason."""
 
 
 class ResumedRecorder(RunRecorder):
-    """Passes over what a recorder has written already, and then writes to that.
+    """Skips what a recorder has written already, and then writes to it.
 
     Args:
         book: the recorder.
-        opening: how many records its log had before the world began.
-        grams: the emissions as of the last round that is written; None if not tracked.
+        opening: the number of records in its log before the world began.
+        grams: the emissions at the last written round; None if they are not tracked.
     """
 
     def __init__(self, book: RunRecorder, opening: int, grams: float | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
@@ -53,7 +53,7 @@ class Traffic:
     grams: float | None = None
 
     def charge_up(self, bits: int, messages: int, payload_bits: int) -> None:
-        """Charge so many equal uplink messages, each of these bits; without payload, beacons."""
+        """Charge `count` equal uplink messages of these bits; without payload they are beacons."""
         self.bits_up += bits * messages
         if payload_bits:
             self.transmissions += messages
@@ -62,19 +62,16 @@ class Traffic:
 
     def as_dict(self) -> dict[str, float]:
         """Return the totals by name."""
-        return {
-            "cohort": self.cohort,
-            "transmissions": self.transmissions,
-            "beacons": self.beacons,
-            "bits_up": self.bits_up,
-            "bits_down": self.bits_down,
-            "joules": self.joules,
-            **({} if self.grams is None else {GRAMS: self.grams}),
-        }
+        totals = {name: getattr(self, name) for name in _TOTALS}
+        return {name: total for name, total in totals.items() if total is not None}
+
+
+_TOTALS = tuple(field.name for field in fields(Traffic))
+"""The names of the totals, in the order of the table."""
 
 
 class RoundTable:
-    """The writer of `rounds.parquet`: gets round 0 and then a row a round, then is closed once.
+    """The writer of `rounds.parquet`: it receives round 0, then one row per round, and is closed.
 
     Attributes:
         rounds: the number of the last round.
@@ -117,7 +114,17 @@ class RoundTable:
         cost = {name: total - before.get(name, 0) for name, total in totals.items()}
         self._before = totals
         self._begun = True
-        self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
+        row: dict[str, float | int | str | None] = {
+            **self._head,
+            "round": self.rounds,
+            "t": t,
+            **results,
+            **cost,
+        }
+        for column in columns.ROUNDS:
+            if column.of is not None:
+                row[column.name] = column.of(row)
+        self._rows.append(row)
 
     def amend(self, *, objective: float, gap: float, measures: Mapping[str, float]) -> None:
         """Add the results of the last round, which were not evaluated when it was added."""

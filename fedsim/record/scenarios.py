@@ -1,6 +1,6 @@
 """Recorded scenarios of runs, and the differences between two of them.
 
-The last line of each is a hash of the others, for unfinished runs, which have no manifest.
+The last line of each is a hash of the other lines, for unfinished runs, which have no manifest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -196,14 +196,14 @@ def describe_differences(values: Iterable[tuple[str, Any, Any]], ours: str, thei
 
 
 def format_value(value: object) -> str:
-    """Format a value of a scenario; of a block its first values.
+    """Format a value of a scenario; for a block its first values.
 
     >>> format_value({"count": 3, "device": {"kind": "pi-4"}})
     'count 3, device.kind pi-4'
     """
     if not isinstance(value, Mapping) or not value:
         return "none" if value is None else str(value)
-    parts = [f"{key} {format_value(each)}" for key, each in flat(value)]
+    parts = [f"{key} {format_value(item)}" for key, item in flat(value)]
     more = [f"and {len(parts) - _MOST} more"] if len(parts) > _MOST else []
     return ", ".join([*parts[:_MOST], *more])
 

@@ -150,8 +150,8 @@ class Chunk(Protocol):
 
 
 _IN_CACHE = 4096
-"""So many records are taken apart at once: their fields are read one after the other, and a pass
-over those of a whole chunk would fetch each record from memory again."""
+"""Number of records separated at once. Their fields are read one after the other, and a pass over a
+whole chunk would fetch each record from memory again."""
 
 
 class _Piece:
@@ -191,11 +191,11 @@ class _Piece:
 
 
 def _in_cache(records: Sequence[NDArray[np.void]]) -> Iterator[NDArray[np.void]]:
-    """Yield records in larger or smaller pieces, of up to `_IN_CACHE`."""
+    """Yield parts of records of at most `_IN_CACHE` records."""
     held, size = list[NDArray[np.void]](), 0
-    for each in records:
-        for begin in range(0, len(each), _IN_CACHE):
-            some = each[begin : begin + _IN_CACHE]
+    for record in records:
+        for begin in range(0, len(record), _IN_CACHE):
+            some = record[begin : begin + _IN_CACHE]
             if size + len(some) > _IN_CACHE:
                 yield _join(held)
                 held, size = [], 0
@@ -236,12 +236,12 @@ class RowColumns:
         if not self._columns and len(self._pieces) > 1:
             self._take_apart()
         if name not in self._columns:
-            own = [piece.column(name) for piece in self._pieces]
-            self._columns[name] = own[0] if len(own) == 1 else np.concatenate(own)
+            columns = [piece.column(name) for piece in self._pieces]
+            self._columns[name] = columns[0] if len(columns) == 1 else np.concatenate(columns)
         return self._columns[name]
 
     def _take_apart(self) -> None:
-        """Make all columns of the table."""
+        """Create all columns of the table."""
         names = [name for name in ARROW_SCHEMA.names if name in (ROW_DTYPE.names or ())]
         columns = {name: np.empty(self._size, ROW_DTYPE[name]) for name in names}
         begin = 0
@@ -261,13 +261,13 @@ class RowColumns:
 
 
 _OF_RECEIVERS = {"node": "peer", "peer": "node", "joules": "peer_joules"}
-"""The fields of a message's record that are those columns of its receiver's row."""
+"""The fields of a message's record that hold columns of the receiver's row."""
 
 
 _CATEGORY = pa.dictionary(pa.int32(), pa.string())
 
 _NULLABLE = frozenset(("peer", "message", "detail"))
-"""The columns that may be null. Parquet notes of each value of these whether it is there."""
+"""Columns that may be null: Parquet stores for each value whether it is present."""
 
 
 def _column(name: str, kind: pa.DataType) -> pa.Field:
@@ -298,7 +298,7 @@ ARROW_SCHEMA = pa.schema(
 """The table as Parquet holds it."""
 
 GRAMS = "grams"
-"""A column beside the joules of logs and tables, where the electricity of some client is known."""
+"""A column beside joules, present if the electricity of some client is known."""
 
 _PLACE = ARROW_SCHEMA.get_field_index("joules") + 1
 SCHEMA_WITH_GRAMS = ARROW_SCHEMA.insert(_PLACE, _column(GRAMS, pa.float64()))

@@ -123,9 +123,9 @@ def _study_of_runs(out: Path) -> Study | None:
     variants, priced = dict[str, str](), False
     for path in run_folders(out) if out.is_dir() else ():
         try:
-            made = read_manifest(path)
-            variants[path.parent.name] = str(made[MADE_FROM])
+            manifest = read_manifest(path)
+            variants[path.parent.name] = str(manifest[MADE_FROM])
         except (DataError, KeyError):
             continue
-        priced = priced or PRICED_FROM in made
+        priced = priced or PRICED_FROM in manifest
     return Study("", "", variants, priced) if variants else None

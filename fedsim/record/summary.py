@@ -44,11 +44,11 @@ class Ending(NamedTuple):
 
 
 class Departures(NamedTuple):
-    """The clients that left for good before the end of a run: they could never take part again.
+    """The clients that left for good before the end of a run.
 
     Attributes:
         reasons: their number, by the reason.
-        first: when the first of them left, s; NaN if none has.
+        first: the time at which the first of them left, s; NaN if none has.
     """
 
     reasons: Mapping[str, int] = MappingProxyType({})

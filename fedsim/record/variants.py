@@ -47,6 +47,6 @@ def labels(kinds: Mapping[str, str]) -> dict[str, str]:
 
 def _label(name: str, kind: str, *, several: bool) -> str:
     """Return a label; a name may be preceded by that of a folder, as in "lte/base"."""
-    own = name.rpartition("/")[2]
-    said = own == kind or not (several or own == BASE)
-    return name if said else f"{name} ({kind})"
+    own_name = name.rpartition("/")[2]
+    implied = own_name == kind or not (several or own_name == BASE)
+    return name if implied else f"{name} ({kind})"

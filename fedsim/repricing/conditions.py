@@ -6,14 +6,15 @@ method reads neither the clock nor a battery. Everything else is refused, with i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
 from typing import Any
 
+from fedsim.blocks.declared import reasons
+from fedsim.blocks.nature import OF_DECISIONS
 from fedsim.blocks.wording import show
 from fedsim.errors import Fault
-from fedsim.protocol.participation import FIRST, Informed, Participation
+from fedsim.protocol.participation import FIRST, Participation
 from fedsim.scenario import Scenario, Variant
-from fedsim.scenario.tiers import hierarchy_of, hop, place_key
+from fedsim.scenario.tiers import hierarchy_of, place_key
 
 PRICED = ("name", "fleet", "network", "stop")
 """The blocks that may change: they have no effect on training."""
@@ -46,8 +47,7 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
     seen = [
         *_changes(then, scenario),
         *_of_peers(scenario),
-        *_of_method(scenario),
-        *_of_waiting(scenario, clients),
+        *_of_decisions(scenario, clients),
         *_clock_and_battery((then, scenario), looks),
     ]
     if scenario.fleet and scenario.clients != clients:
@@ -92,65 +92,24 @@ def _of_peers(scenario: Scenario) -> Iterator[Seen]:
         yield "network.peers", f"{text}; another fleet or network {_AGAIN}"
 
 
-def _of_waiting(scenario: Scenario, clients: int) -> Iterator[Seen]:
-    """Yield the settings of every server by which a round may close without some nodes."""
-    sizes = hierarchy_of(scenario, clients).sizes
-    yield from _of_time(scenario, sizes[0])
-    yield from _absences(scenario)
-    for number, size in enumerate(sizes[1:]):
-        own = hop(scenario, number)
-        for key, text in (*_of_time(own, size), *_absences(own)):
-            yield place_key(number, key), text
-
-
-def _of_method(scenario: Scenario) -> Iterator[Seen]:
-    if scenario.algorithm.goes_on:
-        text = f"got {scenario.algorithm.kind}, whose clients compute after their replies"
-        yield "algorithm.kind", f"{text}: they cannot be replayed; that {_AGAIN}"
-
-
-def _of_time(scenario: Scenario, sizes: Sequence[int]) -> Iterator[Seen]:
-    """Yield the settings that let a round close before all clients have replied.
-
-    Args:
-        scenario: with its servers' policies.
-        sizes: the numbers of clients that a server may have.
-    """
-    policy, silence = scenario.participation, scenario.silence
-    if silence.closes_after < inf:
-        text = f"got {silence.kind}: the replies in time decide the aggregate of a round"
-        yield "silence.kind", text
-    if policy.asynchronous:
-        text = f"got {policy.kind}: the order of arrival decides what happens"
-        yield "participation.kind", text
-    if isinstance(policy, Informed) and not policy.by_schedule:
-        text = f"got {policy.kind}: replies, their times or reports decide which clients are asked"
-        yield "participation.kind", f"{text}; that {_AGAIN}"
-    early = [*policy.early()]
-    for key, seen, decides in early:
-        yield f"participation.{key}", f"got {seen}: {decides} the aggregate of a round"
-    on = any(_goes_on(policy.among(clients), clients) for clients in sizes)
-    if not (early or policy.asynchronous) and on:
-        yield "participation.kind", f"got {policy.kind}: {FIRST} the aggregate of a round"
-    if policy.least_charge:
-        text = f"got {100 * policy.least_charge:g} %: batteries decide which clients take part"
-        yield "participation.least_charge", text
+def _of_decisions(scenario: Scenario, clients: int) -> Iterator[Seen]:
+    """Yield what of the blocks, and of every server, decides by times what is learned."""
+    for key, why in reasons(scenario, OF_DECISIONS):
+        yield key, f"{why}; that {_AGAIN}"
+    for number, size in enumerate(hierarchy_of(scenario, clients).sizes):
+        policy = scenario.participation if not number else scenario.tiers[number - 1].participation
+        if not (policy.asynchronous or any(policy.early())) and any(
+            _goes_on(policy.among(nodes), nodes) for nodes in size
+        ):
+            key = "participation.kind"
+            text = f"got {policy.kind}: {FIRST} the aggregate of a round; that {_AGAIN}"
+            yield (place_key(number - 1, key) if number else key), text
 
 
 def _goes_on(policy: Participation, clients: int) -> bool:
     """Return whether a round may close without some sampled clients, by a rule without a key."""
     cohort = clients if policy.asked is None else min(policy.asked, clients)
     return policy.goal(cohort) < cohort
-
-
-def _absences(scenario: Scenario) -> Iterator[Seen]:
-    for number, group in enumerate(scenario.fleet):
-        if not group.availability.always:
-            text = (
-                f"got {group.availability.kind}: which clients are available when a round begins"
-                " depends on when that is"
-            )
-            yield f"fleet.{number}.availability.kind", text
 
 
 def _clock_and_battery(scenarios: Sequence[Scenario], looks: Sequence[str]) -> Iterator[Seen]:

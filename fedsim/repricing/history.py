@@ -38,10 +38,18 @@ from fedsim.record.summary import is_whole
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.scenario.located import path_of
 from fedsim.scenario.tiers import hierarchy_of
+from fedsim.text import quantity
 from fedsim.worlds.main_task import ENDED
 
-_BROKEN = ("late", "lost", "skipped", "offline", "depleted", "abandoned")
-"""The events of runs in which time has decided something."""
+_DECISIONS: Mapping[str, str] = {
+    "late": "a reply of {node} came too late",
+    "lost": "a message of {node} was lost",
+    "skipped": "{node} was left out",
+    "offline": "{node} went offline",
+    "depleted": "the battery of {node} was empty",
+    "abandoned": "a round was abandoned",
+}
+"""Events by which time has decided what happened next, and what is said of them."""
 
 Numbers = NDArray[np.intp]
 
@@ -160,11 +168,13 @@ def _check(events: pd.DataFrame, folder: Path) -> None:
     Raises:
         DataError: one does.
     """
-    broken = np.flatnonzero(events["event"].isin(_BROKEN))
-    if len(broken):
-        row = events.iloc[broken[0]]
-        text = f"{folder}: at {row['t']:g} s there is a row {row['event']} of {row['node']}"
-        raise DataError("events", f"{text}, so that time has decided the events after it")
+    decisions = np.flatnonzero(events["event"].isin(_DECISIONS))
+    if len(decisions):
+        row = events.iloc[decisions[0]]
+        happened = _DECISIONS[row["event"]].format(node=row["node"])
+        why = f" ({row['detail']})" if isinstance(row["detail"], str) and row["detail"] else ""
+        text = f"cannot re-price: {happened} at {quantity(row['t'], 's')}{why}, which may change"
+        raise DataError("events", f"{folder}: {text} with the prices; run the scenario again")
 
 
 class _Rows:

@@ -56,12 +56,12 @@ class Result:
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """The round tables, one row a round; costs are those of the round."""
+        """The round tables, one row per round; costs are those of the round."""
         return read.read_all(self.runs, "rounds")
 
     @cached_property
     def clients(self) -> pd.DataFrame:
-        """The client tables, one row a client and run."""
+        """The client tables, one row per client and run."""
         return read.read_all(self.runs, "clients")
 
     @cached_property
@@ -130,7 +130,7 @@ class Result:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row a run: how it ended, what it reached and what it cost."""
+        """One row per run: how it ended, what it reached and what it cost."""
         return read.read_summaries(self.runs)
 
     @property
@@ -169,7 +169,7 @@ class Result:
                 gap if not given, and the objective where no optimum is known.
             x: one or several columns, a panel each: "round", "bits", "bits_up", "t", "joules", or
                 a measure; the first four costs if not given, and "round" where `ax` is.
-            by: "variant" for the mean over seeds with a band, "seed" for a curve a run.
+            by: "variant" for the mean over seeds with a band, "seed" for one curve per run.
             band: "min-max" over the seeds, "std" (one standard deviation), "interval" (95 %,
                 Student's t), or "none".
             ends: "hold": a seed that has ended counts on with its last values, from the small bar

@@ -96,10 +96,12 @@ def robust(
     reversals = _reversals(price, runs_found, table, design, other)
     store.tidy()
     remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
-    own = *store.remarks, *gathered.counting, *gathered.left_out
-    notes, made = (*remarks, *own), run_hashes(gathered.folders)
+    warnings = *store.remarks, *gathered.counting, *gathered.left_out
+    notes, hashes = (*remarks, *warnings), run_hashes(gathered.folders)
     costs = wanted.costs(gathered), gathered.rounds, practical
-    return Robustness(wanted, gathered.labels, other, table, design, reversals, notes, made, *costs)
+    return Robustness(
+        wanted, gathered.labels, other, table, design, reversals, notes, hashes, *costs
+    )
 
 
 def gather_runs(folder: str | Path, target: str | None) -> tuple[EndedRuns, Target]:
@@ -163,13 +165,15 @@ def finished_runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
         if is_whole(row["status"]):
             cost = looks[row["variant"], row["seed"]]
             look = int(cost["round"]) if cost["reached"] else None
-            own = str(row["variant"]), int(row["seed"]), look
-            runs.append(FinishedRun(folder, *own, float(cost["bits"]), target))
+            identity = str(row["variant"]), int(row["seed"]), look
+            runs.append(FinishedRun(folder, *identity, float(cost["bits"]), target))
     if not runs:
         raise DataError("folder", "no run of this study is complete: fedsim run shows the reasons")
     if all(run.look is None for run in runs):
         reached = f"reached {target}" if target.measure else "been completed by its stop rules"
-        text = f"no run has {reached}; expected a target that some have, such as --target gap=1"
+        text = (
+            f"no run has {reached}; give a target that some run has reached, such as --target gap=1"
+        )
         raise DataError("target", text)
     return runs
 
@@ -214,7 +218,7 @@ def _design(
     originals: Sequence[Original], intervals: Intervals, worlds: int, seed: int, runs: int
 ) -> Design:
     """Sample the worlds: as many as runs that are repeated in each, if there are any."""
-    scenarios = [each.scenario for each in originals]
+    scenarios = [original.scenario for original in originals]
     constants = constants_of(scenarios, intervals, priced=not runs)
     if not constants:
         raise DataError("interval", _no_uncertainty(originals))
@@ -222,7 +226,7 @@ def _design(
 
 
 def _no_uncertainty(originals: Sequence[Original]) -> str:
-    groups = [group for each in originals for group in each.scenario.fleet]
+    groups = [group for original in originals for group in original.scenario.fleet]
     ideal = all(group.device.kind == group.radio.kind == "ideal" for group in groups)
     why = "its clients are ideal" if ideal else "its scenarios set every figure"
     wanted = 'an interval makes a figure uncertain: --interval "custom.up=1 Mbit/s..4 Mbit/s"'
@@ -234,10 +238,10 @@ def _table(runs: Sequence[FinishedRun], variants: list[str], costs: Sequence[Cos
     shape = len(variants), len(seeds)
     table = {name: np.full((*shape, costs[0].t.size), np.nan) for name in Costs._fields}
     bits = np.full(shape, np.nan)
-    for run, own in zip(runs, costs, strict=True):
+    for run, costs_of_run in zip(runs, costs, strict=True):
         place = variants.index(run.variant), seeds.index(run.seed)
         bits[place] = run.bits
-        for name, values in own._asdict().items():
+        for name, values in costs_of_run._asdict().items():
             table[name][place] = values
     if np.isnan(table["grams"]).all():
         del table["grams"]
@@ -254,9 +258,7 @@ def _remarks(hindered: Mapping[str, str], design: Design, table: CostTable) -> l
         few = f"{design.words} are too few to find how much each constant decides"
         remarks.append(f"{few}: {least}")
     if len(table.seeds) == 1:
-        remarks.append(
-            "one seed: intervals are over worlds alone, as if every seed gave the same run"
-        )
+        remarks.append("one seed: intervals cover the worlds only, not the randomness of training")
     remarks.append(_sampling_error(design))
     for name, values in zip(table.variants, table.costs["t"], strict=True):
         gone = np.isnan(values[~np.isnan(values).all(axis=1)]).any(axis=0)
@@ -275,8 +277,8 @@ def _without_grams(
     """Yield a note on variants with a carbon intensity whose grams cannot be computed."""
     stated = [
         run.variant
-        for run, each in zip(runs, originals, strict=True)
-        if any(group.carbon is not None for group in each.scenario.fleet)
+        for run, original in zip(runs, originals, strict=True)
+        if any(group.carbon is not None for group in original.scenario.fleet)
     ]
     known = table.costs.get("grams")
     names = [
@@ -292,8 +294,8 @@ def _without_grams(
 def _sampling_error(design: Design) -> str:
     """Return a note on the sampling error of the worlds."""
     low, high = interval(0.5, design.drawn)
-    text = f"{design.words}: by them alone, a 90 % interval of a probability extends at most"
-    return f"{text} {format_number(100 * (high - low) / 2, '.2g')} % to either side"
+    error = format_number(100 * (high - low) / 2, ".2g")
+    return f"{design.words}: the 90 % interval of a probability is at most \u00b1{error} %"
 
 
 # Sampled worlds of a scenario, for any other question.

@@ -76,9 +76,9 @@ def flips(table: CostTable, design: Design, against: int, again: Again) -> pd.Da
     reversals, steady = list[_Reversal](), list[dict[str, object]]()
     for variant, cost, ratios in pairs(table, against) if design.lines else ():
         for number, line in enumerate(_lines(ratios, design)):
-            found = list(_reversals(variant, cost, number, line))
-            reversals += found
-            if not found and not np.isnan(line).any():
+            steps = list(_reversals(variant, cost, number, line))
+            reversals += steps
+            if not steps and not np.isnan(line).any():
                 wins = "all" if line[0] < 0 else "none"
                 steady.append(_row(design, (variant, cost, number), line, np.nan, wins))
     _narrow(reversals, design, against, str(table.variants[against]), again)
@@ -111,6 +111,7 @@ def _lines(ratios: Array, design: Design) -> Iterator[Array]:
 def _reversals(variant: str, cost: str, constant: int, line: Array) -> Iterator[_Reversal]:
     shares, less = np.linspace(0.0, 1.0, STEPS), line < 0
     known = np.isfinite(line)
+    # A step between two finite ratios of different sign.
     for first in np.flatnonzero((less[:-1] != less[1:]) & known[:-1] & known[1:]):
         sides = float(shares[first]), float(shares[first + 1])
         yield _Reversal(
@@ -126,13 +127,13 @@ def _narrow(
     for _ in range(_PASSES if reversals else 0):
         values = np.tile(design.as_written[:, None], inner * len(reversals))
         for number, step in enumerate(reversals):
-            own = slice(number * inner, (number + 1) * inner)
-            values[step.constant, own] = design.constants[step.constant].at(step.points())
+            part = slice(number * inner, (number + 1) * inner)
+            values[step.constant, part] = design.constants[step.constant].at(step.points())
         priced = again(Worlds(design.constants, values), names)
         known = {(name, cost): ratios for name, cost, ratios in pairs(priced, against)}
         for number, step in enumerate(reversals):
-            own = slice(number * inner, (number + 1) * inner)
-            step.narrow(known[step.variant, step.cost][own])
+            part = slice(number * inner, (number + 1) * inner)
+            step.narrow(known[step.variant, step.cost][part])
 
 
 def _row(
@@ -140,6 +141,6 @@ def _row(
 ) -> dict[str, object]:
     constant = design.constants[place[2]]
     ends = np.exp(line[[0, -1]])
-    found = (place[0], place[1], str(constant.key), value, constant.unit, wins)
-    more = (constant.low, constant.high, float(ends[0]), float(ends[1]))
-    return dict(zip((*COLUMNS, *ENDS), (*found, *more), strict=True))
+    columns = (place[0], place[1], str(constant.key), value, constant.unit, wins)
+    interval = (constant.low, constant.high, float(ends[0]), float(ends[1]))
+    return dict(zip((*COLUMNS, *ENDS), (*columns, *interval), strict=True))

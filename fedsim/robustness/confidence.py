@@ -30,6 +30,7 @@ def interval(share: float, count: float, confidence: float = CONFIDENCE) -> tupl
         confidence: least probability that the interval contains the true value.
     """
     seen, tail = share * count, (1.0 - confidence) / 2.0
+    # Clopper and Pearson: exact binomial tails by quantiles of the beta distribution.
     low = beta.ppf(tail, seen, count - seen + 1.0) if seen > 0 else 0.0
     high = beta.ppf(1.0 - tail, seen + 1.0, count - seen) if seen < count else 1.0
     return float(low), float(high)
@@ -58,9 +59,10 @@ def of_a_run(logs: Array, confidence: float = CONFIDENCE) -> tuple[float, float,
     known = logs[~np.isnan(logs)]
     if not len(known):
         return (np.nan,) * 3
-    share, each = float((known < 0).mean()), _of_a_level(confidence)
-    count, both = _worth(logs, (1.0 - each) / 2.0)
-    return share, *interval(share, count, each if both else confidence)
+    share, level = float((known < 0).mean()), _of_a_level(confidence)
+    # Half of the error for each level if both vary (Bonferroni).
+    count, both = _worth(logs, (1.0 - level) / 2.0)
+    return share, *interval(share, count, level if both else confidence)
 
 
 def _of_a_level(confidence: float) -> float:
@@ -73,6 +75,8 @@ def _worth(logs: Array, tail: float) -> tuple[float, bool]:
     seeds, worlds = logs.shape[0], int((~np.isnan(logs)).any(axis=0).sum())
     if seeds == 1:
         return float(worlds), False
+    # Upper confidence limit of a variance: (S - 1) s^2 / chi2 quantile. A large variance of seeds
+    # is the conservative assumption.
     factor = (seeds - 1) / float(chi2.ppf(tail, seeds - 1))
     share = seeds_share(logs, factor)
     return float(1.0 / (share / seeds + (1.0 - share) / worlds)), 0.0 < share < 1.0
@@ -89,6 +93,7 @@ def seeds_share(logs: Array, factor: float = 1.0) -> float:
         In [0, 1]: the variance over seeds within worlds, divided by its sum with the variance of
         the worlds' means; 1 if some ratios are infinite, unless the seeds agree in that.
     """
+    # Only worlds in which all seeds are known: the table has to be complete.
     logs = logs[:, ~np.isnan(logs).any(axis=0)]
     if np.isinf(logs).any():
         less = logs < 0
@@ -96,6 +101,7 @@ def seeds_share(logs: Array, factor: float = 1.0) -> float:
     if min(logs.shape) < 2:
         return 1.0
     training = float(logs.var(axis=0, ddof=1).mean()) * factor
+    # Variance components of a crossed design: within worlds, and between the means of worlds.
     whole = training + float(logs.mean(axis=0).var(ddof=1))
     return float(training / whole) if whole > 0 and isfinite(whole) else 0.0
 
@@ -123,9 +129,9 @@ def of_the_typical(
     known = ~np.isnan(typical)
     if not known.any():
         return (np.nan,) * 3
-    count, each = int(known.sum()), _of_a_level(confidence)
-    margin = _margin(logs[:, known], (1.0 + each) / 2.0)
-    confidence = each if margin.any() else confidence
+    count, level = int(known.sum()), _of_a_level(confidence)
+    margin = _margin(logs[:, known], (1.0 + level) / 2.0)
+    confidence = level if margin.any() else confidence
     middle = typical[known]
     with np.errstate(invalid="ignore"):
         least, most = ((middle + margin) < 0).mean(), ((middle - margin) < 0).mean()

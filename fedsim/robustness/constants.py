@@ -1,9 +1,9 @@
-"""Uncertain constants: figures that the results of a study depend on, each with an interval.
+"""Uncertain constants: values that the results of a study depend on, each with an interval.
 
-Most are figures of presets (see `fedsim.robustness.uncertain_inputs`). Some belong to no preset
-but to every study: the rates of a server's link differ from those advertised, the kernel of a task
-does not reach the operations per second of the benchmark that its device's speed is from, and
-devices of one model differ. The keys of these name the block "network", "work" or "device"; see
+Most are values of presets (see `fedsim.robustness.uncertain_inputs`). Some belong to every study
+instead of a preset. The rates of a server's link differ from the advertised ones. The kernel of a
+task does not reach the operations per second of the benchmark from which its device's speed is
+taken. Devices of one model differ. Their keys name the block "network", "work" or "device"; see
 `fedsim.robustness.fleets`.
 """
 
@@ -23,9 +23,9 @@ from fedsim.scenario import Group, Scenario
 
 
 class ConstantKey(tuple[str, str, str]):
-    """The key of a constant: the block, the preset, and the field.
+    """The key of a constant: block, preset and field.
 
-    One whose interval a group of the fleet states for itself has the group's block in place of the
+    If a group of the fleet states the interval itself, the path of the group's block replaces the
     preset.
 
     >>> str(ConstantKey(("radio", "lte", "tail_time")))
@@ -46,10 +46,10 @@ class UncertainConstant:
 
     Attributes:
         key: its key.
-        value, low, high: in the unit of the field, SI.
+        value, low, high: value and interval in the SI unit of the field.
         unit: of the three.
-        basis: "meas", "lit" or "est"; "given" for an interval of the user's.
-        source: of the interval, in words.
+        basis: "meas", "lit" or "est"; "given" for an interval of the user.
+        source: the source of the interval, in words.
     """
 
     key: ConstantKey
@@ -66,16 +66,17 @@ class UncertainConstant:
         return self.low > 0
 
     def at(self, share: Array) -> Array:
-        """Return the quantiles at shares of the probability, each in [0, 1].
+        """Return quantiles at probabilities `share`, each in [0, 1].
 
         The distribution is log-uniform; a constant that may be zero is uniform.
         """
         if self.positive:
+            # Log-uniform: equal probability for equal ratios.
             return np.asarray(np.exp(log(self.low) + share * (log(self.high) - log(self.low))))
         return np.asarray(self.low + share * (self.high - self.low))
 
     def share(self, value: float) -> float:
-        """Return the share at which it has a value: the inverse of `at`."""
+        """Return the probability below a value: the inverse of `at`."""
         if self.positive:
             return (log(value) - log(self.low)) / (log(self.high) - log(self.low))
         return (value - self.low) / (self.high - self.low)
@@ -106,8 +107,8 @@ FLOPS = ConstantKey(("work", "kernel", "flops"))
 _LINK = {"uplink": "bit/s", "downlink": "bit/s", "latency": "s"}
 _RATES, _DELAYS, _KERNELS = (0.8, 1.2), (0.5, 2.0), (0.5, 2.0)
 _SPREAD = 0.1
-"""Devices of one model differ by up to 20 % in speed: the fastest is 10 % above the median, the
-slowest 10 % below."""
+"""Devices of one model differ by up to 20 % in speed: the fastest one is 10 % above the median, the
+slowest one 10 % below."""
 
 
 def placed_groups(scenario: Scenario) -> Iterator[tuple[str, Group]]:
@@ -118,13 +119,13 @@ def placed_groups(scenario: Scenario) -> Iterator[tuple[str, Group]]:
 
 
 def key_of(place: str, group: Group, name: str, field: str) -> ConstantKey:
-    """Return the key of a figure of a group.
+    """Return the key of a constant of a group.
 
     Args:
-        place: of the group in the scenario, such as "fleet.0".
+        place: the place of the group in the scenario, such as "fleet.0".
         group: the group.
-        name: of the block, such as "radio".
-        field: of the block.
+        name: the name of the block, such as "radio".
+        field: the field of the block.
     """
     if f"{name}.{field}" in group.intervals:
         return ConstantKey((name, f"{place}.{name}", field))
@@ -132,12 +133,12 @@ def key_of(place: str, group: Group, name: str, field: str) -> ConstantKey:
 
 
 def is_measured(group: Group) -> bool:
-    """Return whether the speed of these very devices, at this work, has an interval."""
+    """Return whether the scenario states an interval for this group's own speed at this work."""
     return bool({"device.speed", "device.frequency"} & group.intervals.keys())
 
 
 def server(field: str) -> ConstantKey:
-    """Return the key of a figure of the server's link."""
+    """Return the key of a constant of the server's link."""
     return ConstantKey(("network", "server", field))
 
 
@@ -147,21 +148,22 @@ def spread(device: str) -> ConstantKey:
 
 
 def general(scenarios: Sequence[Scenario]) -> Iterator[UncertainConstant]:
-    """Yield the constants of no preset that have the same value in all scenarios.
+    """Yield the constants outside presets that have the same value in all scenarios.
 
     Args:
-        scenarios: of all variants, which the recursion can price.
+        scenarios: the scenarios of all variants, which the recursion can price.
     """
     for field, unit in _LINK.items():
-        links = [getattr(each.network, "server", None) for each in scenarios]
+        links = [getattr(scenario.network, "server", None) for scenario in scenarios]
         values = {getattr(link, field, 0.0) for link in links}
+        # A rate that differs between variants is a design choice, not an uncertainty.
         if len(values) == 1 and 0.0 < (value := float(values.pop())) < inf:
             low, high = (value * share for share in (_DELAYS if unit == "s" else _RATES))
             yield UncertainConstant(server(field), value, low, high, unit, "lit", str(FCC_2011))
-    groups = [group for each in scenarios for group in each.fleet if not is_measured(group)]
+    groups = [group for scenario in scenarios for group in scenario.fleet if not is_measured(group)]
     if any(group.device.constant not in {None, inf} for group in groups):
         yield UncertainConstant(FLOPS, 1.0, *_KERNELS, "", "est", str(ROOFLINE))
-    fleets = [_counts(each) for each in scenarios]
+    fleets = [_counts(scenario) for scenario in scenarios]
     for kind in sorted({kind for fleet in fleets for kind, count in fleet.items() if count > 1}):
         yield UncertainConstant(spread(kind), 0.0, 0.0, _SPREAD, "", "meas", str(SRINIVASA_2017))
 
@@ -177,6 +179,7 @@ def parse_interval(constant: UncertainConstant, text: str) -> UncertainConstant:
     try:
         if constant.unit:
             low, high = (
+                # Validated as the scenario would, with its units.
                 float(getattr(ServerLink.model_validate({field: end.strip()}), field))
                 for end in (first, second)
             )
@@ -184,6 +187,7 @@ def parse_interval(constant: UncertainConstant, text: str) -> UncertainConstant:
             low, high = float(first), float(second)
     except ValueError:
         low = high = nan
+    # 5e-324 is the smallest positive number: a log-uniform constant has to stay above 0.
     least = 0.0 if constant.low == 0.0 else 5e-324
     if not (dots and least <= low < high < inf):
         wanted = f"{constant.low:g} {constant.unit}".strip(), f"{constant.high:g} {constant.unit}"
@@ -194,12 +198,13 @@ def parse_interval(constant: UncertainConstant, text: str) -> UncertainConstant:
 
 
 def _counts(scenario: Scenario) -> Counter[str]:
-    """Return the number of clients with each kind of device whose work takes time."""
-    found = Counter[str]()
+    """Return the number of clients per kind of device whose work takes time."""
+    counts = Counter[str]()
     for group in scenario.fleet:
+        # Devices without work time have no spread.
         if group.device.seconds(1.0, 1.0) > 0.0 and not is_measured(group):
-            found[group.device.kind] += group.count
-    return found
+            counts[group.device.kind] += group.count
+    return counts
 
 
 def scores(count: int) -> Array:
@@ -211,7 +216,8 @@ def scores(count: int) -> Array:
     """
     if count < 2:
         return np.zeros(count)
+    # Midpoints of equal shares of probability.
     shares = (np.arange(count) + 0.5) / count
-    found = np.asarray(ndtri(shares)) / float(ndtri(shares[-1]))
+    quantiles = np.asarray(ndtri(shares)) / float(ndtri(shares[-1]))
     golden = (sqrt(5.0) - 1.0) / 2.0  # a low-discrepancy order: neighbours get distant scores
-    return np.asarray(found[np.argsort(np.argsort((np.arange(count) * golden) % 1.0))])
+    return np.asarray(quantiles[np.argsort(np.argsort((np.arange(count) * golden) % 1.0))])

@@ -1,7 +1,7 @@
 """The design: worlds sampled from the intervals of uncertain constants, common to all runs.
 
-All variants and seeds are priced in the same worlds (common random numbers), so that the ratio of
-two variants varies by the constants alone.
+All variants and seeds are priced in the same worlds (common random numbers). So the ratio of two
+variants only varies with the constants.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ class Worlds:
 
     Attributes:
         constants: the uncertain constants, k.
-        values: SI, shape (k, W).
+        values: the values in SI units, shape (k, W).
     """
 
     constants: tuple[UncertainConstant, ...]
@@ -40,15 +40,16 @@ class Worlds:
     @cached_property
     def digest(self) -> str:
         """A hash of the constants' names and values."""
-        found = hashlib.sha256(self.values.tobytes())
+        # Values alone do not tell which constants they belong to.
+        digest = hashlib.sha256(self.values.tobytes())
         for constant in self.constants:
-            found.update(f"{constant.key[0]} {constant.key}\n".encode())
-        return found.hexdigest()
+            digest.update(f"{constant.key[0]} {constant.key}\n".encode())
+        return digest.hexdigest()
 
     def world(self, part: slice = slice(None)) -> dict[ConstantKey, Array]:
         """Return the values of the constants in some of the worlds, by key."""
         rows = zip(self.constants, self.values, strict=True)
-        return {constant.key: own[part] for constant, own in rows}
+        return {constant.key: values[part] for constant, values in rows}
 
     def one(self, number: int) -> dict[ConstantKey, float]:
         """Return the values of the constants in one world, by key."""
@@ -64,12 +65,12 @@ class Design:
     one constant at a time, from the scenario as written. Worlds for Sobol' indices come last, if
     there are enough sampled ones (see `Saltelli`).
 
-    If each world costs a run, there are only sampled ones and the one as written.
+    If each world costs a run, there are only sampled ones and the world as written.
 
     Attributes:
-        constants: the uncertain ones, at least one.
+        constants: the uncertain constants, at least one.
         drawn: the number of sampled worlds; with lines, a power of two.
-        seed: of the sampling.
+        seed: the seed of the sampling.
         lines: whether there are lines, and worlds for indices.
     """
 
@@ -86,12 +87,13 @@ class Design:
 
         Args:
             constants: at least one.
-            worlds: least number of sampled worlds.
-            seed: of the sampling.
-            runs: number of worlds instead, if each of them costs a run; else 0.
+            worlds: the least number of sampled worlds.
+            seed: the seed of the sampling.
+            runs: the number of worlds instead, if each of them costs a run; otherwise 0.
         """
         if runs:
             return cls(tuple(constants), runs, seed, lines=False)
+        # A power of two, as Sobol sequences are balanced only there.
         return cls(tuple(constants), max(2, 1 << (worlds - 1).bit_length()), seed)
 
     @property
@@ -101,10 +103,12 @@ class Design:
 
     @cached_property
     def saltelli(self) -> Saltelli | None:
-        """The part from which Sobol' indices are estimated; None where worlds are too few."""
+        """The part that serves to estimate Sobol' indices; None if there are too few worlds."""
         if not self.lines or not Saltelli.enough(self.drawn):
             return None
-        return Saltelli(tuple(str(each.key) for each in self.constants), self.drawn // 2, self.seed)
+        return Saltelli(
+            tuple(str(constant.key) for constant in self.constants), self.drawn // 2, self.seed
+        )
 
     @property
     def count(self) -> int:
@@ -122,9 +126,16 @@ class Design:
         """The value of each constant in each world, SI, shape (k, count)."""
         shares, mixed = self._shares()
         drawn, last = (
-            np.array([each.at(own) for each, own in zip(self.constants, part.T, strict=True)])
+            np.array(
+                [
+                    constant.at(quantiles)
+                    for constant, quantiles in zip(self.constants, part.T, strict=True)
+                ]
+            )
             for part in (shares, mixed)
         )
+        # The first world of the rest is the one as written; lines follow, and each overwrites one
+        # row.
         rest = np.tile(self.as_written[:, None], self._mixed.start - self.drawn)
         for number, constant in enumerate(self.constants if self.lines else ()):
             first = 1 + number * STEPS
@@ -142,8 +153,9 @@ class Design:
             return self.saltelli.shares
         count = len(self.constants)
         engine = qmc.Sobol(count, scramble=True, rng=self.seed)
-        made = engine.random(1 << (self.drawn - 1).bit_length())[: self.drawn]
-        return np.asarray(made), np.empty((0, count))
+        # Sobol points are balanced only in powers of two, so that many are drawn and cut.
+        points = engine.random(1 << (self.drawn - 1).bit_length())[: self.drawn]
+        return np.asarray(points), np.empty((0, count))
 
     @cached_property
     def worlds(self) -> Worlds:
@@ -171,4 +183,5 @@ class Design:
         """
         if self.saltelli is None:
             return None
+        # A and B are the sampled worlds themselves.
         return self.saltelli.indices(values[: self.drawn], values[self._mixed])

@@ -1,8 +1,8 @@
 """One exchange of a round in many worlds: a message to each client of a cohort, work, and a reply.
 
-The laws are those by which `fedsim.sim` plays a round, in their array forms: stages of radios
+The laws are those of `fedsim.sim`, in their array forms: stages of radios
 (`fedsim.physics.radios.States`), powers and energies of bits, speeds, framing, and the fair share
-of a link. Their order within a round, which the simulator takes from its events, is written here.
+of a link. The simulator derives their order within a round from its events; here it is written out.
 Shapes: n clients, W worlds; arrays are (n, W) unless stated otherwise.
 """
 
@@ -18,18 +18,19 @@ from fedsim.robustness.sharing import ends
 def play_exchange(
     clients: Clients, load: Load, last: Array, stage: NDArray[np.integer]
 ) -> tuple[Array, Array]:
-    """Return when each reply arrives, s, and what each client spends beyond idle power, J.
+    """Return the arrival of each reply, s, and the energy of each client beyond idle power, J.
 
     Args:
         clients: the cohort.
-        load: its messages and work.
-        last: the time of the last bit of each radio before, s; times are relative to the begin.
-        stage: in which each radio was then, shape (n, 1).
+        load: the messages and work of the cohort.
+        last: the time of the last bit of each radio, s, relative to the beginning.
+        stage: the stage of each radio at that time, shape (n, 1).
     """
     legs = _Legs(clients, last, stage)
 
     def move(lanes: Lanes, ready: Array, bits: Array, *, up: bool) -> Array:
         began = legs.wake(lanes, ready, paged=clients.paged and not up)
+        # Without contention the link never limits a transfer, and the closed form is exact.
         if lanes.contended:
             over = ends(began, bits, lanes.rate, lanes.capacity)
         else:
@@ -37,23 +38,24 @@ def play_exchange(
         return legs.pass_bits(lanes, bits, over)
 
     received = move(clients.down, np.zeros_like(clients.idle), load.down, up=False)
+    # One of the two models of a device has zero cost: operations or samples.
     works = clients.per_operation * load.operations[:, None]
     works = works + clients.per_sample * load.samples[:, None]
     legs.spent = legs.spent + clients.working * works
-    came = move(clients.up, received + works, load.up, up=True)
-    return came, legs.spent
+    arrivals = move(clients.up, received + works, load.up, up=True)
+    return arrivals, legs.spent
 
 
 class _Legs:
-    """The messages of an exchange, one of each client in each direction.
+    """The messages of an exchange, one per client and direction.
 
     Args:
         clients: the cohort.
-        last: the last bit of each radio, s.
-        stage: in which each radio was then.
+        last: the time of the last bit of each radio, s.
+        stage: the stage of each radio at that time.
 
     Attributes:
-        spent: by each client so far, beyond idle power, J.
+        spent: the energy of each client so far beyond idle power, J.
     """
 
     def __init__(self, clients: Clients, last: Array, stage: NDArray[np.integer]) -> None:
@@ -64,23 +66,26 @@ class _Legs:
         self.spent = np.zeros_like(clients.idle)
 
     def wake(self, lanes: Lanes, now: Array, *, paged: bool) -> Array:
-        """Let radios have messages that are ready now; return when their bits begin to flow.
+        """Wake radios for messages; return when bits begin to flow.
 
-        A radio in its first stage sends at once, and one in another stage wakes. It is then
+        A radio in its first stage sends at once; in any other stage it wakes up first. It is then
         connected, without bits, for the latency.
 
         Args:
             lanes: the direction.
-            now: when each message is ready, s.
-            paged: whether they wait until the radios can be reached.
+            now: the time at which each message is ready, s.
+            paged: whether messages wait for the paging occasions of radios.
         """
         if self._clients.stateful:
             self._pass_until(now)
             if paged:
+                # A sleeping radio listens periodically: the message waits for the next occasion.
                 now = self._clients.states.reception_times(self._stage, self._since, now)
                 self._pass_until(now)
             now = self._connect(now)
             began = now + lanes.latency
+            # The wait in the first stage: since the last bit if the radio was still connected,
+            # otherwise since it woke up.
             power = self._clients.states.stages[0].power
             self.spent = self.spent + power * (began - self._since)
         else:
@@ -89,33 +94,36 @@ class _Legs:
         return began
 
     def _pass_until(self, now: Array) -> None:
-        """Let stages end that do so before a time."""
+        """End the stages that expire before a time."""
         self._stage, self._since, joules = self._clients.states.advance(
             self._stage, self._since, now
         )
         self.spent = self.spent + joules
 
     def _connect(self, now: Array) -> Array:
-        """Leave all stages but the first one; return when each radio is connected."""
+        """Return all radios to the first stage; return when each is connected."""
         states, stage = self._clients.states, self._stage
         resting = len(states.stages) - 1
-        out = stage > 0
+        asleep = stage > 0
+        # `advance` has charged finished stages. The unfinished one is charged here; resting itself
+        # costs nothing beyond idle power.
         if resting > 1:  # in a stage between the first one and the last
-            lasted = np.where(out & (stage < resting), now - self._since, 0.0)
-            self.spent = self.spent + states.figure("power", stage) * lasted
-        wakes = np.where(out, states.figure("wake_time", stage), 0.0)
-        self.spent = self.spent + np.where(out, states.figure("wake_power", stage), 0.0) * wakes
+            waited = np.where(asleep & (stage < resting), now - self._since, 0.0)
+            self.spent = self.spent + states.figure("power", stage) * waited
+        wakes = np.where(asleep, states.figure("wake_time", stage), 0.0)
+        self.spent = self.spent + np.where(asleep, states.figure("wake_power", stage), 0.0) * wakes
         ready: Array = now + wakes
-        self._stage, self._since = 0 * stage, np.where(out, ready, self._since)
+        # A radio that was connected keeps its wait; one that woke up starts a new one.
+        self._stage, self._since = 0 * stage, np.where(asleep, ready, self._since)
         return ready
 
     def pass_bits(self, lanes: Lanes, bits: Array, over: Array) -> Array:
-        """Charge messages whose last bits have passed; return when, s.
+        """Charge messages whose last bits have passed; return `over`, s.
 
         Args:
             lanes: the direction.
-            bits: of each message.
-            over: when its last bit has passed, s.
+            bits: the bits of each message.
+            over: the time at which its last bit has passed, s.
         """
         joules = lanes.per_bit * bits + lanes.power * (over - self._began)
         self.spent = self.spent + joules

@@ -43,42 +43,42 @@ class Drawn(Protocol):
 
     @property
     def verdicts(self) -> pd.DataFrame:
-        """A row a pair of variants and cost."""
+        """One row per pair of variants and cost."""
 
     @property
     def deciding(self) -> pd.DataFrame:
-        """A row a variant, cost and constant."""
+        """One row per variant, cost and constant."""
 
 
 def robustness_figure(study: Drawn, title: str) -> Figure:
     """Draw how ratios spread over worlds with their probabilities, and what decides them.
 
-    Above, a panel a cost: a bar a variant over nine of ten worlds, a mark at its ratio as written,
-    and the probability that it takes less than the variant compared with. Below, of the variant
-    whose verdict is least sure, the ratio with each constant at the ends of its interval.
+    Above, one panel per cost: one bar per variant over nine of ten worlds, a mark at its ratio as
+    written, and the probability that it takes less than the variant compared with. Below, of the
+    variant whose verdict is least sure, the ratio with each constant at the ends of its interval.
     """
-    own = study.verdicts[study.verdicts["against"] == study.against]
+    rows_against = study.verdicts[study.verdicts["against"] == study.against]
     names = [name for name in study.labels if name != study.against]
-    costs = [cost for cost in _COLOURS if (own["cost"] == cost).any()]
+    costs = [cost for cost in _COLOURS if (rows_against["cost"] == cost).any()]
     tornado = study.design.lines and len(names) > 0
     height = 0.9 + 0.26 * max(len(names), _BARS)
     count = len(costs) * (2 if tornado else 1)
     figure, axes = panels(count, len(costs), height, width=4.6)
     for axis, cost in zip(axes, costs, strict=False):
-        rows = own[own["cost"] == cost]
+        rows = rows_against[rows_against["cost"] == cost]
         _spreads(axis, rows, [name for name in names if name in set(rows["variant"])], study, cost)
     for axis, cost in zip(axes[len(costs) :], costs, strict=False):
-        _tornado(axis, study, _least_sure(own, cost), cost)
-    said = (
+        _tornado(axis, study, _least_sure(rows_against, cost), cost)
+    caption = (
         f"over that of {visible(study.labels[study.against])}; bars: nine of ten worlds; mark: as"
     )
-    said += " written; %: in how many worlds it is less"
+    caption += " written; %: in how many worlds it is less"
     if tornado:
-        said += (
+        caption += (
             "; below: the least sure one, with one constant at the low (pale) or the high end of"
         )
-        said += " its interval"
-    entitle(figure, f"{title}\n{said}", apart=True)
+        caption += " its interval"
+    entitle(figure, f"{title}\n{caption}", apart=True)
     return figure
 
 
@@ -119,9 +119,9 @@ def _ratios(axis: Axes, values: Sequence[float], label: str) -> None:
 
 
 def _least_sure(rows: pd.DataFrame, cost: str) -> str:
-    own = rows[rows["cost"] == cost].copy()
-    own["sure"] = (own["typical"].fillna(2.0) - 0.5).abs()
-    return str(own.sort_values("sure", kind="stable")["variant"].iloc[0])
+    selected = rows[rows["cost"] == cost].copy()
+    selected["sure"] = (selected["typical"].fillna(2.0) - 0.5).abs()
+    return str(selected.sort_values("sure", kind="stable")["variant"].iloc[0])
 
 
 def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
@@ -134,9 +134,11 @@ def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
         return
     rows = rows.sort_values("reach", ascending=False, kind="stable").head(_BARS)
     rows = rows[rows["reach"] > _SEEN * rows["reach"].max()]
-    own = study.verdicts
-    written = own[
-        (own["variant"] == name) & (own["against"] == study.against) & (own["cost"] == cost)
+    verdicts = study.verdicts
+    written = verdicts[
+        (verdicts["variant"] == name)
+        & (verdicts["against"] == study.against)
+        & (verdicts["cost"] == cost)
     ]["ratio"].iloc[0]
     colour, ends = _COLOURS[cost], [float(written)]
     for height, row in enumerate(rows.to_dict("records")):
@@ -172,11 +174,11 @@ def verdict_table(
     """
     drawn = plain(title, keys=2)
     drawn.caption = (
-        "verdict: of seeds and worlds; ratio: typical over seeds, as written, and its range in"
-        " nine of ten worlds; P typical: share of worlds in which it is below 1; P(cheaper): for"
-        " one run, with a sampled seed and world (90 % intervals); noise: share of the ratio's"
-        " variance that is due to training; optimal: share of worlds in which the variant is"
-        " Pareto-optimal"
+        "verdict: over seeds and worlds; ratio: typical over seeds, with the constants as written;"
+        " from, to: its range in 90 % of the worlds; P typical: share of worlds in which it is"
+        " below 1; P(cheaper): probability that one run in a random world is cheaper (90 %"
+        " intervals); noise: share of the ratio's variance due to training; optimal: share of"
+        " worlds in which the variant is Pareto-optimal"
     )
     drawn.add_column("variant")
     drawn.add_column("cost")

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.blocks.declared import reasons
+from fedsim.blocks.nature import OF_TIMES
 from fedsim.physics.carbon import GridCarbon
-from fedsim.physics.devices import Device
 from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import RadioStage, States
 from fedsim.ports import Array
@@ -35,7 +36,7 @@ from fedsim.robustness.loads import Numbers
 from fedsim.scenario import Group, Scenario
 
 World = Mapping[ConstantKey, Array]
-"""Values of constants in W worlds, each of shape (W,); others are as in the scenario."""
+"""Values of constants in W worlds, each of shape (W,). Other constants are as in the scenario."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,12 @@ class Lanes:
     """One direction of all radios.
 
     Attributes:
-        rate: bit/s, shape (n, W).
-        latency: of radio and route, one way, s, shape (n, W).
-        per_bit: J/bit, including the power during its time on air, shape (n, W).
-        power: during a message, beyond idle power, W, shape (n, W).
-        capacity: of the shared link, bit/s, shape (W,) or a number.
+        rate: the rate, bit/s, shape (n, W).
+        latency: the one-way latency of radio and route, s, shape (n, W).
+        per_bit: the energy per bit, J/bit, including the power during its time on air, shape
+            (n, W).
+        power: the power during a message beyond idle power, W, shape (n, W).
+        capacity: the capacity of the shared link, bit/s, shape (W,) or a number.
         contended: whether the link can be the bottleneck in any world.
     """
 
@@ -67,11 +69,11 @@ class Clients:
         idle: power of device and radio at rest, W.
         working: power of the device at work, beyond idle power, W.
         per_operation, per_sample: time of one operation, or of one sample, s.
-        states: the stages of their radios; figures are of shape (n, W).
+        states: the stages of radios; values are of shape (n, W).
         stateful: whether any radio has stages.
         paged: whether any radio cannot be reached at all times.
         reserve: energy that a battery can deliver before it reaches a mark, J; infinite on mains.
-        leak: what of that is lost without load, W.
+        leak: the self-discharge of that energy, W.
         emitted: grams of CO2 per joule, 0 for clients without `carbon`; None if they depend on the
             time of day, or no client has `carbon`.
         down, up: the two directions.
@@ -91,17 +93,18 @@ class Clients:
     up: Lanes
 
     def of(self, ids: Numbers | slice) -> "Clients":
-        """Return some of them."""
+        """Return some of the clients."""
         return self if isinstance(ids, slice) else _part(self, ids)
 
 
 def _part(whole: Any, ids: Numbers) -> Any:  # noqa: ANN401 - clients, lanes, or a stage
-    """Return the rows of some clients of each array."""
+    """Return some rows of each array of clients, lanes or a stage."""
     changed: dict[str, object] = {}
     for field in fields(whole):
         value = getattr(whole, field.name)
-        if isinstance(value, np.ndarray) and value.ndim == 2:  # others are of the shared link
+        if isinstance(value, np.ndarray) and value.ndim == 2:  # 1-d arrays are of the shared link
             changed[field.name] = value[ids]
+        # Recursively, as lanes and stages have arrays of the same rows.
         elif isinstance(value, Lanes):
             changed[field.name] = _part(value, ids)
         elif isinstance(value, States):
@@ -110,7 +113,7 @@ def _part(whole: Any, ids: Numbers) -> Any:  # noqa: ANN401 - clients, lanes, or
 
 
 def unplayable(scenario: Scenario) -> str:
-    """Return the first setting of a scenario that `clients_of` cannot express; empty if none.
+    """Return the first setting that `clients_of` cannot express; empty if there is none.
 
     The recursion needs deterministic laws with constant parameters.
     """
@@ -121,90 +124,59 @@ def unplayable(scenario: Scenario) -> str:
         return "tiers: gateways have rounds of their own with those below them"
     if network.server.discipline != "fair":
         return f"network.server.discipline: {network.server.discipline}"
-    if network.model != "fluid":
-        return f"network.model: {network.model}"
-    shared = {
-        "wifi: what a message takes of the air depends on what else is sent": network.wifi,
-        "cell: what a client has of its cell depends on what else is sent": network.cell,
-        "lora: frames collide, and wait for windows": network.lora,
-    }
-    if found := [text for text, block in shared.items() if block is not None]:
-        return f"network.{found[0]}"
-    wrong = (_first_limitation(group) for group in scenario.fleet)
-    named = [f"fleet.{number}.{text}" for number, text in enumerate(wrong) if text]
-    return named[0] if named else ""
-
-
-def _first_limitation(group: Group) -> str:
-    """Return the first setting of a group that the recursion cannot express."""
-    return next(_limitations(group), "")
-
-
-def _limitations(group: Group) -> Iterator[str]:
-    device, radio = group.device, group.radio
-    if device.varies:
-        yield f"device: each {device.kind} is another one"
-    if type(device) is not Device and device.constant is None:
-        yield f"device: {device.kind} has no constant speed or frequency"
-    if device.slowdown.drawn:
-        yield f"device.slowdown: {device.slowdown.kind} is random"
-    if radio.traces or radio.loss.mean:
-        yield f"radio: {radio.kind} follows a trace, or loses packets"
-    elif not all(rate.continuous and rate.constant for rate in radio.rates({})):
-        yield f"radio: {radio.kind} has no constant rate"
-    elif radio.states.stages[0].name and not radio.latency:
-        yield f"radio: {radio.kind} has no latency"  # it may be woken as its bits begin to flow
-    if group.battery is not None and group.battery.charging.kind != "none":
-        yield "battery.charging: the battery is charged"
+    return str(next(reasons(scenario, OF_TIMES), ""))
 
 
 def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds: int) -> Clients:
     """Return the clients of a scenario for which `unplayable` is empty.
 
     Args:
-        scenario: for its network.
-        groups: of its fleet; one of ideal clients if it has none.
+        scenario: the scenario, of which the network is used.
+        groups: the groups of its fleet, or one group of ideal clients if it has none.
         world: see `World`.
-        worlds: W.
+        worlds: the number of worlds, W.
     """
-    known = [_GroupInWorlds(*each, world, worlds) for each in _places(groups)]
+    known = [_GroupInWorlds(*place, world, worlds) for place in _places(groups)]
     counts = [group.count for group in groups]
 
-    def each(figure: Callable[[_GroupInWorlds], float | Array]) -> Array:
-        """Return a figure of groups as that of clients, shape (n, W)."""
-        rows = [np.broadcast_to(figure(own), worlds) for own in known]
+    def by_client(constant: Callable[[_GroupInWorlds], float | Array]) -> Array:
+        """Expand a constant of groups to clients, shape (n, W)."""
+        rows = [np.broadcast_to(constant(group), worlds) for group in known]
         return np.repeat(np.array(rows), counts, axis=0)
 
+    # Rates and latency of the server may be uncertain, too.
     link = scenario.network.server  # type: ignore[attr-defined]  # it is a star
 
     def of_server(field: str) -> float | Array:
-        found = world.get(server(field))
-        return float(getattr(link, field)) if found is None else found
+        sampled = world.get(server(field))
+        return float(getattr(link, field)) if sampled is None else sampled
 
-    def lanes(way: int, capacity: float | Array) -> Lanes:
-        rate = each(lambda own: own.radio.rates[way])
+    def lanes(direction: int, capacity: float | Array) -> Lanes:
+        rate = by_client(lambda group: group.radio.rates[direction])
         return Lanes(
             rate,
-            each(lambda own: own.radio.latency) + of_server("latency"),
-            each(lambda own: own.radio.per_bit[way]),
-            each(lambda own: own.radio.held),
+            by_client(lambda group: group.radio.latency) + of_server("latency"),
+            by_client(lambda group: group.radio.per_bit[direction]),
+            by_client(lambda group: group.radio.held),
             capacity,
+            # If all radios together fit into the link in every world, it is never the bottleneck.
             bool((rate.sum(axis=0) > capacity).any()),
         )
 
+    # Differences between devices multiply all work times.
     slower = _slower(groups, world, worlds)
     states = _states(known, counts, worlds)
     return Clients(
-        idle=each(lambda own: own.device.idle + own.radio.idle),
-        working=each(lambda own: own.device.working),
-        per_operation=each(lambda own: own.per_operation) * slower,
-        per_sample=each(lambda own: own.device.per_sample) * slower,
+        idle=by_client(lambda group: group.device.idle + group.radio.idle),
+        working=by_client(lambda group: group.device.working),
+        per_operation=by_client(lambda group: group.per_operation) * slower,
+        per_sample=by_client(lambda group: group.device.per_sample) * slower,
         states=states,
         stateful=bool(np.any(states.stateful)),
         paged=any(bool(np.any(stage.cycle)) for stage in states.stages),
-        reserve=each(lambda own: own.reserve),
-        leak=each(lambda own: own.leak),
-        emitted=each(lambda own: own.emission_rate) if counts_grams(groups) else None,
+        reserve=by_client(lambda group: group.reserve),
+        leak=by_client(lambda group: group.leak),
+        emitted=by_client(lambda group: group.emission_rate) if counts_grams(groups) else None,
         down=lanes(0, of_server("downlink")),
         up=lanes(1, of_server("uplink")),
     )
@@ -218,26 +190,27 @@ def _places(groups: Sequence[Group]) -> Iterator[tuple[str, Group]]:
 
 def _states(known: Sequence["_GroupInWorlds"], counts: Sequence[int], worlds: int) -> States:
     """Return the stages of all clients, each with figures of shape (n, W)."""
-    longest = max(len(own.radio.stages) for own in known)
-    padded = [own.radio.pad_stages(longest).stages for own in known]
+    longest = max(len(group.radio.stages) for group in known)
+    padded = [group.radio.pad_stages(longest).stages for group in known]
     figures = np.array(
-        [[[np.broadcast_to(x, worlds) for x in stage] for stage in one] for one in padded]
+        [[[np.broadcast_to(x, worlds) for x in stage] for stage in stages] for stages in padded]
     )
-    every = np.repeat(figures, counts, axis=0)  # (n, stages, figures, W)
-    return States(tuple(RadioStage(*every[:, place].swapaxes(0, 1)) for place in range(longest)))
+    by_stage = np.repeat(figures, counts, axis=0)  # (n, stages, figures, W)
+    return States(tuple(RadioStage(*by_stage[:, place].swapaxes(0, 1)) for place in range(longest)))
 
 
 def counts_grams(groups: Sequence[Group]) -> bool:
     """Return whether grams of CO2 can be computed: all known intensities are constant.
 
-    One that follows a file depends on when a joule is drawn, which the recursion does not keep.
+    With an intensity from a file they depend on when a joule is drawn, which the recursion drops.
     """
+    # Clients without an intensity count as 0, unless no client has one.
     known = [group.carbon for group in groups if group.carbon is not None]
-    return bool(known) and all(type(each) is GridCarbon for each in known)
+    return bool(known) and all(type(carbon) is GridCarbon for carbon in known)
 
 
 def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
-    """Return the factor on each client's time of work, shape (n, W) or ()."""
+    """Return the factor on each client's work times, shape (n, W) or ()."""
     if not any(spread(group.device.kind) in world for group in groups):
         return np.ones(())
     counts = Counter[str]()
@@ -246,35 +219,38 @@ def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
             counts[group.device.kind] += group.count
     rest = {kind: scores(count) for kind, count in counts.items()}
     rows = list[Array]()
-    for group in groups:  # scores are dealt by kind, however its devices are grouped
+    # Quantile scores are assigned within a device kind, not within a group: a fleet that is split
+    # into more groups has the same devices.
+    for group in groups:
         kind = group.device.kind
         if is_measured(group):
             rows.append(np.ones((group.count, worlds)))
             continue
-        own, rest[kind] = rest[kind][: group.count], rest[kind][group.count :]
-        rows.append(np.exp(own[:, None] * world.get(spread(kind), np.zeros(worlds))))
+        assigned, rest[kind] = rest[kind][: group.count], rest[kind][group.count :]
+        rows.append(np.exp(assigned[:, None] * world.get(spread(kind), np.zeros(worlds))))
     return np.vstack(rows)
 
 
 def overheads(groups: Sequence[Group], world: World, worlds: int) -> NDArray[np.int64] | None:
-    """Return the framing of a packet of each client, whole bytes, shape (n, W).
+    """Return the framing per packet of each client, whole bytes, shape (n, W).
 
     None if it is not among the uncertain constants.
     """
-    if not any(key_of(*each, "radio", "framing") in world for each in _places(groups)):
+    if not any(key_of(*place, "radio", "framing") in world for place in _places(groups)):
         return None
-    rows = [_GroupInWorlds(*each, world, worlds).framing for each in _places(groups)]
+    rows = [_GroupInWorlds(*place, world, worlds).framing for place in _places(groups)]
+    # By client, as the number of packets differs between messages.
     return np.repeat(np.array(rows), [group.count for group in groups], axis=0)
 
 
 class _GroupInWorlds:
-    """The figures of a group, each a number or a column of shape (W,).
+    """The constants of a group, each a number or a column of shape (W,).
 
     Args:
-        place: of the group in the scenario.
+        place: the place of the group in the scenario.
         group: the group.
         world: see `World`.
-        worlds: W.
+        worlds: the number of worlds, W.
     """
 
     def __init__(self, place: str, group: Group, world: World, worlds: int) -> None:
@@ -284,44 +260,47 @@ class _GroupInWorlds:
         self._worlds = worlds
 
     def _columns(self, name: str) -> dict[str, Array]:
-        """Return the uncertain constants of a block."""
+        """Return the uncertain constants of a block by field."""
         block = getattr(self._group, name)
         keys = {
             field: key_of(self._place, self._group, name, field)
             for field in type(block).model_fields
         }
+        # Only sampled constants: the block itself has the others.
         return {field: self._world[key] for field, key in keys.items() if key in self._world}
 
     @cached_property
     def device(self) -> DeviceFigures:
-        """Those of the device."""
+        """The constants of the device."""
         return device_figures(self._group.device, self._columns("device"), self._worlds)
 
     @cached_property
     def radio(self) -> RadioFigures:
-        """Those of the radio."""
+        """The constants of the radio."""
         return radio_figures(self._group.radio, self._columns("radio"), self._worlds)
 
     @property
     def framing(self) -> NDArray[np.int64]:
-        """The framing of a packet, whole bytes, shape (W,)."""
-        own = self._group.radio.packaging.overhead
-        known = self._columns("radio").get("framing", np.full(self._worlds, own))
-        return np.floor(known).astype(np.int64)
+        """The framing per packet, whole bytes, shape (W,)."""
+        overhead = self._group.radio.packaging.overhead
+        overheads = self._columns("radio").get("framing", np.full(self._worlds, overhead))
+        # A scenario states whole bytes, so a sampled overhead is rounded down, as in
+        # `pricing._write`.
+        return np.floor(overheads).astype(np.int64)
 
     @property
     def per_operation(self) -> float | Array:
-        """The seconds of an operation, at the speed that work of its kind reaches."""
-        alone = self.device.per_operation
-        return alone if is_measured(self._group) else alone * self._world.get(FLOPS, 1.0)
+        """Seconds per operation, at the speed that work of this kind reaches."""
+        nominal = self.device.per_operation
+        return nominal if is_measured(self._group) else nominal * self._world.get(FLOPS, 1.0)
 
     @property
     def emission_rate(self) -> float | Array:
-        """The grams of CO2 per joule; 0 if the electricity is unknown."""
+        """Grams of CO2 per joule; 0 if the source of electricity is unknown."""
         if self._group.carbon is None:
             return 0.0
-        own: float = self._group.carbon.intensity  # type: ignore[attr-defined]  # it is constant
-        return self._columns("carbon").get("intensity", own) / KILOWATT_HOUR
+        intensity: float = self._group.carbon.intensity  # type: ignore[attr-defined]  # it is constant
+        return self._columns("carbon").get("intensity", intensity) / KILOWATT_HOUR
 
     @property
     def reserve(self) -> float | Array:
@@ -329,12 +308,14 @@ class _GroupInWorlds:
         battery = self._group.battery
         if battery is None:
             return inf
+        # Threshold and cut-off are marks: below either one a client stops, which the recursion
+        # cannot express. So the reserve ends at the higher mark.
         share = battery.charge - max(battery.threshold, battery.cutoff)
         return battery.holds(self.device.battery) * share * battery.discharge_efficiency
 
     @property
     def leak(self) -> float | Array:
-        """What of that the battery loses without load, W."""
+        """The self-discharge of that energy, W."""
         battery = self._group.battery
         if battery is None:
             return 0.0

@@ -17,13 +17,13 @@ Whole = NDArray[np.int64]
 
 
 class Load(NamedTuple):
-    """One exchange: an entry for each client of the cohort.
+    """One exchange: an entry per client of the cohort.
 
     Attributes:
-        clients: their numbers; a slice if it is all of them, so that nothing is copied.
-        down, up: bits of the messages, header and framing included, shape (t, 1), or (t, W) if
-            the framing differs by world.
-        operations, samples: of all pieces of work together.
+        clients: the numbers of the clients; a slice for all of them, which avoids copies.
+        down, up: the bits of messages, with header and framing, shape (t, 1), or (t, W) if the
+            framing differs between worlds.
+        operations, samples: the sums over all pieces of work.
     """
 
     clients: Numbers | slice
@@ -37,9 +37,9 @@ class Loads:
     """All exchanges of a run.
 
     Args:
-        history: of the run.
-        framings: of each client's radio.
-        header_bits: of every message.
+        history: the history of the run.
+        framings: the framing of each client's radio.
+        header_bits: the header bits of every message.
     """
 
     def __init__(self, history: RunHistory, framings: Sequence[Framing], header_bits: int) -> None:
@@ -47,24 +47,26 @@ class Loads:
         self._count = len(framings)
         self._first = history.exchanges.first
         self._clients = np.array(tasks.client, np.intp)
-        self._packets = np.array([each.packet for each in framings])
-        own = np.array([each.overhead for each in framings])[self._clients]
+        self._packets = np.array([framing.packet for framing in framings])
+        overheads = np.array([framing.overhead for framing in framings])[self._clients]
         self._unframed = tuple(
             np.array(bits, np.int64) + header_bits for bits in (tasks.received_bits, tasks.bits)
         )
         self._down, self._up = (
-            bits + framing_bits(bits, own, self._packets[self._clients]) for bits in self._unframed
+            bits + framing_bits(bits, overheads, self._packets[self._clients])
+            for bits in self._unframed
         )
         self._overheads: Whole | None = None
+        # A task is one client's part of an exchange; it may have several pieces of work.
         self._operations = _by_task(tasks.operations, tasks.begin, tasks.end)
         self._samples = _by_task(tasks.samples, tasks.begin, tasks.end)
 
     def with_overheads(self, overheads: Whole | None) -> "Loads":
-        """Return the same exchanges with another framing in each world.
+        """Return the same exchanges with a separate framing per world.
 
         Args:
-            overheads: of each client's packets, in place of the framing's, bytes, shape (n, W);
-                None if it is the same in all worlds.
+            overheads: the packet overhead of each client, bytes, shape (n, W), in place of the
+                framing's; None if all worlds have the same.
         """
         if overheads is None:
             return self
@@ -74,29 +76,30 @@ class Loads:
         return other
 
     def clients(self, number: int) -> Numbers | slice:
-        """Return the participants of an exchange, as `Load` represents them."""
-        own = self._tasks(number)
-        if own.stop - own.start == self._count:  # all, in order
+        """Return the cohort of an exchange, as `Load` represents it."""
+        tasks = self._tasks(number)
+        if tasks.stop - tasks.start == self._count:  # all, in order
             return slice(None)
-        return self._clients[own]
+        return self._clients[tasks]
 
     def key(self, number: int) -> bytes:
-        """Return a key that two exchanges share exactly if their loads are equal."""
-        own = self._tasks(number)
+        """Return a key that is equal for two exchanges exactly if their loads are equal."""
+        tasks = self._tasks(number)
         parts = self._clients, self._down, self._up, self._operations, self._samples
-        return b"".join(part[own].tobytes() for part in parts)
+        return b"".join(part[tasks].tobytes() for part in parts)
 
     def _tasks(self, number: int) -> slice:
         return slice(self._first[number], self._first[number + 1])
 
     def of(self, number: int) -> Load:
         """Return one exchange."""
-        own, clients = self._tasks(number), self.clients(number)
-        down, up = (self._charge(bits[own], clients) for bits in (self._down, self._up))
-        return Load(clients, down, up, self._operations[own], self._samples[own])
+        tasks, clients = self._tasks(number), self.clients(number)
+        down, up = (self._charge(bits[tasks], clients) for bits in (self._down, self._up))
+        return Load(clients, down, up, self._operations[tasks], self._samples[tasks])
 
     def _charge(self, bits: Whole, clients: Numbers | slice) -> Array:
         """Return bits with framing, shape as in `Load`."""
+        # A column broadcasts over worlds if the framing is common.
         column = bits[:, None]
         if self._overheads is not None:
             packets = self._packets[clients, None]

@@ -1,9 +1,9 @@
 """Pricing: the costs of a finished run to its target in each world of a design.
 
-There are two ways. If the rounds of a run follow a recursion of plain numbers (`hindrance` is
-empty), all worlds are priced at once from its log (`price`). Otherwise each world takes a replay of
-the log in the simulator or, if decisions depend on time there, a new training run (`play`). The
-second way costs a run for each world, so it uses few worlds.
+There are two ways. If the rounds of a run follow the recursion (`hindrance` is empty), all worlds
+are priced at once from its log (`price`). Otherwise each world takes a replay of the log in the
+simulator, or a new training run if decisions depend on time there (`play`). The second way costs a
+run per world, so it uses few worlds.
 """
 
 import hashlib
@@ -45,8 +45,8 @@ from fedsim.threads import share_out
 from fedsim.wire import HEADER_BITS
 
 _AT_ONCE = 2**16
-"""The numbers of an array of clients x worlds that are priced together: some of these stay in the
-fast memory of a processor. Blocks of worlds are shared out among threads."""
+"""Numbers in an array of clients x worlds that are priced together: several such arrays fit into
+the cache. Blocks of worlds are distributed over threads."""
 
 World = Mapping[ConstantKey, Array]
 
@@ -71,10 +71,10 @@ class FinishedRun:
     """A finished run, and the round in which it reached the target.
 
     Attributes:
-        folder: of the run.
-        variant, seed: of the run.
-        look: the round, 0 where the start has reached it; None if the run never did.
-        bits: sent until then, both ways.
+        folder: the folder of the run.
+        variant, seed: variant and seed of the run.
+        look: the round in which the target was reached, 0 for the start; None if it never was.
+        bits: the bits sent until then, both ways.
         target: the target.
         world: the number of the only world in which it is priced; None for all.
     """
@@ -93,20 +93,17 @@ class FinishedRun:
 
 
 def hindrance(original: Original) -> str:
-    """Return why a run cannot be priced by the recursion; empty if it can.
+    """Return why the recursion cannot price a run; empty if it can.
 
-    The recursion holds for rounds that wait for all recipients, with one server, and radios and
-    devices that are described by constants.
+    The recursion holds for rounds that wait for all recipients, with one server, and with radios
+    and devices that are described by constants.
     """
     scenario = original.scenario
     variant = Variant(original.name, scenario)
     looks = original.summary["looks"]
     for fault in refusals(scenario, variant, len(original.samples), looks):
-        own = f"variant {variant.name}: "
-        return f"{fault.key}: {fault.message.removeprefix(own)}"
-    for rule in scenario.stop.rules:
-        if rule.physical:
-            return f"stop.{rule.key}: it ends by time or energy, so in another round in each world"
+        prefix = f"variant {variant.name}: "
+        return f"{fault.key}: {fault.message.removeprefix(prefix)}"
     return unplayable(scenario)
 
 
@@ -116,7 +113,7 @@ def price(
     worlds: int,
     blocks: tuple[type[Spec], ...] = (),
 ) -> Costs:
-    """Price a run without a hindrance in many worlds.
+    """Price a run that has no hindrance in many worlds.
 
     Args:
         run: see `FinishedRun`.
@@ -129,10 +126,11 @@ def price(
     """
     original = run.original(blocks)
     if run.look is None:
+        # It did not reach the target, and rounds do not depend on the world.
         never = np.full(worlds, np.inf)
         counted = counts_grams(original.scenario.fleet)
         return Costs(never, never, never if counted else np.full(worlds, np.nan))
-    return Costs(*(each[0] for each in priced_at([run.look], original, world, worlds)))
+    return Costs(*(cost[0] for cost in priced_at([run.look], original, world, worlds)))
 
 
 def priced_at(
@@ -141,7 +139,7 @@ def priced_at(
     world: World,
     worlds: int,
 ) -> Costs:
-    """Price a run without a hindrance until several of its rounds, in many worlds.
+    """Price a run that has no hindrance up to several of its rounds, in many worlds.
 
     Args:
         looks: the rounds, L of them, ascending; 0 is the start.
@@ -159,8 +157,9 @@ def priced_at(
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     framings = [group.radio.packaging for group in groups for _ in range(group.count)]
     loads = Loads(history, framings, HEADER_BITS)
+    # Blocks of worlds that fit into the cache; each is independent of the others.
     step = max(1, _AT_ONCE // len(framings))
-    found = np.empty((len(Costs._fields), len(looks), worlds))
+    costs = np.empty((len(Costs._fields), len(looks), worlds))
 
     def fill(begin: int, end: int) -> None:
         """Fill in some blocks of worlds."""
@@ -171,10 +170,12 @@ def priced_at(
             clients = clients_of(scenario, groups, some, part.stop - part.start)
             known = prices(history, loads.with_overheads(framed), clients, looks)
             every = np.stack([known.seconds, known.joules, known.grams])
-            found[:, :, part] = np.where(known.fits, every, np.nan)
+            # A world in which a battery reaches a mark has no price: the run would have decided
+            # differently.
+            costs[:, :, part] = np.where(known.fits, every, np.nan)
 
     share_out(fill, -(-worlds // step))
-    return Costs(*found)
+    return Costs(*costs)
 
 
 # Runs that the recursion cannot price: replayed or repeated in one world.
@@ -200,9 +201,11 @@ def play(
         DataError: the data are other ones than those of the run.
     """
     overrides = overridden(run.original(blocks).scenario, worlds.one(run.world or 0))
+    # Only its costs are kept.
     with tempfile.TemporaryDirectory(prefix="fedsim-") as folder:
         again = _again(run, overrides, Path(folder), blocks, base or Path.cwd())
         row: dict[Any, Any] = run.target.costs(again).to_dict("records")[0]
+    # A finished run that misses the target never reaches it; a failed run has unknown costs.
     if again.summary["status"].iloc[0] == "done" and not row["reached"]:
         row = {name: np.inf for name in Costs._fields if name in row}
     return Costs(*(np.asarray(row.get(name, np.nan), np.float64) for name in Costs._fields))
@@ -213,27 +216,28 @@ def _again(
 ) -> Result:
     try:
         return reprice(run.folder, overrides, folder / "price", base=base, blocks=blocks)
+    # Decisions depend on time in this world: only a new run can tell.
     except RepricingError:
         original = run.original(blocks)
-    with catch_warnings():  # the original run has given them; here the outcome is in the row
+    with catch_warnings():  # the original run has issued them already
         for category in (TheoryWarning, RunWarning):
             simplefilter("ignore", category)
         plan = replace(original.plan(overrides), folder=base)
-        made = run_plan(plan, out=folder / "made", check=False)
-    if made.summary["problem"].iloc[0] != original.summary["problem"]:
+        repeated = run_plan(plan, out=folder / "made", check=False)
+    if repeated.summary["problem"].iloc[0] != original.summary["problem"]:
         text = f"{run.folder} was made from other data than the current ones; run the study again"
         raise DataError("folder", text)
-    return made
+    return repeated
 
 
 def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[str]:
-    """Return the overrides that give a scenario the constants of a world.
+    """Return the overrides that set the constants of a world in a scenario.
 
     Args:
         scenario: of the run.
         world: the value of each constant, SI.
     """
-    found = []
+    overrides = []
     for place, group in placed_groups(scenario):
         for name in BLOCKS:
             block = getattr(group, name)
@@ -241,33 +245,32 @@ def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[s
                 for key, value in world.items():
                     if key == key_of(place, group, name, key[2]):
                         text = _write(block, key[2], value)
-                        found.append(f"{place}.{name}.{key[2]}={text}")
-    return found
+                        overrides.append(f"{place}.{name}.{key[2]}={text}")
+    return overrides
 
 
 def _write(block: Presettable, field: str, value: float) -> str:
     """Return a value as written in a scenario."""
-    whole = (
-        floor(value) if field == "framing" else value
-    )  # a whole number of bytes, as in `fleets.overheads`
-    changed = block.model_copy(update={field: float(whole)})
+    # Framing is a whole number of bytes, as in `fleets.overheads`.
+    accepted = floor(value) if field == "framing" else value
+    changed = block.model_copy(update={field: float(accepted)})
     return str(changed.model_dump(mode="json")[field])
 
 
-# The store of prices, with which an interrupted study resumes.
+# The store of prices, from which an interrupted study resumes.
 #
-# The name of a file is a hash of everything that its prices depend on: the run's log and code, the
-# worlds, the target, and the code of the recursion. The file begins with the SHA-256 of its name
-# and content. So a file that is damaged or was renamed is detected; it is computed again.
+# The name of a file is a hash of all that its prices depend on: the run's log and code, the worlds,
+# the target, and the code of the recursion. The file begins with the SHA-256 of its name and
+# content. So a damaged or renamed file is detected and computed again.
 
 FOLDER = "prices"
 ENDING = ".prices"
-_OLD = ".npy"  # of versions that had no seal
+_OLD = ".npy"  # suffix of earlier versions, without a seal
 _SEAL = hashlib.sha256().digest_size
 
 
 class PriceStore:
-    """A store of prices: one file for each run, or for each run and world.
+    """A store of prices: one file per run, or per run and world.
 
     Args:
         out: the folder of the study's robustness; nothing is stored if None.
@@ -298,20 +301,22 @@ class PriceStore:
     def _path(self, run: FinishedRun, worlds: Worlds) -> Path | None:
         if self._folder is None:
             return None
-        made = read_manifest(run.folder)
-        version = made.get(CODE_VERSION, "")
+        manifest = read_manifest(run.folder)
+        version = manifest.get(CODE_VERSION, "")
         if version is None:  # prices of such code cannot be taken for the same
             return None
-        asked = f"{version} {run.look} {run.target} {run.world} {Costs._fields}"
-        whole = hashlib.sha256(worlds.digest.encode())
-        whole.update(f"{made['events']} {made['code']} {_pricing_code()} {asked}".encode())
-        whole.update(read_file(run.folder / SCENARIO))
-        name = f"{whole.hexdigest()[:32]}{ENDING}"
+        question = f"{version} {run.look} {run.target} {run.world} {Costs._fields}"
+        digest = hashlib.sha256(worlds.digest.encode())
+        digest.update(
+            f"{manifest['events']} {manifest['code']} {_pricing_code()} {question}".encode()
+        )
+        digest.update(read_file(run.folder / SCENARIO))
+        name = f"{digest.hexdigest()[:32]}{ENDING}"
         self._seen.add(name)
         return self._folder / name
 
     def read(self, run: FinishedRun, worlds: Worlds) -> Costs | None:
-        """Return the stored costs of a run in every world, if there is an undamaged file."""
+        """Return the stored costs of a run in every world, if an undamaged file exists."""
         path = self._path(run, worlds)
         if path is None:
             return None
@@ -322,6 +327,7 @@ class PriceStore:
         except OSError:  # a folder, or a file without read permission
             written = b""
         content = written[_SEAL:]
+        # The seal covers the name, so that a copied file does not pass for another one.
         if written[:_SEAL] != _seal(path.name, content):
             self.damaged.add(path.name)
             return None
@@ -342,7 +348,7 @@ class PriceStore:
         return costs
 
     def tidy(self) -> None:
-        """Remove files that this study has not used: of other worlds, logs or targets."""
+        """Remove files that this study has not used: those of other worlds, logs or targets."""
         for path in [] if self._folder is None else sorted(self._folder.glob("*")):
             if path.suffix in {ENDING, _OLD} and path.name not in self._seen and path.is_file():
                 path.unlink(missing_ok=True)
@@ -350,7 +356,7 @@ class PriceStore:
 
 @cache
 def _pricing_code() -> str:
-    """Return a hash of this module and all that it imports, since prices depend on that code."""
+    """Return a hash of this module and all its imports, since prices depend on that code."""
     return sources({__name__: Path(__file__).read_bytes()}).hash
 
 

@@ -44,7 +44,7 @@ class Robustness:
         flips: the values at which verdicts reverse; see `fedsim.robustness.break_even.flips`.
         remarks: notes on precision and on what is left out.
         runs: hashes of the runs; see `fedsim.analysis.compare.caveats.run_hashes`.
-        costs: a row a run with its cost to the target, as `Target.costs` returns it.
+        costs: one row per run with its cost to the target, as `Target.costs` returns it.
         rounds: the round tables.
         practical: costs whose ratio is nearer to 1 than this are the same.
 
@@ -76,7 +76,7 @@ class Robustness:
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
-        """A row a pair of variants and cost; see `fedsim.robustness.verdicts.verdicts`."""
+        """One row per pair of variants and cost; see `fedsim.robustness.verdicts.verdicts`."""
         drawn = self.design.drawn
         return verdicts(self.table, slice(0, drawn), drawn, self.practical)
 
@@ -87,26 +87,34 @@ class Robustness:
 
     @cached_property
     def deciding(self) -> pd.DataFrame:
-        """A row a variant, cost and constant; see `fedsim.robustness.verdicts.deciding`."""
+        """One row per variant, cost and constant; see `fedsim.robustness.verdicts.deciding`."""
         return deciding(self.table, self.design, self._reference)
 
     @property
     def constants(self) -> pd.DataFrame:
-        """A row a constant: constant, value, low, high, unit, basis and source."""
+        """One row per constant: constant, value, low, high, unit, basis and source."""
         rows = [
-            (str(each.key), each.value, each.low, each.high, each.unit, each.basis, each.source)
-            for each in self.design.constants
+            (
+                str(constant.key),
+                constant.value,
+                constant.low,
+                constant.high,
+                constant.unit,
+                constant.basis,
+                constant.source,
+            )
+            for constant in self.design.constants
         ]
         columns = ["constant", "value", "low", "high", "unit", "basis", "source"]
         return pd.DataFrame(rows, columns=columns)
 
     @property
     def worlds(self) -> pd.DataFrame:
-        """A row a sampled world: its constants, SI, and the mean costs of each variant."""
+        """One row per sampled world: its constants, SI, and the mean costs of each variant."""
         drawn = slice(0, self.design.drawn)
         columns: dict[str, Array] = {
-            str(each.key): own[drawn]
-            for each, own in zip(self.design.constants, self.design.values, strict=True)
+            str(constant.key): own[drawn]
+            for constant, own in zip(self.design.constants, self.design.values, strict=True)
         }
         for number, name in enumerate(self.table.variants):
             for cost, every in self.table.costs.items():
@@ -122,8 +130,8 @@ class Robustness:
 
     def answer(self) -> str:
         """Return the verdict of seeds and worlds on the cheapest variant, as `compare` words it."""
-        own = with_bits(self.costs)
-        known = Decisions.of(own, [c for c in COMPARED if c in own], practical=self.practical)
+        costs = with_bits(self.costs)
+        known = Decisions.of(costs, [c for c in COMPARED if c in costs], practical=self.practical)
         return answer(self.costs, self.target, self.labels, known, self.rounds, self.verdicts)
 
     @property
@@ -166,8 +174,8 @@ class Robustness:
         worlds = f"{self.design.words} of {len(self.design.constants)} constants"
         against = self.labels[self.against]
         title = f"{self.target.words}, against {against}, in {worlds}"
-        own = self.verdicts[self.verdicts["against"] == self.against]
-        tables = [verdict_table(own, self.fronts, self.labels, title)]
+        verdicts = self.verdicts[self.verdicts["against"] == self.against]
+        tables = [verdict_table(verdicts, self.fronts, self.labels, title)]
         if len(self.design.constants) and self.design.lines and len(self.labels) > 1:
             title = f"constants that decide the ratio to {against}"
             tables.append(deciding_table(self.deciding, self.labels, title))

@@ -1,15 +1,16 @@
 """Saltelli's design, and the Sobol' indices that are estimated from it.
 
-Saltelli et al., "Variance based sensitivity analysis of model output", Comp. Phys. Comm. 2010:
-N points A, N others B, and for each of k constants the points A with that one from B. First-order
-indices use the estimator of that paper, total ones Jansen's (1999), as implemented in SALib.
+Saltelli et al., "Variance based sensitivity analysis of model output", Comp. Phys. Comm. 2010: N
+points A, N further points B, and for each of k constants the points A with that constant from B.
+First-order indices use the estimator of that paper, total indices that of Jansen (1999), as
+implemented in SALib.
 
 A first-order index is the share of the variance that one constant explains alone; a total index
 includes its interactions with others. First-order indices sum to at most 1, total ones to at least
-1; estimates can violate both, and even be negative.
+1. Estimates can violate both, and can even be negative.
 
-A and B serve twice: all of their points are sampled worlds, from which probabilities are estimated,
-but mixed points exist for a part of them only (`_SHARE`), since each costs k further worlds.
+A and B serve twice: all their points are sampled worlds, from which probabilities are estimated.
+Mixed points exist for a part of A only (`_SHARE`), since each one costs k further worlds.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ FEWEST = 256
 contain the indices of a linear function, of Ishigami's and of Sobol's g-function in nine of ten
 samples; with 64 points, all indices of a function were inside in only 47 to 75 % of the samples."""
 
-_SHARE = 4  # one of so many points of A has mixed worlds, k of them
+_SHARE = 4  # one in _SHARE points of A has k mixed worlds
 _RESAMPLES = 200
 _ROUNDING = 1e-12
 _NAMES = {"first": "S1", "first_error": "S1_conf", "total": "ST", "total_error": "ST_conf"}
@@ -39,9 +40,9 @@ class Saltelli:
     """Points in the unit cube, and indices of a quantity that is known at them.
 
     Attributes:
-        names: of the constants, k of them.
+        names: the names of the k constants.
         points: the number of points in A, and in B; a power of two.
-        seed: of the sampling.
+        seed: the seed of the sampling.
     """
 
     names: tuple[str, ...]
@@ -72,17 +73,20 @@ class Saltelli:
     def shares(self) -> tuple[Array, Array]:
         """A above B, shape (2 points, k), and the mixed points, shape (N k, k), point by point."""
         count = len(self.names)
-        made = sampling.sample(
+        sampled = sampling.sample(
             self._problem, self.points, calc_second_order=False, seed=self.seed
         ).reshape(self.points, count + 2, count)
-        return np.vstack([made[:, 0], made[:, -1]]), made[: self.base, 1:-1].reshape(-1, count)
+        # SALib returns for each point A, its k mixed points, and B.
+        return np.vstack([sampled[:, 0], sampled[:, -1]]), sampled[: self.base, 1:-1].reshape(
+            -1, count
+        )
 
     def indices(self, drawn: Array, mixed: Array) -> Mapping[str, Array]:
         """Return indices with their errors, each of shape (k,).
 
         Args:
             drawn: the quantity at A, then at B, shape (2 points,).
-            mixed: at the mixed points, shape (N k,).
+            mixed: the quantity at the mixed points, shape (N k,).
 
         Returns:
             first, total; first_error and total_error, half widths of their 90 % intervals by
@@ -90,13 +94,15 @@ class Saltelli:
         """
         count, base = len(self.names), self.base
         values = np.empty((base, count + 2))
+        # SALib expects, for each base point, A, the k mixed points, and B, in this order.
         values[:, 0], values[:, -1] = drawn[:base], drawn[self.points :][:base]
         values[:, 1:-1] = mixed.reshape(base, count)
         if not np.isfinite(values).all():
             return {name: np.full(count, np.nan) for name in _NAMES}
+        # Indices divide by the variance.
         if values.std() <= _ROUNDING:
             return {name: np.zeros(count) for name in _NAMES}
-        found = analysis.analyze(
+        estimates = analysis.analyze(
             self._problem,
             values.ravel(),
             calc_second_order=False,
@@ -104,4 +110,4 @@ class Saltelli:
             conf_level=0.9,
             seed=self.seed,
         )
-        return {name: np.asarray(found[key]) for name, key in _NAMES.items()}
+        return {name: np.asarray(estimates[key]) for name, key in _NAMES.items()}

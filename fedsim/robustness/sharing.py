@@ -1,8 +1,8 @@
-"""When transfers over one link end, in many worlds.
+"""Ends of transfers over one link, in many worlds.
 
-The link's capacity is shared max-min fairly by transfers, each with a cap of its own: the law of
-`fedsim.sim.network.processor_sharing`, one world after the other in compiled code, whose sums are
-taken in the order in which they are written.
+Transfers, each with a cap of its own, share the capacity of the link max-min fairly. This is the
+law of `fedsim.sim.network.processor_sharing`, computed world by world in compiled code, with sums
+in the written order.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ _OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
 
 
 def _part(function: Function) -> Function:
-    """Return a function that the kernel calls, and Python can."""
+    """Return a function that kernels and Python can call."""
     return cast("Function", numba.njit(**_OPTIONS)(function))
 
 
@@ -29,11 +29,12 @@ def ends(begins: Array, bits: Array, caps: Array, capacity: float | Array) -> Ar
     """Return the end of each transfer, s, shape (n, W).
 
     Args:
-        begins: when the bits begin to flow, s, shape (n, W).
-        bits: of each transfer, shape (n, 1) or (n, W).
+        begins: the time at which bits begin to flow, s, shape (n, W).
+        bits: the bits of each transfer, shape (n, 1) or (n, W).
         caps: the rate of each transfer alone on the link, bit/s, shape (n, W).
-        capacity: of the link, bit/s, shape (W,) or one number.
+        capacity: the capacity of the link, bit/s, shape (W,) or one number.
     """
+    # Worlds become rows, so that each one is contiguous in the kernel.
     over, left = np.empty((2, *begins.shape[::-1]))
     left[:] = bits.T
     first, rates = np.ascontiguousarray(begins.T), np.ascontiguousarray(caps.T)
@@ -45,21 +46,24 @@ def ends(begins: Array, bits: Array, caps: Array, capacity: float | Array) -> Ar
 def fair_level(caps: Array, flows: Order, capacity: float) -> float:
     """Return the rate that no transfer exceeds, bit/s; infinite if each runs at its cap.
 
-    Transfers are taken in ascending order of their caps. Each leaves its cap; from the first one on
-    whose cap exceeds an equal share of the rest of the capacity, all run at that share.
+    Transfers are visited in ascending order of their caps. Each one takes its cap, as long as it
+    does not exceed an equal share of the remaining capacity. From the first that does, all run at
+    that share.
 
     Args:
         caps: see `ends`, shape (n,).
-        flows: the transfers that flow, in ascending order of their caps, shape (k,).
-        capacity: of the link, bit/s.
+        flows: the active transfers, in ascending order of their caps, shape (k,).
+        capacity: the capacity of the link, bit/s.
     """
     wanted = 0.0
     for i in flows:
         wanted += caps[i]
+    # Everyone runs at its cap.
     if wanted <= capacity:
         return np.inf
     left, rest = capacity, len(flows)
     for i in flows:
+        # Water filling: the smaller caps are satisfied first.
         share = left / rest
         if caps[i] > share:
             return share
@@ -70,7 +74,7 @@ def fair_level(caps: Array, flows: Order, capacity: float) -> float:
 
 @_part
 def _insert(i: int, keys: Array, order: Order, count: int) -> None:
-    """Add `i` to the first `count` of `order`, which are in ascending order of their keys."""
+    """Insert `i` into the first `count` entries of `order`, which ascend by key."""
     place = count
     while place > 0 and keys[order[place - 1]] > keys[i]:
         order[place] = order[place - 1]
@@ -80,7 +84,7 @@ def _insert(i: int, keys: Array, order: Order, count: int) -> None:
 
 @_part
 def _time_left(left: Array, caps: Array, flows: Order, level: float, lasts: Array) -> float:
-    """Return the time to the next end, s; fill in how long each flowing transfer lasts, s."""
+    """Return the time to the next end, s; set `lasts` to the remaining time of each transfer, s."""
     least = np.inf
     for k in range(len(flows)):
         i = flows[k]
@@ -100,49 +104,54 @@ def _play(
     lasts: Array,
     over: Array,
 ) -> None:
-    """Fill in the end of each transfer of one world, shape (n,).
+    """Compute the end of each transfer of one world, shape (n,).
 
-    A change is the begin or the end of a transfer: rates are constant in between. With n transfers
-    there are at most 2n changes, each of which goes through the transfers that flow.
+    Rates are constant between changes, which are beginnings and ends of transfers. With n transfers
+    there are at most 2n changes, each of which visits all active transfers.
 
-    Arguments are as in `ends`; into `left`, the bits, it is written. `turns`, `flows` and `lasts`
-    are room for the transfers in the order of their begins, for those that flow, in ascending order
-    of their caps, and for how long these last.
+    Arguments are as in `ends`; `left` (bits) is overwritten. `turns`, `flows` and `lasts` are
+    buffers: all transfers by beginning, the active ones by ascending cap, and their remaining
+    times.
     """
-    n, came, count, now = len(begins), 0, 0, -np.inf
+    n, started, count, now = len(begins), 0, 0, -np.inf
+    # Insertion sort: n is a cohort, and beginnings are often sorted already.
     for i in range(n):
         _insert(i, begins, turns, i)
-    while came < n or count > 0:
+    while started < n or count > 0:
+        # Rates are constant up to the next change.
         level = fair_level(caps, flows[:count], capacity)
         step = _time_left(left, caps, flows[:count], level, lasts)
         then = now + step
-        # A begin has its exact time: now + (begin - now) may round to a time just before it, from
-        # which no step of the clock's resolution leads further.
-        if came < n and begins[turns[came]] - now <= step:
-            then = begins[turns[came]]
+        # A beginning takes its exact time: now + (begin - now) may round to a time just before it,
+        # and the loop would not advance from there.
+        if started < n and begins[turns[started]] - now <= step:
+            then = begins[turns[started]]
             step = then - now
         kept = 0
         for k in range(count):
             i = flows[k]
+            # `lasts` and `step` come from the same divisions, so the transfer that defines the step
+            # ends here exactly.
             if lasts[k] <= step:
                 over[i] = then
             else:
                 left[i] = max(left[i] - min(caps[i], level) * step, 0.0)
+                # Compaction keeps the ascending order of caps.
                 flows[kept] = i
                 kept += 1
         now, count = then, kept
-        while came < n and begins[turns[came]] <= now:
-            _insert(turns[came], caps, flows, count)
-            came += 1
+        while started < n and begins[turns[started]] <= now:
+            _insert(turns[started], caps, flows, count)
+            started += 1
             count += 1
 
 
 def _play_worlds(begins: Array, left: Array, caps: Array, capacity: Array, over: Array) -> None:
-    """Fill in the end of each transfer, shape (W, n); see `ends`."""
+    """Compute the end of each transfer, shape (W, n); see `ends`."""
     n = begins.shape[1]
     turns, flows, lasts = np.empty(n, np.intp), np.empty(n, np.intp), np.empty(n)
     for w in range(len(begins)):
-        if caps[w].sum() <= capacity[w]:  # all of them fit at any time
+        if caps[w].sum() <= capacity[w]:  # the link never limits any transfer
             over[w] = begins[w] + left[w] / caps[w]
         else:
             _play(begins[w], left[w], caps[w], capacity[w], turns, flows, lasts, over[w])

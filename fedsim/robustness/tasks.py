@@ -1,4 +1,4 @@
-"""Where runs are priced: in this process, in worker processes, or on a cluster."""
+"""Execution of pricing tasks: in this process, in worker processes, or on a cluster."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -20,10 +20,10 @@ from fedsim.signals import postpone_signals
 
 @dataclass(frozen=True)
 class Pricing:
-    """Prices runs, here or by workers.
+    """Prices runs, in this process or by workers.
 
     Attributes:
-        store: the known results, to which new ones are added as they arrive.
+        store: the known results; new ones are added as they arrive.
         blocks: user-defined classes that scenarios name.
         jobs: the number of concurrent tasks.
         executor: runs the tasks instead.
@@ -39,17 +39,17 @@ class Pricing:
     base: Path | None = None
 
     def price(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
-        """Price runs in all worlds, one task for each run."""
+        """Price runs in all worlds, one task per run."""
         task = partial(price, world=worlds.world(), worlds=worlds.count, blocks=self.blocks)
         return self._results(runs, worlds, task)
 
     def play(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
-        """Replay or repeat runs in all worlds, one task for each run and world."""
+        """Replay or repeat runs in all worlds, one task per run and world."""
         tasks = [replace(run, world=number) for run in runs for number in range(worlds.count)]
         task = partial(play, worlds=worlds, blocks=self.blocks, base=self.base)
         known = self._results(tasks, worlds, task)
         by_run = np.array(known).reshape(len(runs), worlds.count, len(Costs._fields))
-        return [Costs(*own.T) for own in by_run]
+        return [Costs(*rows.T) for rows in by_run]
 
     def _results(
         self, tasks: Sequence[FinishedRun], worlds: Worlds, price: Callable[[FinishedRun], Costs]
@@ -57,24 +57,26 @@ class Pricing:
         """Return the costs of tasks, from the store or computed."""
         known = [self.store.read(task, worlds) for task in tasks]
         missing = [task for task, costs in zip(tasks, known, strict=True) if costs is None]
+        # Computed ones fill the gaps, in order.
         fresh = iter(self._map(missing, worlds, price))
         return [next(fresh) if costs is None else costs for costs in known]
 
     def _map(
         self, tasks: Sequence[FinishedRun], worlds: Worlds, price: Callable[[FinishedRun], Costs]
     ) -> list[Costs]:
-        kept = self.store.store
+        keep = self.store.store
         with self._pool(len(tasks)) as pool:
             if pool is None:
-                return [kept(task, worlds, price(task)) for task in tasks]
+                return [keep(task, worlds, price(task)) for task in tasks]
+            # An interrupt between two submissions would lose track of tasks.
             with postpone_signals():
                 futures = [pool.submit(price, task) for task in tasks]
             try:
-                done = zip(tasks, futures, strict=True)
-                return [kept(task, worlds, each.result()) for task, each in done]
-            finally:  # if one has failed, the others need not begin
-                for each in futures:
-                    each.cancel()
+                pending = zip(tasks, futures, strict=True)
+                return [keep(task, worlds, future.result()) for task, future in pending]
+            finally:  # after a failure the other tasks need not start
+                for future in futures:
+                    future.cancel()
 
     @contextmanager
     def _pool(self, tasks: int) -> Iterator[Executor | None]:

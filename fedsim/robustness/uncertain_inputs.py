@@ -22,7 +22,7 @@ from fedsim.robustness.constants import (
 from fedsim.scenario import Group, Scenario
 
 BLOCKS = ("device", "radio", "carbon")
-"""The blocks of a group that have presets, whose figures have intervals."""
+"""The blocks of a group that have presets, whose values have intervals."""
 
 Intervals = Mapping[str, str]
 """Intervals given by the user: "lte.tail_time" -> "1 s..15 s"."""
@@ -33,14 +33,14 @@ def constants_of(
 ) -> tuple[UncertainConstant, ...]:
     """Return the uncertain constants of scenarios, each once.
 
-    A figure that the scenario sets, in place of its preset's, is a choice and thus certain; so is
-    one without an interval. An interval given by the user makes either uncertain.
+    A value that the scenario sets in place of its preset is a choice, and thus certain. So is a
+    value without an interval. An interval given by the user makes either uncertain.
 
     Args:
-        scenarios: of all variants.
+        scenarios: the scenarios of all variants.
         intervals: see `Intervals`.
-        priced: whether runs are priced by the recursion, which has constants of no preset as well
-            (see `fedsim.robustness.constants`); scenarios have no keys for these.
+        priced: whether the recursion prices the runs. It also has constants outside presets
+            (see `fedsim.robustness.constants`), for which scenarios have no keys.
 
     Raises:
         DataError: an interval is of an unknown constant, or of one with several values, or
@@ -48,33 +48,42 @@ def constants_of(
     """
     seen: dict[ConstantKey, dict[float, Presettable]] = {}
     for key, block in _figures(scenarios):
+        # By key, the distinct values in use, each with the first block that has it.
         seen.setdefault(key, {}).setdefault(getattr(block, key[2]), block)
+    # Intervals of the user refer to constants by name.
     named = {str(key): key for key in seen}
-    more = {str(each.key): each for each in (general(scenarios) if priced else ())}
+    more = {str(constant.key): constant for constant in (general(scenarios) if priced else ())}
     for name in intervals:
         if name in more:
             more[name] = parse_interval(more[name], intervals[name])
     rest = {name: text for name, text in intervals.items() if name not in more}
-    own = {
-        _find_constant(name, named | {each: more[each].key for each in more}): rest[name]
+    user_intervals = {
+        _find_constant(name, named | {other: more[other].key for other in more}): rest[name]
         for name in rest
     }
-    found = list[UncertainConstant]()
+    constants = list[UncertainConstant]()
     stated = _read_stated(scenarios)
     for key, values in seen.items():
         block = next(iter(values.values()))
-        if key in stated and key not in own:
-            found.append(_of_scenario(key, list(values), stated[key], block))
-        elif key in own:
-            found.append(_replace(key, list(values), own[key], block))
+        if key in stated and key not in user_intervals:
+            constants.append(_of_scenario(key, list(values), stated[key], block))
+        elif key in user_intervals:
+            constants.append(_replace(key, list(values), user_intervals[key], block))
+        # The interval of a preset only applies to its own value.
         elif (known := _preset_interval(key, block)) is not None and _as_preset(
             key, block
         ) in values:
-            found.append(_constant(key, known, block))
-    given = [each for each in found if each.key in own or each.key in stated]
-    for one, other in combinations(given, 2):
+            constants.append(_constant(key, known, block))
+    stated_constants = [
+        constant
+        for constant in constants
+        if constant.key in user_intervals or constant.key in stated
+    ]
+    for one, other in combinations(stated_constants, 2):
         _check_together(one, other, seen)
-    return tuple(each for each in (*found, *more.values()) if each.low < each.high)
+    return tuple(
+        constant for constant in (*constants, *more.values()) if constant.low < constant.high
+    )
 
 
 def _check_together(
@@ -82,7 +91,7 @@ def _check_together(
     other: UncertainConstant,
     seen: Mapping[ConstantKey, Mapping[float, Presettable]],
 ) -> None:
-    """Check that all combinations of ends of two given intervals are valid.
+    """Check that all combinations of the ends of two given intervals are valid.
 
     Raises:
         DataError: a block cannot have both values.
@@ -90,12 +99,13 @@ def _check_together(
     if one.key[:2] != other.key[:2]:
         return
     block = next(iter(seen[one.key].values()))
+    # A corner of the box of intervals: the model may restrict combinations.
     for ends in product((one.low, one.high), (other.low, other.high)):
         values = {one.key[2]: ends[0], other.key[2]: ends[1]}
         try:
             type(block).in_si(**{**block.model_dump(mode="json"), **values})
         except ValidationError as error:
-            reasons = "; ".join(each["msg"] for each in error.errors())
+            reasons = "; ".join(detail["msg"] for detail in error.errors())
             pair = f"{one.key} {ends[0]:g} {one.unit} and {other.key} {ends[1]:g} {other.unit}"
             raise DataError(
                 "interval", f"--interval: {pair} exclude each other: {reasons}"
@@ -103,7 +113,7 @@ def _check_together(
 
 
 def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Presettable]]:
-    """Yield every number in the blocks of all fleets and tiers, with its block."""
+    """Yield the key of every number in the blocks of all fleets and tiers, with its block."""
     for scenario in scenarios:
         for place, group in placed_groups(scenario):
             for name in BLOCKS:
@@ -114,14 +124,14 @@ def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Prese
 
 
 def _read_stated(scenarios: Sequence[Scenario]) -> dict[ConstantKey, set[str]]:
-    """Return the intervals that scenarios state themselves: `intervals` of their groups."""
-    found = dict[ConstantKey, set[str]]()
+    """Return the intervals that groups of the scenarios state themselves."""
+    intervals = dict[ConstantKey, set[str]]()
     for scenario in scenarios:
         for place, group in placed_groups(scenario):
             for path, text in group.intervals.items():
                 key = key_of(place, group, *path.split("."))
-                found.setdefault(key, set()).add(text)
-    return found
+                intervals.setdefault(key, set()).add(text)
+    return intervals
 
 
 def _of_scenario(
@@ -144,8 +154,16 @@ def _numbers(block: Presettable, group: Group) -> Iterator[str]:
     """Yield the fields of a block that are finite numbers with an effect on its group."""
     for field in type(block).model_fields:
         value = getattr(block, field)
-        own = field != "battery" or (group.battery is not None and not group.battery.capacity)
-        if own and isinstance(value, float | int) and not isinstance(value, bool) and value < inf:
+        # The capacity of a device is unused if the battery states its own, or on mains.
+        has_effect = field != "battery" or (
+            group.battery is not None and not group.battery.capacity
+        )
+        if (
+            has_effect
+            and isinstance(value, float | int)
+            and not isinstance(value, bool)
+            and value < inf
+        ):
             yield field
 
 
@@ -206,7 +224,7 @@ def _example(key: ConstantKey, block: Presettable) -> str:
 
 
 def _find_constant(name: str, known: Mapping[str, ConstantKey]) -> ConstantKey:
-    """Return the key of a constant, given its name.
+    """Return the key of a constant by its name.
 
     Raises:
         DataError: the study has no constant of that name.
@@ -221,7 +239,9 @@ def _find_constant(name: str, known: Mapping[str, ConstantKey]) -> ConstantKey:
 def unit_of(block: Presettable, name: str) -> str:
     """Return the unit of a field in SI; empty for a plain number."""
     field = type(block).model_fields[name]
-    return next((each.base for each in _quantities((field.annotation, *field.metadata))), "")
+    return next(
+        (quantity.base for quantity in _quantities((field.annotation, *field.metadata))), ""
+    )
 
 
 def _quantities(parts: Sequence[object]) -> Iterator[Quantity]:

@@ -42,13 +42,17 @@ class CostTable(NamedTuple):
 
 
 def seed_ratios(table: CostTable, cost: str, one: int, other: int) -> Array:
-    """Return log(cost of one / of the other) under each seed, shape (S, W); NaN as `log_ratios`."""
+    """Return log(cost of one / cost of the other) under each seed, shape (S, W).
+
+    NaN as in `log_ratios`.
+    """
     values = table.costs[cost]
     return log_ratios(values[one], values[other])
 
 
 def log_typical(table: CostTable, cost: str, one: int, other: int) -> Array:
     """Return the log of the typical ratio in each world, shape (W,): see `pairwise.typical`."""
+    # The log of a free variant is -inf, which is meant.
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(typical(seed_ratios(table, cost, one, other).T)))
 
@@ -56,7 +60,7 @@ def log_typical(table: CostTable, cost: str, one: int, other: int) -> Array:
 def verdicts(
     table: CostTable, drawn: slice, written: int, practical: float = PRACTICAL
 ) -> pd.DataFrame:
-    """Return a row a pair of variants and cost.
+    """Return one row per pair of variants and cost.
 
     Args:
         table: of costs.
@@ -93,7 +97,7 @@ def verdicts(
 
 
 def is_priced(table: CostTable, cost: str, *variants: int) -> bool:
-    """Return whether some variants all have a cost: grams may be known for a few only."""
+    """Return whether all these variants have a cost: grams may be known for some only."""
     return cost in COSTS or all(~np.isnan(table.costs[cost][one]).all() for one in variants)
 
 
@@ -107,12 +111,12 @@ def _verdict(
 ) -> dict[str, object]:
     middle = log_typical(table, cost, *pair)
     known = middle[drawn][~np.isnan(middle[drawn])]
-    each = seed_ratios(table, cost, *pair)[:, drawn]
-    each = each[~np.isnan(each).all(axis=1)]
+    ratios = seed_ratios(table, cost, *pair)[:, drawn]
+    ratios = ratios[~np.isnan(ratios).all(axis=1)]
     spread = _quantiles(np.exp(known)) if len(known) else [np.nan] * len(_SPREAD)
     shares = {
-        "probability": of_a_run(each),
-        "typical": of_the_typical(each, middle[drawn]),
+        "probability": of_a_run(ratios),
+        "typical": of_the_typical(ratios, middle[drawn]),
     }
     row = {
         "ratio": float(np.exp(middle[written])),
@@ -122,8 +126,8 @@ def _verdict(
             for name, values in shares.items()
             for end, value in zip(("", "_low", "_high"), values, strict=True)
         },
-        "noise": seeds_share(each) if len(each) > 1 else np.nan,
-        "seeds": len(each),
+        "noise": seeds_share(ratios) if len(ratios) > 1 else np.nan,
+        "seeds": len(ratios),
         "worlds": len(known),
     }
     return {
@@ -140,6 +144,8 @@ def _quantiles(ratios: Array) -> Array:
     """Return the quantiles of ratios in [0, inf]; one next to an infinite ratio is infinite."""
     with np.errstate(invalid="ignore"):  # inf - inf, or inf times a weight of 0, is NaN
         between = np.quantile(ratios, _SPREAD)
+    # Interpolation with an infinite neighbour gives NaN: take the upper neighbour, which is
+    # infinite.
     above = np.quantile(ratios, _SPREAD, method="higher")
     return np.asarray(np.where(np.isnan(between), above, between))
 
@@ -148,36 +154,38 @@ def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
     """Return the share of worlds in which each variant is Pareto-optimal in bits, time and energy.
 
     Returns:
-        A row a variant: variant, optimal (a share; 0 if it never reached the target), and the
+        One row per variant: variant, optimal (a share; 0 if it never reached the target), and the
         shares in which it is cheapest in each cost alone (t, joules; NaN without that cost).
     """
     means = {cost: _means(values[:, :, drawn]) for cost, values in table.costs.items()}
     bits = np.broadcast_to(_means(table.bits[:, :, None]), means["t"].shape)
     figures = np.array([bits, *(means[cost] for cost in COSTS)])  # costs x V x W
     known = ~np.isnan(figures).any(axis=0)
+    # Dominated: another variant is nowhere worse and somewhere better.
     as_low = (figures[:, :, None] <= figures[:, None]).all(axis=0)
     lower = (figures[:, :, None] < figures[:, None]).any(axis=0)
     optimal = known & ~(as_low & lower).any(axis=0)
     worlds = known.any(axis=0)
     shares = {"optimal": optimal[:, worlds].mean(axis=1)}
     for cost, values in means.items():
-        there = known & ~np.isnan(values)
-        own = np.where(there, values, np.inf)[:, there.any(axis=0)]
-        cheapest = (own == own.min(axis=0)).mean(axis=1)
-        shares[cost] = np.where(there.any(axis=1), cheapest, 0.0 if cost in COSTS else np.nan)
+        is_known = known & ~np.isnan(values)
+        costs = np.where(is_known, values, np.inf)[:, is_known.any(axis=0)]
+        cheapest = (costs == costs.min(axis=0)).mean(axis=1)
+        shares[cost] = np.where(is_known.any(axis=1), cheapest, 0.0 if cost in COSTS else np.nan)
     return pd.DataFrame({"variant": list(table.variants), **shares})
 
 
 def _means(values: Array) -> Array:
     """Return geometric means over seeds, shape (V, W); NaN if no seed reached the target."""
-    there = ~np.isnan(values).all(axis=2, keepdims=True) & ~np.isinf(values).all(
+    reached = ~np.isnan(values).all(axis=2, keepdims=True) & ~np.isinf(values).all(
         axis=2, keepdims=True
     )
-    count = np.broadcast_to(there, values.shape).sum(axis=1)
+    count = np.broadcast_to(reached, values.shape).sum(axis=1)
     with np.errstate(divide="ignore"):
-        total = np.log(np.where(there, values, 1.0)).sum(axis=1)
-    found = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    return np.asarray(np.exp(found))
+        # Geometric, since costs are compared by ratios.
+        total = np.log(np.where(reached, values, 1.0)).sum(axis=1)
+    means = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return np.asarray(np.exp(means))
 
 
 # Sensitivity: the constants that a ratio of costs depends on most.
@@ -194,7 +202,7 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
         against: the variant that the others are compared with.
 
     Returns:
-        A row a variant, cost and constant: variant, cost, constant; first and total (Sobol'
+        One row per variant, cost and constant: variant, cost, constant; first and total (Sobol'
         indices of the log of the typical ratio, see `Saltelli`), first_error and total_error (half
         of their 90 % intervals, by bootstrap), NaN with too few worlds; at_low and at_high
         (the ratio with this constant at the ends of its interval, all others as written). No rows

@@ -107,8 +107,8 @@ def event_notes(jobs: Sequence[Job]) -> Iterator[Note]:
     alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if why := why_events(job.setup) or why_slower(job.setup):
-            instead = "in arrays" if job.setup.overlay is None else "by a kernel"
-            text = f"played event by event, not {instead}: {why}"
+            instead = "in arrays" if job.setup.overlay is None else "in a kernel"
+            text = f"simulated event by event, not {instead}: {why}"
             alike.setdefault(("rounds", text), []).append(job.variant.name)
         if why := why_objects(job.setup):
             text = f"segments are simulated as objects, not by kernels: {why}"
@@ -152,7 +152,7 @@ def _duplicate_variants(jobs: Sequence[Job]) -> Iterator[Note]:
         name = first.setdefault(key, job.variant.name)
         if name != job.variant.name:
             text = (
-                f"the same scenario as {name}, which is run twice: all its values are set there"
+                f"identical to {name}, so one scenario runs twice: all its values are set there"
                 " already (a block is merged key by key with the base's block of the same kind)"
             )
             yield Note(job.variant.name, "variants", text)
@@ -246,11 +246,11 @@ class Check:
     Attributes:
         plan: the scenarios, complete, with their seeds.
         extent: the number of runs, and how long they take on this machine.
-        variants: a row a variant: algorithm, clients, dimension (of the model), optimum (the
+        variants: one row per variant: algorithm, clients, dimension (of the model), optimum (the
             smallest objective; NaN if unknown), and the cost of its second round for all clients
             together, or of its only one: round (0 if none has ended), round_s, bits_down,
             bits_up, joules, asked (the size of the cohort, with all that gateways ask).
-        costs: a row a variant, round and group of the fleet: the mean cost per client.
+        costs: one row per variant, round and group of the fleet: the mean cost per client.
         notes: settings without effect, or with an unexpected one.
         concerns: conditions of a method's theory that do not hold.
         accuracy: how far the times of messages are from packets.
@@ -305,7 +305,7 @@ class Check:
         return title + as_html(self.table()) + (f"<ul>{notes}</ul>" if notes else "")
 
     def table(self) -> "Table":
-        """Return the costs of a round as a table for the terminal, a row a variant."""
+        """Return the costs of a round as a table for the terminal, one row per variant."""
         from rich.markup import escape as escaped
 
         from fedsim.tables import plain

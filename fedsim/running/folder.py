@@ -70,7 +70,7 @@ def changes(plan: Plan, out: Path) -> Iterator[Note]:
     changed = study.changed_variants(there)
     for variant in plan.variants:
         if variant.name in changed:
-            text = f"{out / variant.name} was made from other values{_values(variant, out)}"
+            text = f"{out / variant.name} holds runs with other values{_values(variant, out)}"
             yield Note(variant.name, RUNS, f"{text}: {_change(variant, out)}")
     if gone := study.removed_variants(there):
         names = ", ".join(gone)
@@ -91,7 +91,7 @@ def _of_other_versions(plan: Plan, out: Path) -> Iterator[Note]:
                 continue
             break  # its other seeds were made with it
     for text, variants in found.items():
-        moved = f"they are made again, and what is there moves into {EARLIER}"
+        moved = f"they move into {EARLIER}, and new runs are made"
         yield Note(", ".join(variants), RUNS, f"{out} has runs whose log {text}: {moved}")
 
 
@@ -102,8 +102,10 @@ def _change(variant: Variant, out: Path) -> str:
         for seed in variant.seeds
     )
     if any(own):
-        return f"its runs move into {EARLIER}, and those of these values come back from there"
-    return f"its runs are made again, and what is there moves into {EARLIER}"
+        return (
+            f"they move into {EARLIER}, and its runs with the present values come back from there"
+        )
+    return f"they move into {EARLIER}, and new runs are made"
 
 
 def _values(variant: Variant, out: Path) -> str:
@@ -151,7 +153,8 @@ class Shard(NamedTuple):
         found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
         shard = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
         if not 1 <= shard.number <= shard.shares:
-            raise DataError("shard", f"got {text!r}; expected K/N with K from 1 to N, such as 3/16")
+            wanted = "expected K/N with K from 1 to N, such as 3/16"
+            raise DataError("shard", f"shard: got {text!r}; {wanted}")
         return shard
 
     def of(self, runs: Sequence[_T]) -> list[_T]:

@@ -78,10 +78,7 @@ def behind(error: BaseException) -> Interrupted | None:
 def describe_signal(number: int) -> str:
     """Return the line that is printed for a signal."""
     name = signal.Signals(number).name
-    return (
-        f"interrupted ({name}); runs that have ended can be compared, tables of unfinished ones can"
-        " be read, and the same command resumes"
-    )
+    return f"interrupted ({name}). Finished runs are saved. Repeat the command to resume."
 
 
 def end_at_once() -> None:

@@ -79,7 +79,9 @@ def _labels(job: Job) -> Found:
     labels = np.asarray(problem.labels)
     distinct = np.unique(labels)
     if len(distinct) == 1 and len(labels) > 1:
-        text = f"all {len(labels):,} labels are {distinct[0]:g}: any model that says so is perfect"
+        text = (
+            f"all {len(labels):,} labels are {distinct[0]:g}: any model that predicts it is perfect"
+        )
         yield "problem.data", text
     split = job.scenario.problem.split.kind
     if split not in _BY_LABEL or len(distinct) <= CLASSES:

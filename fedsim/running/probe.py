@@ -110,7 +110,7 @@ class RoundCost:
     Attributes:
         seconds: how long it takes.
         traffic: what it costs all clients together, as the round table has it.
-        clients: one row a client: the columns of the client table that are costs.
+        clients: one row per client: the columns of the client table that are costs.
     """
 
     seconds: float
@@ -270,7 +270,7 @@ class Extent:
         alike = len({*self.seeds}) == 1
         seeds = _count(self.seeds[0], "seed") if alike else "their seeds"
         runs = f"{_count(self.variants, 'variant')} x {seeds} = {_count(self.runs, 'run')}"
-        unless = ", if no stop rule ends a run before stop.rounds" if self.early else ""
+        unless = ", or less if a stop rule ends runs early" if self.early else ""
         return f"{self.name}: {runs}, {duration(self.seconds)}{unless}"
 
 
@@ -343,7 +343,7 @@ def members_of(job: Job, group: int) -> NDArray[np.intp]:
 def group_costs(job: Job, began: Opening) -> pd.DataFrame:
     """Return the means over the clients of each group of what each first round costs one.
 
-    A row a round and group, with the columns variant, round, group, clients, device, radio and
+    One row per round and group, with the columns variant, round, group, clients, device, radio and
     those of `COSTS`.
     """
     return pd.DataFrame(list(_rows(job, began)))

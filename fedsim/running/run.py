@@ -103,14 +103,14 @@ def end_notes(
         yield f"{RISEN}: it ended at {end:.6g}, above its initial value {start:.6g}{advice()}"
     if 2 * abandoned > rounds:
         yield (
-            f"{ABANDONED}: {abandoned} of {rounds} were abandoned, for too few clients replied, or"
-            " none: they cost time and energy, and were no steps of the algorithm"
+            f"{ABANDONED}: {abandoned} of {rounds} were abandoned because too few clients"
+            " replied: they cost time and energy, but did not update the model"
         )
     key, span = deadline(scenario)
     if all_replied and span < inf and rounds:
         yield f"{key}: got {span:g} s, and all replies of all rounds were in time: it had no effect"
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
-        yield f"stop.rounds: {reason.removeprefix('rounds: ')}: the default limit has ended it"
+        yield f"stop.rounds: {reason.removeprefix('rounds: ')}: the run ended at the default limit"
 
 
 class RunProgress(NamedTuple):

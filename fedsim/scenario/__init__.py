@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         OutDegree,
     )
     from fedsim.physics.mobility import LevyWalk, PositionTraces, RandomWaypoint
+    from fedsim.physics.network_models import FluidFlows, Lv08, NetworkModel, TcpFlows
     from fedsim.physics.networks import (
         Edge,
         Gateway,
@@ -138,6 +139,7 @@ __all__ = [
     "FirstOrderRadio",
     "FlashAvailability",
     "FlashCharging",
+    "FluidFlows",
     "FullParticipation",
     "GapTarget",
     "Gateway",
@@ -162,6 +164,7 @@ __all__ = [
     "LoRaRadio",
     "LognormalSlowdown",
     "LumosTrace",
+    "Lv08",
     "MahimahiTrace",
     "MarkovAvailability",
     "MaximumDegree",
@@ -169,6 +172,7 @@ __all__ = [
     "Models",
     "MonroeTrace",
     "NarrowbandRadio",
+    "NetworkModel",
     "ObjectiveTarget",
     "Observe",
     "OnePeer",
@@ -198,6 +202,7 @@ __all__ = [
     "StarGraph",
     "StarNetwork",
     "Stop",
+    "TcpFlows",
     "TimeLimit",
     "Torus",
     "TrafficLimit",

@@ -82,16 +82,16 @@ def _link(scenario: ScenarioKeys, way: str) -> Compression:
 
 def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return accepted values in place of a link's feedback, the best first."""
-    found = _list_accepted(scenario, way)
+    accepted = _list_accepted(scenario, way)
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
     added = method.adding_up() if way == "up" else None
     if added is not None:
         other = scenario.model_copy(update={"algorithm": added.method})
         if not why_not(other, way, seen):
-            found.append(f"algorithm.{added.keys}")
-    if not found or not _needs_unbiased(scenario, way):
-        found.append("error_feedback: none")
-    return found
+            accepted.append(f"algorithm.{added.keys}")
+    if not accepted or not _needs_unbiased(scenario, way):
+        accepted.append("error_feedback: none")
+    return accepted
 
 
 def _list_accepted(scenario: ScenarioKeys, way: str) -> list[str]:

@@ -48,21 +48,28 @@ def faults_of(
     what one block or another misses where a key is in none of them.
     """
     reader = BlockReader(model, tree, context)
-    errors = [(_path(each, tree), each) for each in error.errors(include_url=False)]
-    unknown_in = {path[:-1] for path, each in errors if each["type"] == "extra_forbidden"}
+    errors = [
+        (_path(error_detail, tree), error_detail)
+        for error_detail in error.errors(include_url=False)
+    ]
+    unknown_in = {
+        path[:-1] for path, error_detail in errors if error_detail["type"] == "extra_forbidden"
+    }
     around = {path[:depth] for path, _ in errors for depth in range(len(path))}
-    closer = {path for path, each in errors if each["type"] not in _BLOCKS}
+    closer = {path for path, error_detail in errors if error_detail["type"] not in _BLOCKS}
     messages: dict[KeyPath, list[str]] = {}
-    for path, each in errors:
-        if isinstance(each["input"], dict | list):
-            beside_the_point = path in around and each["type"] in _SHAPES
+    for path, error_detail in errors:
+        if isinstance(error_detail["input"], dict | list):
+            beside_the_point = path in around and error_detail["type"] in _SHAPES
         else:
-            beside_the_point = path in closer and each["type"] in _BLOCKS
-        if each["type"] == "missing" and path[:-1] in unknown_in:
-            beside_the_point = each["loc"][-2:-1] != path[-2:-1]  # one of several blocks
+            beside_the_point = path in closer and error_detail["type"] in _BLOCKS
+        if error_detail["type"] == "missing" and path[:-1] in unknown_in:
+            beside_the_point = error_detail["loc"][-2:-1] != path[-2:-1]  # one of several blocks
         if not beside_the_point:
-            messages.setdefault(path, []).append(_message(each, path, reader))
-    return [tree.fault(path, "; or ".join(dict.fromkeys(said))) for path, said in messages.items()]
+            messages.setdefault(path, []).append(_message(error_detail, path, reader))
+    return [
+        tree.fault(path, "; or ".join(dict.fromkeys(texts))) for path, texts in messages.items()
+    ]
 
 
 def _path(error: ErrorDetails, tree: Located) -> KeyPath:

@@ -45,12 +45,14 @@ def targets(
         for name in rule.columns:
             if name in measured or name in ("objective", "gap"):
                 continue
-            own = isinstance(rule, MeasureTarget)  # the column is the key itself
-            if reported is None and (name in known or not own or not nearest(name, rules)):
+            is_own = isinstance(rule, MeasureTarget)  # the column is the key itself
+            if reported is None and (name in known or not is_own or not nearest(name, rules)):
                 continue
             if name in known:
-                text = f"no measure gives {'it' if own else name}; give measures: [{known[name]}]"
-            elif own:
+                text = (
+                    f"no measure gives {'it' if is_own else name}; give measures: [{known[name]}]"
+                )
+            elif is_own:
                 hint = nearest(name, rules) or "."
                 text = f"unknown key '{printable(name)}'{hint} Accepted here: {', '.join(rules)}"
             else:
@@ -92,8 +94,8 @@ def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
         read: Any = model.model_validate_json(json.dumps(parts), strict=True, context=context)
     except ValidationError:
         return []  # which is said of these themselves
-    found = targets(read.stop, read.measures, reports(read.loss) if known else None)
-    return [(key, text) for key, text, _ in found]
+    unread = targets(read.stop, read.measures, reports(read.loss) if known else None)
+    return [(key, text) for key, text, _ in unread]
 
 
 @cache
@@ -102,8 +104,8 @@ def _parts(*, with_loss: bool) -> type[BaseModel]:
     fields = {name: ScenarioKeys.model_fields[name] for name in ("stop", "measures")}
     if with_loss:
         fields["loss"] = ProblemSpec.model_fields["loss"]
-    own: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items()}
-    return create_model("Figures", __base__=Spec, **own)
+    parts: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items()}
+    return create_model("Figures", __base__=Spec, **parts)
 
 
 def find_unmeasured(
@@ -129,7 +131,7 @@ def find_unmeasured(
 
 def columns() -> dict[str, str]:
     """Return the columns that fedsim's own measures fill, each with the kind that fills it."""
-    return {name: kinds_of(each)[0] for each in MEASURES for name in each.columns}
+    return {name: kinds_of(measure)[0] for measure in MEASURES for name in measure.columns}
 
 
 def find_repeated(measures: Sequence[Measure]) -> Iterator[tuple[str, str, object]]:

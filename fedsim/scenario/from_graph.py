@@ -115,7 +115,7 @@ def _numbers(graph: "AnyGraph") -> Mapping[object, int]:
     """Return the numbers of the nodes as clients; with a server, of those that are named so."""
     if _SERVER in graph:
         named = ((node, _CLIENT.fullmatch(str(node))) for node in graph)
-        return {node: int(found[1]) for node, found in named if found}
+        return {node: int(match[1]) for node, match in named if match}
     names = [str(node).removeprefix("client-") for node in graph]
     if sorted(names) == sorted(map(str, range(len(names)))):
         return {node: int(name) for node, name in zip(graph, names, strict=True)}
@@ -178,9 +178,9 @@ def _links(graph: "AnyGraph") -> Iterator[tuple[Any, Any, dict[str, Any]]]:
     """
     for source, target, attributes in graph.edges(data=True):
         named: Mapping[Any, Any] = attributes  # networkx takes any key
-        own = {key: _plain(value) for key, value in named.items() if isinstance(key, str)}
+        settings = {key: _plain(value) for key, value in named.items() if isinstance(key, str)}
         try:
-            yield source, target, link_attributes(own)
+            yield source, target, link_attributes(settings)
         except DataError as error:
             raise _wrong(f"{_edge(source, target)}: {error}") from error
 

@@ -7,6 +7,7 @@ from typing import Any
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.catalogue import described
 from fedsim.blocks.spec import Spec, either_form
+from fedsim.record.columns import higher_is_better
 from fedsim.record.variants import BASE, RESERVED, RUN
 from fedsim.scenario.figures import columns
 from fedsim.scenario.merging import METHOD, NAME, OF_THE_WHOLE
@@ -52,10 +53,11 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     stop = definitions["Stop"]
     figure = either_form({"type": "number"})
     for name in columns():
-        wanted = "a value of this measure, which `measures` has to name"
+        side = "or more" if higher_is_better(name) else "or less"
+        wanted = f"this value {side} (the measure has to be listed under `measures`)"
         stop["properties"].setdefault(name, {**figure, "description": wanted})
     stop["additionalProperties"] = False
-    parts = {f"Partial{name}": _partial(each) for name, each in definitions.items()}
+    parts = {f"Partial{name}": _partial(definition) for name, definition in definitions.items()}
     document["properties"]["variants"] |= {
         "propertyNames": {"pattern": f"^{NAME}$", "not": _TAKEN},
         "additionalProperties": {"$ref": f"{_PREFIX}Variant"},
@@ -77,7 +79,7 @@ def _as_written(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema
                 written["required"] = ["kind", *others]
             return written
         case list():
-            return [_as_written(each) for each in part]
+            return [_as_written(item) for item in part]
         case str():
             return _NAMED_GROUP.sub("(", part)
         case _:
@@ -94,6 +96,6 @@ def _partial(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema
         case dict():
             return {key: _partial(value) for key, value in part.items()}
         case list():
-            return [_partial(each) for each in part]
+            return [_partial(item) for item in part]
         case _:
             return part

@@ -124,8 +124,8 @@ def locate(value: object, origin: Origin, path: tuple[str | int, ...] = ()) -> L
             pieces = {str(k): locate(v, origin, (*path, str(k))) for k, v in value.items()}
             return Located(origin, pieces)
         case list() | tuple():
-            found = [locate(piece, origin, (*path, i)) for i, piece in enumerate(value)]
-            return Located(origin, found)
+            items = [locate(piece, origin, (*path, i)) for i, piece in enumerate(value)]
+            return Located(origin, items)
         case np.ndarray() | np.generic():
             return locate(value.tolist(), origin, path)
         case _:

@@ -59,9 +59,9 @@ def merge(base: Located, over: Located, inherited: Inherited = none_inherited) -
         return _inheriting(below, over, inherited)
     merged = dict(below)
     for key, piece in over.content.items():
-        own = _as_block(merged.get(key), piece) if key == METHOD else piece
+        block = _as_block(merged.get(key), piece) if key == METHOD else piece
         into = inherited if key == METHOD else none_inherited
-        merged[key] = merge(merged[key], own, into) if key in merged else piece
+        merged[key] = merge(merged[key], block, into) if key in merged else piece
     return Located(base.origin, merged)
 
 
@@ -75,7 +75,7 @@ def _as_block(below: Located | None, over: Located) -> Located:
 def _inheriting(below: Mapping[str, Located], over: Located, inherited: Inherited) -> Located:
     """Return a block of another kind with the keys that it inherits from the replaced one."""
     content = over.content if isinstance(over.content, dict) else {}
-    kinds = [str(each["kind"].content) for each in (below, content) if "kind" in each]
+    kinds = [str(block["kind"].content) for block in (below, content) if "kind" in block]
     taken = inherited(*kinds) if len(kinds) == 2 else ()
     kept = {key: piece for key, piece in below.items() if key in taken and key != "kind"}
     return Located(over.origin, {**kept, **content})
@@ -133,8 +133,8 @@ def _overridden(tree: Located, text: str, inherited: Inherited) -> Located:
         keys = [".".join(filter(None, (format_path(path), fault.key))) for fault in faults]
         raise ScenarioError(
             [
-                Fault(str(origin), key, each.message, each.excerpt)
-                for key, each in zip(keys, faults, strict=True)
+                Fault(str(origin), key, fault.message, fault.excerpt)
+                for key, fault in zip(keys, faults, strict=True)
             ]
         )
     return place(tree, path, value, inherited)
@@ -202,12 +202,12 @@ def variants(
         return {BASE: base}, [tree.fault(("variants",), seen)]
     merged, faults = {BASE: base}, list[Fault]()
     for name, over in written.content.items():
-        wrong = _wrong_variant(name, over, merged)
-        faults += [tree.fault(("variants", name, *key), text) for key, text in wrong]
-        if not wrong:
+        faults_of_variant = _wrong_variant(name, over, merged)
+        faults += [tree.fault(("variants", name, *key), text) for key, text in faults_of_variant]
+        if not faults_of_variant:
             merged[name] = merge(base, over, inherited)
-    own = own_name(tree)
-    if own in merged and own != BASE:
+    unchanged = own_name(tree)
+    if unchanged in merged and unchanged != BASE:
         del merged[BASE]
     return merged, faults
 

@@ -63,7 +63,7 @@ def passed_rows(data: object, convert: Callable[[Any], ArrayLike], others: str) 
         DataError: it is something else, or they cannot be used.
     """
     several = data if isinstance(data, list | tuple) else ()
-    if several and all(isinstance(each, list | tuple) and _is_pair(each) for each in several):
+    if several and all(isinstance(row, list | tuple) and _is_pair(row) for row in several):
         text = f"got {len(several)} pairs (X, y), as of clients"
         remedy = "give all rows one below the other, with the client of each: (X, y, clients)"
         raise DataError("data", f"{text}; {remedy}")
@@ -72,7 +72,7 @@ def passed_rows(data: object, convert: Callable[[Any], ArrayLike], others: str) 
             "data", f"rows are (X, y), (X, y, clients), {others}; got {describe_passed(data)}"
         )
     check_indices(*several)
-    return number_rows(*(convert(each) for each in several), signs=False)
+    return number_rows(*(convert(row) for row in several), signs=False)
 
 
 def _is_pair(items: list[Any] | tuple[Any, ...]) -> bool:
@@ -83,8 +83,8 @@ def _is_pair(items: list[Any] | tuple[Any, ...]) -> bool:
 def _describe(error: ValidationError) -> str:
     """Return what pydantic says of a problem's keys, in one sentence."""
     texts = []
-    for each in error.errors(include_url=False):
-        place = ".".join(str(key) for key in each["loc"])
-        said = each["msg"].removeprefix("Value error, ")
-        texts.append(f"{place}: {said}; got {printable(repr(each['input']), 80)}")
+    for detail in error.errors(include_url=False):
+        place = ".".join(str(key) for key in detail["loc"])
+        text = detail["msg"].removeprefix("Value error, ")
+        texts.append(f"{place}: {text}; got {printable(repr(detail['input']), 80)}")
     return "; ".join(dict.fromkeys(texts))

@@ -1,4 +1,4 @@
-"""From a source to a plan: scenarios, variants and seeds, or every fault at once."""
+"""From a source to a plan: scenarios, variants and seeds, or all faults at once."""
 
 import json
 import re
@@ -51,7 +51,7 @@ Written = str | Path | Mapping[str, Any] | Scenario
 _LONGEST = 100  # of the name of a folder
 
 RUN = 50_000
-"""The bytes of memory that a run takes at the least until all are compared."""
+"""Memory per run until all runs are compared, bytes; a lower bound."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Variant:
     """One scenario to run, under each of its seeds.
 
     Attributes:
-        name: fit to name a folder; the scenario as written is `base`, or has the name of the
-            variant that differs in nothing.
+        name: a valid folder name. The scenario as written is `base`, or has the name of the
+            variant without changes.
         scenario: complete, without variants and sweeps.
-        question: what its file asks in its first line; empty where it has no such line.
-        own: whether it is the scenario as written, of which no fault says so.
-        version: what stands for its code that was handed over in Python; None where nothing does.
+        question: the comment in the first line of its file; empty if there is none.
+        own: whether it is the scenario as written, whose faults name no variant.
+        version: stands for the code that was passed in Python; None if there is none.
     """
 
     name: str
@@ -76,14 +76,14 @@ class Variant:
 
     @property
     def seeds(self) -> range:
-        """The seeds to run it under."""
+        """The seeds of the variant."""
         return range(self.scenario.seed, self.scenario.seed + self.scenario.seeds)
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of what its runs are made from, the same under every seed."""
-        own = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
-        written = own.model_dump_json(exclude={"variants", "sweep"})
+        without_seed = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
+        written = without_seed.model_dump_json(exclude={"variants", "sweep"})
         return sha256(without_keys(written).encode()).hexdigest()
 
     def text(self, seed: int) -> str:
@@ -93,12 +93,12 @@ class Variant:
 
     @cached_property
     def _around_seed(self) -> tuple[str, str]:
-        """What `text` writes before and after the seed, once for all of them.
+        """The parts of `text` before and after the seed, computed once.
 
-        Only a key of the whole scenario begins a line: what is within it is indented.
+        Only keys of the whole scenario begin a line, as nested keys are indented.
         """
-        own = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
-        before, after = dump(own, self.question).split("\nseed: 0\n")
+        without_seed = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
+        before, after = dump(without_seed, self.question).split("\nseed: 0\n")
         return before, after
 
     @property
@@ -108,7 +108,7 @@ class Variant:
 
     @property
     def prefix(self) -> str:
-        """How a fault of this variant begins."""
+        """The beginning of messages about this variant."""
         return "" if self.own else _name_variant(self.name, Fault("", "", "")).message
 
     def fault(self, key: str, message: str, *, named: bool = True) -> Fault:
@@ -127,14 +127,14 @@ class Variant:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a scenario file asks for.
+    """The runs of a scenario file.
 
     Attributes:
-        name: the scenario's, or its file's.
-        folder: where relative paths start: the file's folder; the current one without a file.
-        variants: in the order of the file, `base` before them.
-        file: the scenario's and its folder's name, "studies/lte.yaml"; empty without a file.
-        added: the variants that are not in the scenario as written: overrides have added them.
+        name: the name of the scenario, or of its file.
+        folder: the folder of relative paths: that of the file, or the current one.
+        variants: the variants in the order of the file, after `base`.
+        file: the names of folder and file, "studies/lte.yaml"; empty without a file.
+        added: the variants that overrides have added.
     """
 
     name: str
@@ -145,7 +145,7 @@ class Plan:
 
     @property
     def folder_name(self) -> str:
-        """The name, as a folder can have it: what letters, digits, - _ and . leave out is -."""
+        """The name as a folder name: other characters than letters, digits, - _ and . become -."""
         plain = re.sub(r"[^\w.-]+", "-", self.name).strip("-.")
         return plain[:_LONGEST] or "scenario"
 
@@ -195,23 +195,25 @@ def load(
     known_here, question = catalogue(blocks, source), _question(source)
     inherited = families(known_here)
     written = _variants_in(tree)
-    tree, wrong = overridden(tree, overrides, inherited)
+    tree, override_faults = overridden(tree, overrides, inherited)
     added = tuple(name for name in _variants_in(tree) if name not in written)
-    trees, ill = variants(tree, inherited)
-    own = BASE if BASE in trees else own_name(tree)
-    trees, odd = swept(trees, inherited)
-    faults = [*faults, *wrong, *ill, *odd]
+    trees, variant_faults = variants(tree, inherited)
+    unchanged = BASE if BASE in trees else own_name(tree)
+    trees, sweep_faults = swept(trees, inherited)
+    faults = [*faults, *override_faults, *variant_faults, *sweep_faults]
     if not faults:
+        # Only now: a faulty scenario has no meaningful variants.
         faults += without_effect(tree, overrides, inherited)
-    made: dict[str, Variant] = {}
-    ill_by_variant: dict[str, list[Fault]] = {}
-    for name in sorted(trees, key=lambda name: name != own):
-        scenario, wrong = _validate(trees[name], known_here)
-        ill_by_variant[name] = [fault for fault in wrong if fault not in faults]
+    valid: dict[str, Variant] = {}
+    faults_by_variant: dict[str, list[Fault]] = {}
+    # The scenario as written first, so that its faults are reported without the name of a variant.
+    for name in sorted(trees, key=lambda name: name != unchanged):
+        scenario, found = _validate(trees[name], known_here)
+        faults_by_variant[name] = [fault for fault in found if fault not in faults]
         if scenario is not None:
-            made[name] = Variant(name, scenario, question, name == own, trees[name])
-    faults += join_faults(ill_by_variant, own)
-    plans = tuple(made[name] for name in trees if name in made)
+            valid[name] = Variant(name, scenario, question, name == unchanged, trees[name])
+    faults += join_faults(faults_by_variant, unchanged)
+    plans = tuple(valid[name] for name in trees if name in valid)
     faults += _too_many(plans)
     title, folder, file = _place(source)
     if not faults:
@@ -246,24 +248,26 @@ def dump(scenario: Scenario, question: str = "") -> str:
 
 @lru_cache(maxsize=64)
 def _as_yaml(plain: str) -> str:
-    """Return JSON as YAML, which takes 20 ms: once for a scenario that is run again."""
+    """Return JSON as YAML; cached, because a conversion takes 20 ms."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    yaml.width = 2**31  # a long text that is folded comes back with a blank in it
+    yaml.width = 2**31  # a folded long text would come back with a blank in it
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
-    yaml.allow_unicode = plain.isprintable()  # else escaped: it folds Unicode's line ends away
+    yaml.allow_unicode = (
+        plain.isprintable()
+    )  # otherwise escaped: YAML would fold Unicode line ends away
     yaml.dump(json.loads(plain), stream := StringIO())
     return stream.getvalue()
 
 
 def _read(source: Written, graph: "AnyGraph | None") -> tuple[Located, list[Fault]]:
-    """Return what was written, with a graph laid on it, and the faults that leave it readable."""
+    """Return the written scenario with the graph merged in, and faults that leave it readable."""
     tree, faults = _read_source(source)
     return tree if graph is None else with_graph(tree, graph), faults
 
 
 def _read_source(source: Written) -> tuple[Located, list[Fault]]:
-    """Return what was written, and the faults that leave it readable."""
+    """Return the written scenario, and the faults that leave it readable."""
     if isinstance(source, str | Path):
         return read_file(Path(source))
     try:
@@ -282,24 +286,24 @@ def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, li
         text = json.dumps(tree.plain())
         return Scenario.model_validate_json(text, strict=True, context=known), []
     except ValidationError as error:
-        found = faults_of(error, tree, Scenario, known)
+        faults = faults_of(error, tree, Scenario, known)
         more = (tree.fault(tuple(path_of(key)), text) for key, text in unread_targets(tree, known))
-        return None, [*found, *(each for each in more if each not in found)]
+        return None, [*faults, *(fault for fault in more if fault not in faults)]
 
 
 def count_fleets(
     variants: Sequence[Variant], folder: Path
 ) -> tuple[tuple[Variant, ...], list[Fault]]:
-    """Return variants in which groups of `count: data` have their number, and what prevents it.
+    """Return variants with the number of clients for groups of `count: data`, and faults.
 
-    The data is read for it, once for all variants that share it.
+    The data is read for this, once for all variants that share it.
     """
     known: dict[str, int] = {}
     counted: list[Variant] = []
     faults: dict[str, list[Fault]] = {}
     for variant in variants:
         scenario = variant.scenario
-        places = [place for place, each in enumerate(scenario.fleet) if each.count == FROM_DATA]
+        places = [place for place, group in enumerate(scenario.fleet) if group.count == FROM_DATA]
         if places:
             try:
                 scenario = _count_clients(scenario, places, folder, known)
@@ -307,8 +311,8 @@ def count_fleets(
                 key = f"problem.{error.key}" if not error.key.startswith("fleet") else error.key
                 faults[variant.name] = [variant.fault(key, str(error), named=False)]
         counted.append(replace(variant, scenario=scenario))
-    own = next((variant.name for variant in variants if variant.own), "")
-    return tuple(counted), join_faults(faults, own, len(variants))
+    unchanged = next((variant.name for variant in variants if variant.own), "")
+    return tuple(counted), join_faults(faults, unchanged, len(variants))
 
 
 def _count_clients(
@@ -335,7 +339,7 @@ def _count_clients(
         known[name] = count_clients(
             problem.data, problem.split, problem.test, folder, scenario.seed
         )
-    rest = known[name] - sum(each.count for each in scenario.fleet)
+    rest = known[name] - sum(group.count for group in scenario.fleet)
     if rest < 1:
         text = f"got data, which has {known[name]} clients, but other groups have as many or more"
         raise DataError(key, f"{text}; give them smaller counts")
@@ -345,7 +349,7 @@ def _count_clients(
 
 
 def _too_many(variants: Sequence[Variant]) -> list[Fault]:
-    """Return a fault where the runs of all variants, under every seed, are too many to be kept."""
+    """Return a fault if the runs of all variants, under every seed, need too much memory."""
     runs = sum(variant.scenario.seeds for variant in variants)
     try:
         check_budget(
@@ -361,8 +365,8 @@ def join_faults(
 ) -> list[Fault]:
     """Return the faults of all variants, each once.
 
-    What is wrong in every variant, or in the scenario as written, names none of them; any other
-    fault names the first variant that has it.
+    A fault of every variant, or of the scenario as written, names no variant. Any other fault names
+    the first variant that has it.
 
     Args:
         by_variant: faults, by the name of the variant, which their messages lack.
@@ -381,19 +385,19 @@ def join_faults(
 
 
 def _name_variant(variant: str, fault: Fault) -> Fault:
-    """Say in a fault which variant it is of."""
+    """Prefix a fault with its variant."""
     return Fault(fault.where, fault.key, f"variant {variant}: {fault.message}")
 
 
 def file_order(fault: Fault) -> tuple[bool, int]:
-    """Sort by line, what has none last."""
+    """Return a sort key: faults by line, those without a line last."""
     line = fault.where.rpartition(":")[2]
     in_file = line.isdecimal() and not fault.where.startswith(OPTION)
     return (False, int(line)) if in_file else (True, 0)
 
 
 def _question(source: Written) -> str:
-    """Return the comment in the first line of a file that has been read; empty for none."""
+    """Return the comment in the first line of a file; empty if it has none."""
     if not isinstance(source, str | Path):
         return ""
     with Path(source).open(encoding="utf-8-sig") as stream:
@@ -403,7 +407,7 @@ def _question(source: Written) -> str:
 
 
 def _place(source: Written) -> tuple[str, Path, str]:
-    """Return a name for a scenario that has none, where its paths start, and its file's name."""
+    """Return a default name for a scenario, the folder of its paths, and the name of its file."""
     if isinstance(source, str | Path):
         path = Path(source).absolute()
         return path.stem, path.parent, "/".join(path.parts[-2:])
@@ -414,18 +418,18 @@ def _place(source: Written) -> tuple[str, Path, str]:
 
 
 _MARK = "\0set"
-"""A value that no scenario has, which stands for one that is set."""
+"""A value that occurs in no scenario, set to trace an override."""
 
 _WHOLE = (*OF_THE_WHOLE, "sweep")
-"""Keys that say which variants there are: what they do is seen in their number."""
+"""Keys that determine the variants: the effect of overriding them shows in the variants."""
 
 
 def without_effect(
     tree: Located, overrides: Sequence[str], inherited: Inherited
 ) -> Iterator[Fault]:
-    """Yield a fault for each override of which no variant takes the value.
+    """Yield a fault for each override whose value reaches no variant.
 
-    A sweep sets the same key for all of them then. Of two overrides of one key the last wins.
+    That happens if a sweep sets the same key. Of two overrides of one key, the last one wins.
 
     Args:
         tree: the scenario as written, on which all overrides lie.
@@ -436,7 +440,9 @@ def without_effect(
     for number, (text, path) in enumerate(zip(overrides, paths, strict=True)):
         if path[0] in _WHOLE:
             continue
-        replaced = any(path[: len(each)] == each for each in paths[number + 1 :])  # the last wins
+        replaced = any(
+            path[: len(later)] == later for later in paths[number + 1 :]
+        )  # the last wins
         if not replaced and not _is_taken(tree, path, inherited):
             why = "the sweep sets it for each of them"
             origin = str(Origin(f"{OPTION} {text}"))
@@ -446,14 +452,16 @@ def without_effect(
 
 
 def _is_taken(tree: Located, path: Sequence[str], inherited: Inherited) -> bool:
-    """Return whether a value at a path of the scenario as written is in any of its variants."""
+    """Return whether a value at a path of the scenario as written reaches any variant."""
     try:
         marked = place(tree, path, Located(Origin(), _MARK), inherited)
     except ScenarioError:  # which is reported elsewhere
         return True
-    trees, wrong = variants(marked, inherited)
-    trees, more = swept(trees, inherited)
-    return bool(wrong or more) or any(_MARK in _scalars(each) for each in trees.values())
+    trees, variant_faults = variants(marked, inherited)
+    trees, sweep_faults = swept(trees, inherited)
+    return bool(variant_faults or sweep_faults) or any(
+        _MARK in _scalars(tree) for tree in trees.values()
+    )
 
 
 def _scalars(tree: Located) -> Iterator[object]:

@@ -22,6 +22,7 @@ from fedsim.physics.carbon import CARBON
 from fedsim.physics.devices import DEVICE_KINDS
 from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.mixing import MIXING
+from fedsim.physics.network_models import NETWORK_MODELS
 from fedsim.physics.networks import NETWORKS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
@@ -60,6 +61,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     DEVICE_KINDS,
     RADIO_KINDS,
     NETWORKS,
+    NETWORK_MODELS,
     OVERLAYS,
     MIXING,
     PARTICIPATION,
@@ -76,7 +78,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
 
 
 def catalogue(blocks: Iterable[object] = (), source: object = None) -> BlockCatalogue:
-    """Return what a scenario can name.
+    """Return the blocks that a scenario can name.
 
     Args:
         blocks: user-defined classes.
@@ -90,13 +92,13 @@ def catalogue(blocks: Iterable[object] = (), source: object = None) -> BlockCata
 
 def _made_in_python(source: object) -> Iterator[type[Spec]]:
     """Yield the classes of all blocks in a value that a registry could have."""
-    for each in specs_in(source):
-        if any(registry.admits(type(each)) for registry in REGISTRIES):
-            yield type(each)
+    for spec in specs_in(source):
+        if any(registry.admits(type(spec)) for registry in REGISTRIES):
+            yield type(spec)
 
 
 def blocks_in(plugins: Iterable[Path]) -> list[type[Spec]]:
-    """Return the blocks in Python files of a user's own, which are run.
+    """Return the blocks in Python files of a user, which are executed.
 
     Raises:
         BlockError: a file cannot be used, or holds no block.
@@ -128,19 +130,19 @@ class BlockReader:
         last = _choose_reader(readers, self.tree.nearest(path)[0], self.context)
         if last:
             return dict(last.model_fields)
-        plain = [each for each in readers if isinstance(each, type) and not kinds_of(each)]
+        plain = [reader for reader in readers if isinstance(reader, type) and not kinds_of(reader)]
         return {name: field for reader in plain for name, field in reader.model_fields.items()}
 
     def kinds_with(self, path: KeyPath) -> list[str]:
         """Return the other kinds of the block around a key that have such a key."""
-        choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
-        return [name for each in choices for name in each.having(str(path[-1]), self.context)]
+        choices = [reader for reader in self._readers_at(path[:-1]) if isinstance(reader, OneOf)]
+        return [name for choice in choices for name in choice.having(str(path[-1]), self.context)]
 
     def suggest(self, path: KeyPath, value: object) -> str:
-        """Return a hint at a block that has a value where another one has not, or nothing."""
-        choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
+        """Return a hint at a block that has a value where another one has none, or nothing."""
+        choices = [reader for reader in self._readers_at(path[:-1]) if isinstance(reader, OneOf)]
         texts = choices if isinstance(value, str) else []
-        hints = (each.suggest(str(value), self.context, str(path[-1])) for each in texts)
+        hints = (text.suggest(str(value), self.context, str(path[-1])) for text in texts)
         return next(filter(None, hints), "")
 
     def places(self, key: str) -> list[str]:
@@ -156,10 +158,10 @@ class BlockReader:
     @cached_property
     def _places(self) -> dict[str, list[KeyPath]]:
         """The paths of all keys, by the last part of each: collected once for many faults."""
-        found: dict[str, list[KeyPath]] = {}
+        places: dict[str, list[KeyPath]] = {}
         for path in self._paths([self.model], ()):
-            found.setdefault(str(path[-1]), []).append(path)
-        return found
+            places.setdefault(str(path[-1]), []).append(path)
+        return places
 
     def _paths(self, readers: list[_Reader], path: KeyPath) -> Iterator[KeyPath]:
         """Yield the paths of all keys below a path."""
@@ -172,7 +174,7 @@ class BlockReader:
             yield from self._paths(_readers_of(field), inner)
 
     def _readers_at(self, path: KeyPath) -> list[_Reader]:
-        """Return what may read the block at a path."""
+        """Return the possible readers of the block at a path."""
         readers: list[_Reader] = [self.model]
         for depth, key in enumerate(path):
             if isinstance(key, str):
@@ -194,7 +196,7 @@ def _readers_of(field: FieldInfo) -> list[_Reader]:
 
 
 def _readers(parts: tuple[Any, ...]) -> Iterator[_Reader]:
-    """Yield what may read the blocks of a field; the parts are those of its annotation."""
+    """Yield the possible readers of the blocks of a field, given parts of its annotation."""
     choices = [part for part in parts if isinstance(part, OneOf)]
     for part in choices or parts:
         if isinstance(part, OneOf) or (isinstance(part, type) and issubclass(part, BaseModel)):

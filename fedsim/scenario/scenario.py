@@ -1,4 +1,4 @@
-"""A scenario: its keys, which are known to go together."""
+"""A scenario: its keys, and checks that they go together."""
 
 from collections.abc import Iterator
 from math import inf
@@ -10,6 +10,7 @@ from fedsim.algorithms import ALGORITHMS, Algorithm, PeerAlgorithm
 from fedsim.blocks.choice import failure
 from fedsim.blocks.wording import join_names
 from fedsim.physics.graphs_in_time import NeighboursByExchange, NeighboursInTime
+from fedsim.physics.network_models import FluidFlows
 from fedsim.ports import Meaning
 from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
@@ -27,13 +28,13 @@ Conflict = tuple[str, str, object]
 """Key, message, value seen."""
 
 
-def closings(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """A round has one rule that closes it."""
+def check_round_closing(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield conflicts between rules that close a round."""
     silence, policy = scenario.silence, scenario.participation
     if silence.closes_after < inf:
-        yield from _two_deadlines(silence, policy)
+        yield from _check_two_deadlines(silence, policy)
     else:
-        yield from _giving_up(policy)
+        yield from _check_giving_up(policy)
     if policy.over_selects and policy.quorum is not None and policy.closes_after == inf:
         text = (
             "got over above 1, which closes a round with its first replies already; leave"
@@ -42,8 +43,8 @@ def closings(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "participation.quorum", text, policy.quorum
 
 
-def _giving_up(policy: Participation) -> Iterator[Conflict]:
-    """A round is given up where too few have reported by its deadline, and some time later."""
+def _check_giving_up(policy: Participation) -> Iterator[Conflict]:
+    """Yield conflicts of the timeout of a round with its deadline and quorum."""
     give_up, deadline = policy.round_timeout, policy.closes_after
     if max(give_up, deadline) == inf:
         return
@@ -55,9 +56,9 @@ def _giving_up(policy: Participation) -> Iterator[Conflict]:
         yield "participation.give_up", text, give_up
 
 
-def _two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Conflict]:
-    """Silence that is waited for has a deadline of its own."""
-    beacon = "or let silence be said: silence: {kind: beacon}"
+def _check_two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Conflict]:
+    """Yield conflicts of a deadline for silence with other rules that close a round."""
+    beacon = "or use silence: {kind: beacon}"
     if policy.asynchronous:
         text = (
             f'got "{silence.kind}", but an asynchronous server has no rounds that could end: it'
@@ -66,28 +67,28 @@ def _two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Co
         yield "silence.kind", text, silence.kind
         return
     if policy.closes_after < inf:
-        text = f"a round has one deadline, and silence.after is one; drop this one, {beacon}"
+        text = f"a round has one deadline, and silence.after is one; leave this out, {beacon}"
         yield "participation.deadline", text, policy.closes_after
     if policy.round_timeout < inf:
-        text = f"silence.after closes every round, so none is given up; drop this one, {beacon}"
+        text = f"silence.after closes every round, so none is abandoned; leave this out, {beacon}"
         yield "participation.give_up", text, policy.round_timeout
     if not policy.keep_late:
-        text = f'got "drop", but silence.late says what becomes of it; drop this one, {beacon}'
+        text = f'got "drop", but silence.late decides that; leave this out, {beacon}'
         yield "participation.late", text, "drop"
     if policy.quorum is not None:
-        text = f"a silent client reports nothing, so no quorum is sure; drop this one, {beacon}"
+        text = f"a silent client reports nothing, so a quorum may fail; leave this out, {beacon}"
         yield "participation.quorum", text, policy.quorum
 
 
 # Validation of scenarios with peers, without a server.
 
 
-def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """A method of peers needs neighbours, and a method with a server has none."""
+def check_peers(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield conflicts between methods of peers, or of a server, and the network."""
     method, neighbours = scenario.algorithm, scenario.network.peers
     if not isinstance(method, PeerAlgorithm):
         if neighbours is not None:
-            kinds = ALGORITHMS.where(lambda each: issubclass(each, PeerAlgorithm))
+            kinds = ALGORITHMS.where(lambda method_class: issubclass(method_class, PeerAlgorithm))
             text = (
                 f"got {neighbours.kind}, but {method.kind} has a server that all clients answer;"
                 f" leave peers out, or take a method of peers ({', '.join(kinds)})"
@@ -107,10 +108,10 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
         seen = scenario.network.mixing.kind
         text = f"got {seen}, but {method.kind} weighs no neighbours; leave it out"
         yield "network.mixing", text, seen
-    yield from _ways(scenario)
-    yield from _sent_as_is(scenario)
-    yield from _missed_differences(scenario)
-    yield from _asking(scenario)
+    yield from _check_links(scenario)
+    yield from _check_uncompressed(scenario)
+    yield from _check_missed_differences(scenario)
+    yield from _check_participation(scenario)
     for number, group in enumerate(scenario.fleet):
         if not group.availability.always:
             kind = group.availability.kind
@@ -118,11 +119,12 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
             yield f"fleet.{number}.availability.kind", text, kind
 
 
-def _ways(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Peers use links as they come, and no direction of them is the server's."""
+def _check_links(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield network settings that do not apply among peers."""
     network, kind = scenario.network, scenario.algorithm.kind
-    if network.model != "fluid":
-        yield "network.model", f"got {network.model}, but peers take fluid alone", network.model
+    if not isinstance(network.model, FluidFlows):
+        model = network.model.kind
+        yield "network.model", f"got {model}, but peers take fluid alone", model
     if network.broadcast != "unicast":
         text = f"got {network.broadcast}, but a peer sends to each neighbour; use unicast"
         yield "network.broadcast", text, network.broadcast
@@ -138,23 +140,26 @@ def _ways(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "wire.down", text, seen
 
 
-def _sent_as_is(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Some methods send their vectors uncompressed, whatever a compressor could do."""
+def _check_uncompressed(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield a compressor for a method whose vectors are sent uncompressed."""
     method, compressor = scenario.algorithm, scenario.wire.up.compressor
     if set(method.up.values()) == {Meaning.EXACT} and not isinstance(compressor, Identity):
         text = f"got {compressor.kind}, but the nodes of {method.kind} send their vectors"
         yield "wire.up.compressor.kind", f"{text} uncompressed; leave it out", compressor.kind
 
 
-def _missed_differences(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Under EF21 a sender has one copy for all its neighbours, so each must get every message."""
+def _check_missed_differences(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield EF21 among peers if a neighbour may miss a message.
+
+    Under EF21 a sender has one copy for all its neighbours, so each of them needs every message.
+    """
     network, ends = scenario.network, (scenario.participation, scenario.silence)
     changing = isinstance(network.peers, NeighboursByExchange | NeighboursInTime)
     if scenario.wire.up.error_feedback != "ef21":
         return
     if changing or network.failures is not None:
         why = "in a graph that changes a node does not send to all of them"
-    elif min(each.closes_after for each in ends) < inf:
+    elif min(end.closes_after for end in ends) < inf:
         why = "one that a deadline drops would be missing for ever"
     else:
         return
@@ -162,8 +167,8 @@ def _missed_differences(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield "wire.up.error_feedback", text, "ef21"
 
 
-def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """No cohort of peers is sampled; a deadline is all that closes an exchange early."""
+def _check_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield participation settings that do not apply among peers."""
     policy, kind = scenario.participation, scenario.algorithm.kind
     if scenario.algorithm.late_replies_required:
         text = (
@@ -171,12 +176,12 @@ def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
             " missing for ever; leave it out"
         )
         if policy.closes_after < inf:
-            said = f"got {policy.closes_after:g} s, but {text}"
-            yield "participation.deadline", said, policy.closes_after
+            message = f"got {policy.closes_after:g} s, but {text}"
+            yield "participation.deadline", message, policy.closes_after
         if scenario.silence.closes_after < inf:
-            said = f"got {scenario.silence.closes_after:g} s, but {text}"
-            yield "silence.after", said, scenario.silence.closes_after
-    yield from _late(scenario)
+            message = f"got {scenario.silence.closes_after:g} s, but {text}"
+            yield "silence.after", message, scenario.silence.closes_after
+    yield from _check_late(scenario)
     if not policy.asks_all:
         text = f"got {policy.kind}, but no server asks the nodes of {kind}; use full"
         yield "participation.kind", text, policy.kind
@@ -193,8 +198,8 @@ def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
             yield f"participation.{key}", text, seen
 
 
-def _late(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """A node drops what is late in any case, so that a setting which says so has no effect."""
+def _check_late(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield settings for late messages without effect: peers always drop these."""
     if scenario.algorithm.late_replies_required:  # see `_dropped_replies`
         return
     text = f"got drop, but nodes of {scenario.algorithm.kind} drop late messages in any case"
@@ -211,18 +216,18 @@ LAST_SEED = 2**63 - 1
 
 
 def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield what needs no data to be seen."""
+    """Yield conflicts between settings that can be found without data."""
     yield from _seeds(scenario)
     yield from _split(scenario)
     yield from _dropped_replies(scenario)
-    yield from closings(scenario)
+    yield from check_round_closing(scenario)
     yield from unmet_participation(scenario)
     yield from _sizes(scenario)
     yield from _empty_batteries(scenario)
     yield from compression(scenario)
     yield from _method(scenario)
-    yield from peering(scenario)
-    yield from tiering(scenario, (_dropped_replies, closings, compression, unmet_above))
+    yield from check_peers(scenario)
+    yield from tiering(scenario, (_dropped_replies, check_round_closing, compression, unmet_above))
     yield from find_repeated(scenario.measures)
     reported = reports(scenario.problem.loss)
     yield from targets(scenario.stop, scenario.measures, reported)
@@ -230,7 +235,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _seeds(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield a seed that no table could hold: they have it as a whole number of 64 bits."""
+    """Yield a seed that exceeds the 64-bit integers of tables."""
     last = scenario.seed + scenario.seeds - 1
     if last > LAST_SEED:
         text = f"got {scenario.seed}, so that the last seed is {last}"
@@ -248,7 +253,7 @@ def _split(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """A server that keeps a running sum needs every reply, however late."""
+    """Yield dropped late replies for a method whose server keeps a running sum."""
     if not scenario.algorithm.late_replies_required:
         return
     text = (
@@ -263,7 +268,7 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """A cohort cannot be larger than the fleet."""
+    """Yield cohorts that are larger than the fleet."""
     if scenario.tiers:  # a server asks those below it; see `tiering`
         return
     for key, seen in scenario.participation.counts.items():
@@ -272,7 +277,7 @@ def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def too_many(seen: int, clients: int) -> str:
-    """Say that there are fewer clients."""
+    """Return the message for a number above that of clients."""
     return f"got {seen}, but the fleet has {clients} clients; give {clients} or less"
 
 
@@ -290,16 +295,16 @@ def _empty_batteries(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """A method is for some problems and worlds, and not for others."""
+    """Yield conflicts of the method with the problem and the world."""
     method, problem = scenario.algorithm, scenario.problem
     if problem.penalty.kind != "none" and not method.proximal:
-        proximal = ", ".join(ALGORITHMS.where(lambda each: each.proximal))
-        own = join_names(
+        proximal = ", ".join(ALGORITHMS.where(lambda method_class: method_class.proximal))
+        keys = join_names(
             [key for key in ("l1", "l2") if key in type(problem.loss).model_fields], "and"
         )
         text = (
             f"got {problem.penalty.kind}, but {method.kind} does not handle a penalty beside the"
-            f" loss; take a proximal method ({proximal}), or put {own} into the loss"
+            f" loss; take a proximal method ({proximal}), or put {keys} into the loss"
         )
         yield "problem.penalty.kind", text, problem.penalty.kind
     if method.constrained and not problem.loss.constrained:
@@ -320,10 +325,10 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _programs(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """A program of a client's own trains, and a method may ask for more than that, or for it."""
+    """Yield conflicts between the method and clients' own programs, which only train."""
     method, loss = scenario.algorithm, scenario.problem.loss
     if isinstance(loss, ProgramLoss) and method.asks == "loss":
-        able = join_names(ALGORITHMS.where(lambda each: each.asks != "loss"), "or")
+        able = join_names(ALGORITHMS.where(lambda method_class: method_class.asks != "loss"), "or")
         text = (
             f"got {method.kind}, which asks clients for gradients of their loss; those of"
             f" {loss.kind} train with their own programs: take flower, {able}"
@@ -338,7 +343,7 @@ def _programs(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _arrivals(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Some methods react to arrivals, some need rounds."""
+    """Yield conflicts between methods that need rounds, or arrivals, and participation."""
     method, policy = scenario.algorithm, scenario.participation
     kind = policy.kind
     if method.asynchronous and not policy.asynchronous:
@@ -353,10 +358,10 @@ def _arrivals(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _needs_rounds(method: Algorithm) -> str:
-    """Say why a method cannot do without rounds; empty where it can.
+    """Return why a method needs rounds; empty if it does not.
 
-    What clients send may have started from an older model than others'. It can be added up, but
-    in the place of what is there it would be a step back, unless the method weighs it.
+    A client may have started from an older model than others. Its increment can still be added up.
+    Its model would take the server a step back, unless the method weighs it.
     """
     if method.synchronous or method.asynchronous or Meaning.STATE not in method.up.values():
         return method.synchronous
@@ -370,8 +375,8 @@ class Scenario(ScenarioKeys):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        """Check what needs no data, one block against another."""
-        wrong = list(conflicts(self))
-        if wrong:
-            raise failure(*wrong)
+        """Check the blocks of a scenario against each other, without data."""
+        faults = list(conflicts(self))
+        if faults:
+            raise failure(*faults)
         return self

@@ -90,21 +90,23 @@ class Group(Spec):
 
     count: Count = Field(
         default=1,
-        description="how many clients; data: as many as the data has, less those of other groups",
+        description="number of clients; data: as many as the data has, less those of other groups",
     )
     device: AnyDevice = as_written("ideal", "a preset, or a block that starts from one")
     radio: AnyRadio = as_written("ideal", "a preset, or a block that starts from one")
     battery: Given[Battery | None, Battery | Keys | None] = as_written(
-        None, "what they run on; {} for the device's own battery, null for none"
+        None, "their battery; {}: the device's own; null: none"
     )
-    availability: AnyAvailability = as_written({"kind": "always"}, "when they are there")
+    availability: AnyAvailability = as_written({"kind": "always"}, "when they are online")
     carbon: AnyCarbon = as_written(
-        None, "what their electricity emits: a country, or a block; null not to count it"
+        None, "emissions of their electricity: a country, or a block; null: not counted"
     )
     intervals: Mapping[str, str] = as_written(
         {},
-        "what is known of their constants, 90 % intervals that `fedsim robust` samples in place of "
-        'those of presets: {radio.up: "4 Mbit/s..6 Mbit/s"}',
+        (
+            "90 % intervals of their constants, which `fedsim robust` samples in place of"
+            ' those of presets: {radio.up: "4 Mbit/s..6 Mbit/s"}'
+        ),
     )
 
     @model_serializer(mode="wrap")
@@ -117,14 +119,14 @@ class Group(Spec):
 
     @model_validator(mode="after")
     def _intervals_of_figures(self) -> Self:
-        wrong = []
+        faults = []
         for key, text in self.intervals.items():
             name, _, field = key.partition(".")
             block = getattr(self, name) if name in ("device", "radio", "carbon") else None
             if reason := fault_of_interval(block, field, text):
-                wrong.append((f"intervals.{key}", reason, text))
-        if wrong:
-            raise failure(*wrong)
+                faults.append((f"intervals.{key}", reason, text))
+        if faults:
+            raise failure(*faults)
         return self
 
     @property
@@ -150,9 +152,9 @@ class Group(Spec):
 
     @model_validator(mode="after")
     def _battery_fits(self) -> Self:
-        wrong = list(self._battery_faults(self.battery)) if self.battery else []
-        if wrong:
-            raise failure(*wrong)
+        faults = list(self._battery_faults(self.battery)) if self.battery else []
+        if faults:
+            raise failure(*faults)
         return self
 
     def _battery_faults(self, battery: Battery) -> Iterator[tuple[str, str, object]]:
@@ -224,10 +226,11 @@ class ProblemSpec(Spec):
         description="the clients' loss"
     )
     penalty: Given[Annotated[Penalty, OneOf(PENALTIES)], Penalty | Block] = as_written(
-        {"kind": "none"}, "a term h beside the losses, once; for methods that are proximal"
+        {"kind": "none"},
+        "a term h of the objective, added once to the losses; for proximal methods",
     )
     data: Given[Annotated[Source, OneOf(SOURCES)] | None, Source | Block | None] = as_written(
-        None, "where the samples are from; nothing where clients have their own programs"
+        None, "where the samples come from; left out where clients have their own programs"
     )
     split: Given[Annotated[Split, OneOf(SPLITS)], Split | Block] = as_written(
         {"kind": "contiguous"}, "which client gets which samples"
@@ -240,16 +243,16 @@ class ProblemSpec(Spec):
         "sum where it is sum or share",
     )
     start: Given[Annotated[Start, OneOf(STARTS)], Start | Block] = as_written(
-        {"kind": "own"}, "the model that all begin with"
+        {"kind": "own"}, "the initial model"
     )
     optimum: Literal["computed", "unknown"] = Field(
         default="computed",
-        description="the least objective, which gaps are measured from: computed before the run, "
-        "or left unknown where that would take too long",
+        description=(
+            "the smallest objective, from which gaps are measured: computed before the run,"
+            " or left unknown where that takes too long"
+        ),
     )
-    test: AnyTest = as_written(
-        None, "rows to test on: a share of the data, or a source of their own"
-    )
+    test: AnyTest = as_written(None, "test rows: a share of the data, or a source of their own")
 
     @property
     def weighting(self) -> Weighting:
@@ -270,15 +273,15 @@ class ProblemSpec(Spec):
     def _left_to_programs(self) -> Self:
         """Check that nothing is said of data that the clients' programs have."""
         if isinstance(self.loss, ProgramLoss):
-            wrong = [
+            faults = [
                 (key, f"the clients of {self.loss.kind} have data of their own; leave it out", seen)
                 for key in ("data", "split", "penalty", "test", "weights")
                 if key in self.model_fields_set
                 and (seen := getattr(self, key)) != type(self).model_fields[key].default
                 and getattr(seen, "kind", "") not in ("none", "contiguous")
             ]
-            if wrong:
-                raise failure(*wrong)
+            if faults:
+                raise failure(*faults)
         return self
 
     @model_validator(mode="after")
@@ -296,22 +299,28 @@ class Compression(Spec):
     """What becomes of a vector before it is encoded."""
 
     compressor: Given[Annotated[Compressor, OneOf(COMPRESSORS)], Compressor | Block] = as_written(
-        {"kind": "identity"}, "a map from vectors to what is sent instead of them"
+        {"kind": "identity"}, "the compressor of vectors"
     )
     error_feedback: Feedback = Field(
         default="none",
-        description="what a sender keeps of its errors: none; ef, the sum of them; or ef21, what "
-        "the receiver holds, of which only the change is sent",
+        description=(
+            "what a sender keeps of its compression errors: none; ef, their sum; or ef21,"
+            " the vector that the receiver holds, of which only the change is sent"
+        ),
     )
     by_layer: bool = Field(
         default=False,
-        description="whether each layer of the model is compressed by itself, with a scale or a "
-        "share of its own; the layers of a network are its parameters, other models have one",
+        description=(
+            "whether each layer of the model is compressed separately, with its own scale"
+            " or share; the layers of a network are its parameters, other models have one"
+        ),
     )
     if_longer: Literal["plain", "compressed"] = Field(
         default="plain",
-        description="what is sent where the compressor could make a vector longer than it is: "
-        "plain, the vector in full, which is exact; or compressed all the same",
+        description=(
+            "what is sent where the compressor could lengthen a vector: plain, the full"
+            " vector, which is exact; or compressed, all the same"
+        ),
     )
 
 
@@ -319,13 +328,13 @@ class Wire(Spec):
     """How vectors are encoded on both links; what arrives is what the encoding can carry."""
 
     values: Given[ValueFormat, ValueFormat | str] = as_written(
-        ValueFormat.FLOAT32, "format of every number on the wire"
+        ValueFormat.FLOAT32, "number format of all values sent"
     )
     up: Given[Compression, Compression | Keys] = as_written(
-        {}, "what the clients' vectors are compressed by"
+        {}, "compression of the clients' vectors"
     )
     down: Given[Compression, Compression | Keys] = as_written(
-        {}, "what the server's vectors are compressed by"
+        {}, "compression of the server's vectors"
     )
 
 
@@ -335,11 +344,12 @@ class Tier(Group):
     rounds: int = Field(
         default=1,
         ge=1,
-        description="kappa2, the rounds of a gateway with those below it in a round of the server"
-        " above it",
+        description=(
+            "kappa2, rounds of a gateway with the nodes below it per round of the server above it"
+        ),
     )
     link: Given[ServerLink, ServerLink | Keys] = as_written(
-        {}, "the gateway's own link, which all below it share"
+        {}, "the gateway's own link, which all nodes below it share"
     )
     outer: AnyOuter = as_written(
         {"kind": "fedavg"}, "the method of the server above, whose clients are these gateways"
@@ -356,17 +366,22 @@ class Models(Spec):
     """Which models a run keeps beside that of its last round."""
 
     every: int | None = Field(
-        default=None, ge=1, description="those of rounds n, 2n, ...; none but the last if null"
+        default=None, ge=1, description="keep the models of rounds n, 2n, ...; null: only the last"
     )
     best: str | None = Field(
         default=None,
-        description="that of the round with the best value of this figure: objective, gap, or a "
-        "column of the scenario's measures, such as test_accuracy; under a constraint, of the "
-        "feasible ones",
+        description=(
+            "keep the model with the best value of this figure: objective, gap, or a"
+            " measure of the scenario, such as test_accuracy; under a constraint, among"
+            " feasible models"
+        ),
     )
     clients: bool = Field(
         default=False,
-        description="beside each of them, the clients' own models, of a method that has them",
+        description=(
+            "whether the clients' own models are kept beside each of them, for a method"
+            " that has them"
+        ),
     )
 
     @model_serializer(mode="wrap")
@@ -389,8 +404,8 @@ class Models(Spec):
 class ScenarioKeys(Spec):
     """The keys of a scenario, each checked by itself."""
 
-    name: str = Field(default="", description="for titles; the file's name where it is empty")
-    seed: int = Field(default=1, ge=0, description="the seed of all that is random")
+    name: str = Field(default="", description="title; by default the file's name")
+    seed: int = Field(default=1, ge=0, description="seed of all random numbers")
     problem: Given[ProblemSpec, ProblemSpec | Keys] = Field(
         description="what is minimised: loss, data and split"
     )
@@ -402,13 +417,13 @@ class ScenarioKeys(Spec):
         {"kind": "beacon"}, "how the server learns that a client is silent"
     )
     fleet: Given[tuple[Group, ...], Sequence[Group | Keys]] = as_written(
-        (), "the clients; as many ideal ones as the split has, where empty"
+        (), "the clients; if empty, ideal clients, as many as the split has"
     )
     tiers: Given[tuple[Tier, ...], Sequence[Tier | Keys]] = as_written(
         (), "gateways that average between clients and server, tier by tier from the clients up"
     )
     network: Given[Annotated[Network, OneOf(NETWORKS, default=STAR)], Network | Block] = as_written(
-        {}, "what lies between clients and server"
+        {}, "the links between clients and server"
     )
     participation: AnyParticipation = as_written(
         {"kind": "full"}, "which clients are asked in a round"
@@ -416,26 +431,33 @@ class ScenarioKeys(Spec):
     stop: Given[Stop, Stop | Keys] = as_written({}, "when the run ends")
     precision: Literal["float64", "float32"] = Field(
         default="float64",
-        description="of what numbers samples are held, and gradients and objectives computed; "
-        "steps, servers and what is sent stay as they are",
+        description=(
+            "number type of samples, gradients and objectives; steps, servers and messages"
+            " are unaffected"
+        ),
     )
     evaluator: Literal["one-by-one", "compiled", "vmap"] | None = Field(
         default=None,
-        description="what computes: NumPy or PyTorch, one piece of work after the other; kernels "
-        "that Numba compiles, many clients at once, on threads; or, for the loss torch, PyTorch's "
-        "vmap, the steps of many clients as one; they differ in last bits. By default compiled "
-        "where the run computes much and its loss has kernels, otherwise one-by-one, the reference",
+        description=(
+            "what computes the clients' work. one-by-one, the reference: NumPy or PyTorch,"
+            " sequentially; compiled: Numba kernels, many clients at once, on threads; vmap,"
+            " for the loss torch: the steps of many clients as one operation. They differ"
+            " in last bits. By default compiled where the run computes much and its loss has"
+            " kernels, otherwise one-by-one"
+        ),
     )
-    measures: AnyMeasures = as_written((), "what the observer evaluates beside the objective")
-    observe: Given[Observe, Observe | Keys] = as_written({}, "which rounds the observer looks at")
+    measures: AnyMeasures = as_written((), "what the observer evaluates besides the objective")
+    observe: Given[Observe, Observe | Keys] = as_written({}, "which rounds the observer evaluates")
     counting: Counting = Field(
         default="rounds",
-        description="the model that a round is looked at with: the one that the server holds when "
-        "the round closes; or, with iterates, the one before, as papers count that plot f(w^k) "
-        "against the messages of k rounds",
+        description=(
+            "the model that a round is evaluated with: the one that the server holds when"
+            " the round closes; or, with iterates, the one before, as in papers that plot"
+            " f(w^k) against the messages of k rounds"
+        ),
     )
     models: Given[Models, Models | Keys] = as_written(
-        {}, "which models are kept beside the last one"
+        {}, "which models are kept besides the last one"
     )
     variants: Mapping[str, Mapping[str, Any]] = as_written(
         {},
@@ -444,10 +466,14 @@ class ScenarioKeys(Spec):
     )
     sweep: Mapping[str, Any] | None = as_written(
         {},
-        "key -> values: a variant for every combination; [1, 2], or {log: [0.01, 1, 5]}; a "
-        "variant that shall not be swept says null",
+        (
+            "key -> values: one variant per combination; [1, 2], or {log: [0.01, 1, 5]}; a"
+            " variant that sets a key to null is not swept over it"
+        ),
     )
-    seeds: int = Field(default=1, ge=1, description="how many runs, with seed, seed + 1, ...")
+    seeds: int = Field(
+        default=1, ge=1, description="number of runs per variant, with seed, seed + 1, ..."
+    )
 
     @model_serializer(mode="wrap")
     def _without_empty_tiers(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:

@@ -50,7 +50,7 @@ class Point(NamedTuple):
 def swept(
     trees: dict[str, Located], inherited: Inherited = none_inherited
 ) -> tuple[dict[str, Located], list[Fault]]:
-    """Return the scenarios that sweeps stand for, by the names of their variants; and faults.
+    """Return the scenarios of sweeps by the names of their variants, and faults.
 
     Args:
         trees: variants by their names, some with a key `sweep`.
@@ -61,8 +61,8 @@ def swept(
     faults: list[Fault] = []
     for name, tree in trees.items():
         try:
-            for point, each in _combinations(tree, inherited):
-                every[_free(_name(name, point), taken)] = each
+            for point, combined in _combinations(tree, inherited):
+                every[_free(_name(name, point), taken)] = combined
         except ScenarioError as error:
             faults += [fault for fault in error.faults if fault not in faults]
     return every, faults
@@ -71,7 +71,7 @@ def swept(
 def _combinations(
     tree: Located, inherited: Inherited
 ) -> Iterator[tuple[tuple[Point, ...], Located]]:
-    """Yield each combination and its scenario, which has no sweep any more.
+    """Yield each combination and its scenario, without the sweep.
 
     Raises:
         ScenarioError: the sweep is malformed.
@@ -82,10 +82,10 @@ def _combinations(
     content = dict(tree.content)
     sweep = content.pop("sweep")
     for points in product(*_axes(tree, sweep)):
-        each = Located(tree.origin, content)
+        combined = Located(tree.origin, content)
         for point in points:
-            each = place(each, path_of(point.key), point.value, inherited)
-        yield points, each
+            combined = place(combined, path_of(point.key), point.value, inherited)
+        yield points, combined
 
 
 def _axes(tree: Located, sweep: Located) -> list[list[Point]]:
@@ -150,7 +150,7 @@ def _space(spacing: str, ends: object, origin: Origin) -> list[Located]:
 
 
 def _show_range(ends: object) -> str:
-    """Return what was written in place of a range."""
+    """Return the text that stands for a range."""
     return f"[{', '.join(map(show, ends))}]" if isinstance(ends, list) else show(ends)
 
 
@@ -179,12 +179,12 @@ def _short_value(value: Located) -> str:
     """Return a value in a word: a block is named by its kind and its numbers."""
     plain = value.plain()
     if isinstance(plain, dict):
-        return "-".join(str(each) for each in plain.values() if not isinstance(each, dict | list))
+        return "-".join(str(item) for item in plain.values() if not isinstance(item, dict | list))
     return f"{plain:g}" if isinstance(plain, float) else str(plain)
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """Return a name that no other variant has, whatever the case, and take it."""
+    """Return a name that no other variant has, ignoring case, and reserve it."""
     number, free = 2, name
     while free.casefold() in taken:
         free = f"{name[: _LONGEST - 6]}_{number}"
@@ -217,6 +217,6 @@ def families(known: BlockCatalogue) -> Inherited:
 
 
 def _are_related(one: type, other: type) -> bool:
-    """Return whether two methods are of one family: of one file, or with a base of their own."""
-    own, others = ({*each.__mro__} - {*Algorithm.__mro__} for each in (one, other))
-    return one.__module__ == other.__module__ or bool(own & others)
+    """Return whether two methods are of one family: of one file, or with a common base."""
+    bases, other_bases = ({*method.__mro__} - {*Algorithm.__mro__} for method in (one, other))
+    return one.__module__ == other.__module__ or bool(bases & other_bases)

@@ -7,6 +7,7 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.algorithms.tiers import keys_of_clients, why_not_inner, why_not_outer
 from fedsim.physics.hierarchy import Hierarchy, hierarchy
+from fedsim.physics.network_models import FluidFlows, Lv08
 from fedsim.protocol.silence import BeaconSilence
 from fedsim.scenario.compatibility import Conflict
 from fedsim.scenario.specs import FROM_DATA, ScenarioKeys
@@ -26,7 +27,7 @@ def hop(scenario: Keys, number: int) -> Keys:
     whatever is said of a scenario is said of that hop.
     """
     tier = scenario.tiers[number]
-    own = {
+    settings = {
         "algorithm": tier.outer,
         "wire": tier.wire,
         "participation": tier.participation,
@@ -34,7 +35,7 @@ def hop(scenario: Keys, number: int) -> Keys:
         "fleet": (tier,),
         "tiers": (),
     }
-    return scenario.model_copy(update=own)
+    return scenario.model_copy(update=settings)
 
 
 _PLACES = {"algorithm.": "outer.", "fleet.0.": ""}
@@ -56,21 +57,21 @@ def place_key(number: int, key: str) -> str:
 def tiering(
     scenario: ScenarioKeys, checks: Sequence[Callable[[ScenarioKeys], Iterator[Conflict]]]
 ) -> Iterator[Conflict]:
-    """Yield what is wrong with tiers, or between the gateways of one and the server above.
+    """Yield conflicts of tiers, or between the gateways of a tier and the server above.
 
     Args:
         scenario: with or without tiers.
         checks: yield what is wrong with a server and its clients.
     """
-    wrong = list(_unfit(scenario)) if scenario.tiers else []
-    yield from wrong
+    faults = list(_unfit(scenario)) if scenario.tiers else []
+    yield from faults
     for number in range(len(scenario.tiers)):
-        own = hop(scenario, number)
+        hop_scenario = hop(scenario, number)
         for check in checks:
-            for key, text, seen in check(own):
-                said = text.replace("fleet.0.", f"tiers.{number}.")
-                yield place_key(number, key), said, seen
-    if scenario.tiers and scenario.clients and not wrong:
+            for key, text, seen in check(hop_scenario):
+                message = text.replace("fleet.0.", f"tiers.{number}.")
+                yield place_key(number, key), message, seen
+    if scenario.tiers and scenario.clients and not faults:
         yield from asking_too_many(scenario, scenario.clients)
 
 
@@ -87,7 +88,7 @@ def asking_too_many(scenario: ScenarioKeys, clients: int) -> Iterator[Conflict]:
 
 
 def _unfit(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield what tiers cannot be, or cannot be with; see `fedsim.algorithms.tiers`."""
+    """Yield settings that tiers do not support; see `fedsim.algorithms.tiers`."""
     method = scenario.algorithm
     if reason := why_not_inner(method):
         able = ", ".join(ALGORITHMS.where(_averages))
@@ -132,9 +133,10 @@ def _network(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if network.broadcast != "unicast":
         text = f"got {network.broadcast}, but a gateway (tiers) sends to each below it; use unicast"
         yield "network.broadcast", text, network.broadcast
-    if network.model == "tcp":
-        text = "got tcp, but connections lead to one server, and there are gateways (tiers)"
-        yield "network.model", f"{text}; use fluid", network.model
+    if not isinstance(network.model, FluidFlows | Lv08):
+        kind = network.model.kind
+        text = f"got {kind}, whose messages lead to one server, and there are gateways (tiers)"
+        yield "network.model", f"{text}; use fluid", kind
     for key, shared in (
         ("wifi", network.wifi),
         ("lora", network.gateway_of_lora),
@@ -146,19 +148,19 @@ def _network(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _parting(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield EF21 below gateways that may leave: both ends of it have to see every message.
+    """Yield EF21 below gateways that may leave: both ends have to see every message.
 
-    What arrives at a gateway that is off is lost on it, and its sender does not hear of that.
+    A message to a gateway that is off is lost, and its sender does not learn of that.
     """
     hops = [("", scenario.wire), *((f"tiers.{n}.", t.wire) for n, t in enumerate(scenario.tiers))]
     for number, (tier, (place, wire)) in enumerate(zip(scenario.tiers, hops, strict=False)):
         if tier.battery is None and tier.availability.always:
             continue
-        own = "availability" if tier.battery is None else "battery"
+        key = "availability" if tier.battery is None else "battery"
         for way, link in (("up", wire.up), ("down", wire.down)):
             if link.error_feedback == "ef21":
                 text = f"got ef21, whose states would differ once a gateway leaves (tiers.{number}"
-                yield f"{place}wire.{way}.error_feedback", f"{text}.{own}); use ef or none", "ef21"
+                yield f"{place}wire.{way}.error_feedback", f"{text}.{key}); use ef or none", "ef21"
 
 
 def _numbers(scenario: ScenarioKeys) -> Iterator[Conflict]:

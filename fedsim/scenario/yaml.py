@@ -37,11 +37,11 @@ class Scanner12(Scanner):
     """
 
     def check_key(self) -> bool:
-        """Return whether the `?` at hand begins a key."""
+        """Return whether the `?` at this position begins a key."""
         return self.reader.peek(1) in (_ENDS if self.flow_level else _SPACES)
 
     def check_plain(self) -> bool:
-        """Return whether the character at hand begins a plain scalar."""
+        """Return whether the character at this position begins a plain scalar."""
         if self.flow_level and self.reader.peek() == "?":
             return self.reader.peek(1) not in _ENDS
         return bool(super().check_plain())
@@ -116,25 +116,25 @@ def _describe_error(error: Exception, written: str) -> tuple[str, _Place, _Place
 
 
 def _mark(lines: list[str], place: _Place) -> str:
-    """Return a line of a text, and below it a mark at a column; of a long line a part."""
+    """Return a line of a text with a mark below a column; a long line is cut."""
     from rich.cells import cell_len
 
     line, column = lines[min(place.line, len(lines) - 1)], place.column
     first = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
-    part = [printable(each.replace("\t", " ")) for each in line[first : first + _WIDEST]]
+    part = [printable(character.replace("\t", " ")) for character in line[first : first + _WIDEST]]
     before = cell_len("".join(part[: column - first]))
     head = f"    {place.line + 1} | "
     return f"{head}{''.join(part)}\n{' ' * (len(head) + before)}^"
 
 
 LARGEST = 1_000_000
-"""The bytes of the largest file that is read."""
+"""Bytes of the largest accepted file."""
 
 _SHORT = 20_000
-"""The characters of a text whose data is kept, should the same be read again."""
+"""Characters up to which the data of a text is cached."""
 
 MOST = 100_000
-"""The most pieces of data that a file may stand for, each alias counted in full."""
+"""Most values that a file may stand for, each alias counted in full."""
 
 _CORE = "tag:yaml.org,2002:"
 _TEXTS = ("str", "timestamp", "value", "merge")  # what only looks like a date is text here
@@ -178,7 +178,7 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
 
 @lru_cache(maxsize=64)
 def _read_short(name: str, written: str) -> tuple[Located, list[Fault]]:
-    """Read a text once: of a run, it is asked for in every world that its costs are found in."""
+    """Read a text once: the scenario of a run is read in every world that is priced."""
     return read_text(written, lambda line: Origin(name, line))
 
 
@@ -239,7 +239,7 @@ class _Builder:
         return Located(origin, content)
 
     def _reason_against(self, node: Node) -> str:
-        """Say why a node cannot be data; return nothing where it can."""
+        """Return why a node cannot be data; empty if it can."""
         tag = str(node.tag)
         if tag.removeprefix(_CORE) not in _TAGS[type(node)]:
             return f"got the tag {printable(tag)}: a scenario holds data only, give a plain value"

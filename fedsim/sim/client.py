@@ -1,6 +1,6 @@
 """A client of the simulated world: an inbox, a processor, and the handler that runs on them.
 
-`Worker` is what it shares with the nodes of a graph.
+`Worker` is the part that it shares with the nodes of a graph.
 """
 
 import asyncio
@@ -49,12 +49,12 @@ class Equipment:
     """The equipment of a worker.
 
     Attributes:
-        calendar: the simulated time.
-        processor, supply: its own; None on mains.
+        calendar: the calendar.
+        processor, supply: processor and battery of the worker; the battery is None on mains.
         evaluator: computes the numeric work.
-        log, traffic: where it is written down and charged.
-        oracle: its loss.
-        state: the algorithm's own.
+        log, traffic: the event log, and the totals of costs.
+        oracle: the worker's loss.
+        state: the algorithm's state of the worker.
         rng: returns the random stream of a purpose and an entity.
         take_back: see `TakeBack`.
         looks: the set to which the names of what the method reads are added.
@@ -74,12 +74,12 @@ class Equipment:
 
 
 class Participant(Clocked):
-    """What `fedsim.ports.Client` has apart from the passing of time.
+    """The part of `fedsim.ports.Client` that does not depend on the passing of time.
 
     Attributes:
-        id: its number.
+        id: the number of the node.
         oracle: its loss.
-        state: the algorithm's own.
+        state: the algorithm's state of it.
     """
 
     __slots__ = (
@@ -109,17 +109,17 @@ class Participant(Clocked):
         self._speed = None if device.slowdown.drawn else device.constant
         self._take_back = own.take_back
         self._evaluator = own.evaluator
-        self._rng: np.random.Generator | None = None  # of what it draws from first
+        self._rng: np.random.Generator | None = None  # created at the first draw
         self._slow: np.random.Generator | None = None
 
     @property
     def name(self) -> str:
-        """Its name in reports."""
+        """The name of the node in reports."""
         return node_name(self.id)
 
     @property
     def round(self) -> int:
-        """The number of the round that it is in."""
+        """The number of the round that the node is in."""
         return self._protocol.round
 
     @property
@@ -134,34 +134,34 @@ class Participant(Clocked):
 
     @property
     def rng(self) -> np.random.Generator:
-        """This client's own random stream; created at its first draw."""
+        """The node's own random stream, created at its first draw."""
         if self._rng is None:
             self._rng = self._make_rng("client", self.id)
         return self._rng
 
     @property
     def _slowdowns(self) -> np.random.Generator:
-        """The random stream of its slowdowns."""
+        """The random stream of slowdowns."""
         if self._slow is None:
             self._slow = self._make_rng("slowdown", self.id)
         return self._slow
 
     def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
-        """Report to the algorithm that a message of this node is known to be lost."""
+        """Report to the algorithm that a message of this node is lost."""
         if isinstance(reply, Message) and reply is not BEACON:
             self._protocol.take_back(reply)
             self._take_back(self, reply)
 
     def _submit(self, work: Work) -> object:
-        """Hand work to the evaluator: see `submit_work`."""
+        """Submit work to the evaluator: see `submit_work`."""
         ticket: object = submit_work(self._evaluator, self._protocol.packing.narrow(work))
         return ticket
 
     def _collect(self, ticket: object) -> Array:
-        """Return the result of work that is done: see `check_result`."""
+        """Return the result of completed work: see `check_result`."""
         evaluator = self._evaluator
-        found = evaluator.result(ticket)
-        return check_result(evaluator, ticket, found, self.id, self._protocol.round)
+        result = evaluator.result(ticket)
+        return check_result(evaluator, ticket, result, self.id, self._protocol.round)
 
     def _duration(self, work: Work) -> float:
         """Sample the duration of work on this device, s.
@@ -183,10 +183,10 @@ class Participant(Clocked):
 
 
 class Worker(Participant):
-    """What `fedsim.ports.Client` and `fedsim.ports.Node` have in common.
+    """The part that `fedsim.ports.Client` and `fedsim.ports.Node` have in common.
 
     Attributes:
-        processor: its own.
+        processor: the processor of the worker.
     """
 
     __slots__ = ("_log", "_supply", "_traffic", "_waits", "processor")
@@ -207,7 +207,7 @@ class Worker(Participant):
 
     @property
     def harvest(self) -> float:
-        """The share of its power at work that its battery is offered now; 1 on mains."""
+        """The charging power on offer now, as a share of the power at work; 1 on mains."""
         return harvested(self._supply, self._device.working())
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
@@ -225,8 +225,8 @@ class Worker(Participant):
             now = self._calendar.now
             seconds = work.operations / self._speed if self._speed else self._duration(work)
             begin, end = self.processor.reserve(now, seconds)
-            # Work that takes no time lets all that is ready begin, where it is evaluated together.
-            # They go on in the same order, one turn of the loop later.
+            # Zero-duration work of a batching evaluator yields once, so that all ready clients
+            # submit theirs first. They resume in the same order, one turn of the loop later.
             if end > now or (number == 1 and self._evaluator.together):
                 try:
                     await (self._waits.until(end) if end > now else asyncio.sleep(0))
@@ -277,13 +277,13 @@ Failed = Callable[[str, BaseException], None]
 class SimClient(Worker, Driver):
     """Implements `fedsim.ports.Client`.
 
-    It handles one message at a time, in the order of arrival, for as long as the world
-    runs: what a handler remembers is never seen half changed. What it does after a reply belongs
-    to the handling of the message. Its task runs it in place of a coroutine, which would take as
-    much memory as the client.
+    The client handles one message at a time, in the order of arrival, for as long as the world
+    runs. So no handler sees half-changed memory of another one. Work after a reply belongs to the
+    handling of its message. A task drives the client directly instead of a coroutine, which would
+    take as much memory as the client.
 
     Attributes:
-        driven: the running handler, or what follows it, if any.
+        driven: the running handler, or the work after its reply, if any.
     """
 
     __slots__ = (
@@ -317,12 +317,12 @@ class SimClient(Worker, Driver):
         self._network = network
         self._handle = handle
         self._follows = follows
-        self._replied = False  # whether what runs follows a reply
+        self._replied = False  # whether the running work comes after a reply
         self._failed = failed
         self._inbox: deque[Envelope] | None = None  # made when the first message has to wait
         self._task: LightTask | None = None  # made for the first message
-        self._busy = False  # from a message's arrival to when there is none left
-        self._asked: Envelope  # what it answers
+        self._busy = False  # from the arrival of a message until no message is left
+        self._asked: Envelope  # the message being handled
         self.driven: Coroutine[Any, Any, Any] | None = None
         self._aborted = False
         self._ended = False
@@ -346,8 +346,10 @@ class SimClient(Worker, Driver):
         while True:
             more = None
             if self.driven is None:
-                made = self._handle(self, self._protocol.open(self._asked))
-                self.driven = made if type(made) is CoroutineType else _await_all(made)
+                coroutine = self._handle(self, self._protocol.open(self._asked))
+                self.driven = (
+                    coroutine if type(coroutine) is CoroutineType else _await_all(coroutine)
+                )
             try:
                 if error is None:
                     return self.driven.send(None)

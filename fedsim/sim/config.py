@@ -2,28 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from fedsim.computing import Evaluator, SerialEvaluator
-from fedsim.physics.availability import ALWAYS, PresenceLaw
-from fedsim.physics.batteries import NO_POWER, Battery
-from fedsim.physics.carbon import Intensity
-from fedsim.physics.cells import CellSharing
-from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
-from fedsim.physics.medium import RadioGraph
-from fedsim.physics.radios import RadioLaw, Rates
-from fedsim.physics.radios.lorawan import LoRaGateway
-from fedsim.physics.signals import Signal
-from fedsim.physics.state_of_charge import BatteryStore
-from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
-from fedsim.physics.wifi import Wifi
-from fedsim.ports import SERVER, Array, ClientId, Oracle, Packer
+from fedsim.ports import SERVER, Array, ClientId, Packer
 from fedsim.protocol.participation import (
     FullParticipation,
     Informed,
@@ -37,6 +25,8 @@ from fedsim.protocol.silence import BeaconSilence, SilencePolicy
 from fedsim.protocol.stopping import Counting, Observe, Stop
 from fedsim.protocol.transport import VALUES, Transport
 from fedsim.sim.client import Handler
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.models import Layer, layer
 from fedsim.sim.participant import Follows, TakeBack
 from fedsim.streams import Streams
 
@@ -66,7 +56,7 @@ class Method(Remembers, Protocol):
 
 
 def what_follows(method: object) -> Follows:
-    """Return `Algorithm.afterwards` of a method whose clients go on after replies; else None."""
+    """Return `Algorithm.afterwards` if clients compute after their replies, otherwise None."""
     return method.afterwards if getattr(method, "goes_on", False) else None  # type: ignore[attr-defined]
 
 
@@ -83,16 +73,16 @@ class PeerMethod(Remembers, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """What the nodes of one level and the servers above them run, where there are tiers.
+    """The configuration of one level of a hierarchy: its nodes, and the servers above them.
 
     Attributes:
-        method: configured; its server runs above, its clients are the nodes.
-        packer_up, packer_down: make what packs one field of a node's messages, and of a server's,
-            by the sender's number, the field's name and its number.
-        participation: the nodes asked, and when a round closes; with shares unresolved.
-        silence: how a node keeps quiet.
-        transport: how messages are carried.
-        rounds: kappa, the rounds of a gateway with those below it in a round of its server; 1 for
+        method: the configured method; its server runs above, its clients are the nodes.
+        packer_up, packer_down: create the packer of one field of a node's messages, and of a
+            server's, by the sender's number, the field's name and its number.
+        participation: client sampling, and when a round closes; shares are unresolved.
+        silence: how a node signals a censored message.
+        transport: encodes messages.
+        rounds: kappa, the rounds of a gateway with its nodes per round of its server; 1 for
             clients.
     """
 
@@ -105,72 +95,29 @@ class Hop:
     rounds: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ClientConfig:
-    """The configuration of one client, and its loss.
-
-    Attributes:
-        device, radio: what it is made of.
-        rates: of its radio; its traces start where they do for this client.
-        oracle: its loss.
-        battery: None on mains.
-        source: what is offered to charge it, W; it starts where it does for this client.
-        availability: when it can be reached.
-        group: the group of the fleet that it belongs to, which is also its radio cell.
-        carbon: the intensity of its electricity; None if not tracked.
-    """
-
-    device: DeviceLaw
-    radio: RadioLaw
-    rates: Rates
-    oracle: Oracle
-    battery: Battery | None = None
-    source: Signal = NO_POWER
-    availability: PresenceLaw = ALWAYS
-    group: int = 0
-    carbon: Intensity | None = None
-
-    @property
-    def capacity(self) -> float:
-        """The capacity of its battery, J; infinite on mains."""
-        return inf if self.battery is None else self.battery.holds(self.device.battery)
-
-    def store(self, least_charge: float) -> BatteryStore:
-        """Return its battery as the run begins.
-
-        Args:
-            least_charge: with which a client takes part, whatever its battery says.
-
-        Raises:
-            ValueError: it is on mains.
-        """
-        if (battery := self.battery) is None:
-            raise ValueError("a client on mains has no battery; expected one that has")
-        threshold = max(battery.threshold, least_charge)
-        return BatteryStore(battery, self.capacity, self.source, threshold)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numerics:
     """The computation of a world, independent of the fleet and the network.
 
     Attributes:
-        algorithm: configured, or what takes its place.
+        algorithm: the configured algorithm, or a wrapper of it.
         initial: the initial model, shape (d,).
         smoothness: returns w_m L_m of the clients, shape (M,).
         evaluate: returns the objective at a model; costs no simulated time.
-        valued: whether the objective is known; if not, NaN is a number like others.
-        optimum: the least objective; NaN where none is known.
-        measures: what else to evaluate at every model; each returns figures by name.
-        tolerance: up to which the constraint, one of the figures, is met; None without one.
-        packer_up, packer_down: make what packs one field of a client's messages, and of the
-            server's, by its name and its number; it may remember what it has packed.
-        samples: how many each client has, shape (M,), which draws may go by; one where not given.
-        weights: the clients' weights over their sum, shape (M,); equal ones when not given.
+        valued: whether the objective is known; otherwise NaN is an ordinary value of it.
+        optimum: the minimum of the objective; NaN if it is not known.
+        measures: further measures of a model; each returns values by name.
+        tolerance: the tolerance of the constraint, which is one of the measures; None without a
+            constraint.
+        packer_up, packer_down: create the packer of one field of a client's messages, and of
+            the server's, by its name and its number; a packer may have memory.
+        samples: the number of samples per client, shape (M,), for draws that depend on it; 1 by
+            default.
+        weights: the clients' weights over their sum, shape (M,); equal by default.
         evaluator: computes the numeric work.
-        transport: how messages are carried.
-        alike: whether the clients' oracles are those of the evaluator's losses, in their order,
-            and what packs a field differs from client to client in its memory only.
+        transport: encodes messages.
+        alike: whether the clients' oracles are the evaluator's losses, in their order, and
+            packers of a field differ between clients only in their memory.
     """
 
     algorithm: Method | PeerMethod
@@ -196,27 +143,19 @@ class WorldConfig(Numerics):
 
     Attributes:
         fleet: the clients in order, and then the gateways of tiers.
-        header_bits: in front of every message.
+        header_bits: the header bits of every message.
         rng: returns the random stream of a purpose and an entity.
-        topology: the links between clients and server; None for none that bind.
+        topology: the links between clients and server; None if none limits a rate.
         overlay: the neighbours of each peer; None in a star.
-        medium: the nodes in range of each other, and the medium that they share; None where peers
-            send over links.
-        hierarchy: which server each node has; None where all have one.
-        hops: what the nodes of each of its levels run with their servers, from the clients up.
-        sharing: how links are shared: "fluid" (max-min), "lv08", SimGrid's model of TCP, or "tcp".
-        tcp: the parameters of the last.
-        wifi: the cells that the clients are in; None where each has the air alone.
-        gateways: of a tree, each of which is a cell; 0 otherwise.
-        lora: the gateway at which the frames of LoRa radios collide; None where they do not.
-        cell: how cells of LTE and 5G are shared; None where each radio has one to itself.
-        cells: whether a broadcast is one transmission that a whole group receives.
-        silence: how a client keeps quiet.
-        participation: the clients asked, and when a round closes.
+        hierarchy: the server of each node; None if all have one server.
+        hops: the configuration of each level of the hierarchy, from the clients up.
+        network: the network layers that carry messages.
+        silence: how a client signals a censored message.
+        participation: client sampling, and when a round closes.
         stop: when the run ends.
-        observe: which rounds are looked at.
-        counting: the model that a round is looked at with.
-        higher: the columns of measures of which more is better.
+        observe: which rounds are evaluated.
+        counting: which model of a round is evaluated.
+        higher: the columns of measures for which more is better.
         round_seconds: returns the mean time of a round of each client alone, s, for an oracle.
     """
 
@@ -225,16 +164,9 @@ class WorldConfig(Numerics):
     rng: Streams
     topology: Topology | None = None
     overlay: PeerGraph | None = None
-    medium: RadioGraph | None = None
     hierarchy: Hierarchy | None = None
     hops: tuple[Hop, ...] = ()
-    sharing: Literal["fluid", "lv08", "tcp"] = "fluid"
-    tcp: Tcp = field(default_factory=Tcp)
-    wifi: Wifi | None = None
-    gateways: int = 0
-    lora: LoRaGateway | None = None
-    cell: CellSharing | None = None
-    cells: bool = False
+    network: Layer = field(default_factory=partial(layer, "fluid"))
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)
     stop: Stop = field(default_factory=Stop)
@@ -245,12 +177,12 @@ class WorldConfig(Numerics):
 
     @property
     def handler(self) -> Handler:
-        """How a client answers a message: the method's, with the reports of the policy."""
+        """The handler of a client: the method's, with the reports of the policy."""
         return reporting(self.algorithm.handle, self.participation)  # type: ignore[union-attr]
 
     @property
     def take_back(self) -> TakeBack:
-        """How a client handles the loss of its message; a report alone is not the method's."""
+        """The handler of lost messages at a client; reports are not passed to the method."""
         undelivered = self.algorithm.undelivered
         if not isinstance(self.participation, Informed):
             return undelivered
@@ -275,12 +207,12 @@ class WorldConfig(Numerics):
     def server_protocol(
         self, eligibility: Eligibility, transport: Transport, known: KnownFleet | None = None
     ) -> ServerProtocol:
-        """Return the server's end of a star.
+        """Return the server's endpoint in a star.
 
         Args:
-            eligibility: says which clients may be asked.
-            transport: how messages are carried.
-            known: what the server knows of the fleet, for an informed policy.
+            eligibility: tells which clients may be asked.
+            transport: encodes messages.
+            known: the server's knowledge of the fleet, for an informed policy.
         """
         clients, policy = range(len(self.fleet)), self.participation
         rng = self.rng("cohort", 0)

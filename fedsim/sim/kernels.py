@@ -1,8 +1,8 @@
-"""How kernels of events are compiled: to the operations that Python does, in its order.
+"""Compilation of kernels of events: to the operations of Python, in their order.
 
-Unlike kernels of gradients they may not reorder anything, for their times must be those of the
-classes to the last bit. They are stored in the user's cache, in a folder named by a hash of their
-sources, and of those of the classes, whose constants are compiled into them.
+Unlike kernels of gradients they may not reorder anything, since their times have to equal those of
+the classes to the last bit. They are stored in the user's cache, in a folder named after a hash of
+their sources and of those of the classes, whose constants are compiled into them.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,23 +23,23 @@ def part(function: Function) -> Function:
 
 
 def inline(function: Function) -> Function:
-    """Return a function that becomes part of each that calls it: what most events need.
+    """Return a function that is inlined into all its callers, for steps of most events.
 
-    A call of a small function takes longer than what it does.
+    A call of a small function takes longer than its body.
     """
     return cast("Function", numba.njit(forceinline=True, **_OPTIONS, **_PART)(function))
 
 
 def piece(function: Function) -> Function:
-    """Return a function that becomes a piece of the only one that calls it.
+    """Return a function that is inlined into its only caller.
 
-    A function that calls most others costs as much to compile as the kernel.
+    A function that calls most others would cost as much to compile as the kernel.
     """
     return cast("Function", numba.njit(inline="always", **_OPTIONS, **_PART)(function))
 
 
 def stored_by(sources: Iterable[Path]) -> Callable[[Function], Function]:
-    """Return a decorator of kernels, which are compiled on the first call for some types.
+    """Return a decorator of kernels, which are compiled on the first call for given types.
 
     Args:
         sources: what a stored kernel depends on.

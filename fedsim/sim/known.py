@@ -1,4 +1,4 @@
-"""What an informed policy knows of a fleet from the start, and what an oracle sees of it."""
+"""The knowledge of an informed policy about its fleet, and the view of an oracle."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,31 +21,31 @@ class FleetGrid:
     """Implements `fedsim.protocol.participation.Intensities`: the intensities of a fleet.
 
     Args:
-        runs: how many clients in a row have which intensity.
+        runs: runs of clients with equal intensities: their number and the intensity.
     """
 
     def __init__(self, runs: Sequence[tuple[int, Intensity]]) -> None:
         self._counts = [count for count, _ in runs]
-        self._signals = [each.signal for _, each in runs]
+        self._signals = [intensity.signal for _, intensity in runs]
 
     def at(self, now: float) -> Array:
         """Return the intensity of each client at a time, g/kWh, shape (M,)."""
-        return np.repeat([each.at(now) for each in self._signals], self._counts)
+        return np.repeat([signal.at(now) for signal in self._signals], self._counts)
 
     def next_change(self, now: float) -> float:
         """Return the first time after `now` at which an intensity changes, s."""
-        varying = (each for each in self._signals if not isinstance(each, Constant))
-        return min((each.next_change(now) for each in varying), default=np.inf)
+        varying = (signal for signal in self._signals if not isinstance(signal, Constant))
+        return min((signal_.next_change(now) for signal_ in varying), default=np.inf)
 
 
 class TrueState:
     """Implements `fedsim.protocol.participation.Truth`: the state of a simulated world.
 
     Args:
-        setup: of the world.
-        presence: has the batteries.
+        setup: the configuration of the world.
+        presence: gives access to batteries.
         nodes: the clients; all if omitted.
-        seconds: returns the mean time of a round of each client alone, s, shape (M,).
+        seconds: returns the mean round time of each client by itself, s, shape (M,).
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class TrueState:
         self._seconds = seconds or cache(lambda: np.asarray(setup.round_seconds()))
 
     def of(self, nodes: range) -> "TrueState":
-        """Return the state of some clients alone."""
+        """Return the state of some clients."""
         return TrueState(self._setup, self._presence, nodes, self._seconds)
 
     def losses(self, sent: Sent) -> Array:
@@ -70,7 +70,7 @@ class TrueState:
         Raises:
             TypeError: the message has no model.
         """
-        return np.array([float(each) for each in self._evaluate(sent, lambda f, w: f.value(w))])
+        return np.array([float(loss) for loss in self._evaluate(sent, lambda f, w: f.value(w))])
 
     def rms_losses(self, sent: Sent) -> Array:
         """Return the root mean square of every client's losses of samples, shape (M,).
@@ -78,8 +78,8 @@ class TrueState:
         Raises:
             TypeError: the message has no model.
         """
-        found = self._evaluate(sent, lambda f, w: f.root_mean_square(w))
-        return np.array([float(each) for each in found])
+        evaluations = self._evaluate(sent, lambda f, w: f.root_mean_square(w))
+        return np.array([float(loss) for loss in evaluations])
 
     def norms(self, sent: Sent) -> Array:
         """Return the norm of every client's gradient at the model in a message, shape (M,).
@@ -87,11 +87,11 @@ class TrueState:
         Raises:
             TypeError: the message has no model.
         """
-        found = self._evaluate(sent, lambda f, w: f.gradient(w))
-        return np.array([float(np.linalg.norm(each)) for each in found])
+        evaluations = self._evaluate(sent, lambda f, w: f.gradient(w))
+        return np.array([float(np.linalg.norm(gradient)) for gradient in evaluations])
 
     def _evaluate(self, sent: Sent, work: Callable[[Oracle, Array], Work]) -> Iterator[Array]:
-        """Yield what an evaluation of each client's loss gives, at no cost."""
+        """Yield an evaluation of each client's loss, at no simulated cost."""
         evaluator = self._setup.evaluator
         for client in self._nodes:
             message = sent[client] if isinstance(sent, Mapping) else sent
@@ -102,13 +102,13 @@ class TrueState:
 
     def charges(self) -> Array:
         """Return every client's state of charge, 1 on mains, shape (M,)."""
-        charges = np.array([self._presence.charge(each) for each in self._nodes])
+        charges = np.array([self._presence.charge(node) for node in self._nodes])
         return np.where(np.isnan(charges), 1.0, charges)
 
     def harvests(self) -> Array:
-        """Return the share of each client's power at work that it harvests, shape (M,)."""
+        """Return the charging power of each client as a share of its power at work, shape (M,)."""
         kinds, harvest = self._roster.kinds, self._presence.harvest
-        return np.array([harvest(each, kinds[each].device.working()) for each in self._nodes])
+        return np.array([harvest(node, kinds[node].device.working()) for node in self._nodes])
 
     def seconds(self) -> Array:
         """Return the mean time of a round of each client alone, s, shape (M,)."""
@@ -116,11 +116,11 @@ class TrueState:
 
 
 def known_fleet(setup: WorldConfig, presence: Presence | None = None) -> KnownFleet | None:
-    """Return what the policy of a world knows of its fleet; None for one that asks for nothing.
+    """Return the knowledge of a world's policy about its fleet; None if it needs none.
 
     Args:
-        setup: of the world.
-        presence: of a simulated world, for an oracle.
+        setup: the configuration of the world.
+        presence: that of a simulated world, for an oracle.
     """
     policy, count = setup.participation, len(setup.fleet)
     if not isinstance(policy, Informed):
@@ -138,13 +138,13 @@ def known_nodes(
     shares: Array,
     truth: TrueState | None = None,
 ) -> KnownFleet | None:
-    """Return what a server's policy knows of the nodes that it asks; None if it asks for nothing.
+    """Return the knowledge of a server's policy about its nodes; None if it needs none.
 
     Args:
-        setup: of the world.
-        policy: of the server.
-        nodes: their numbers.
-        samples: how many each has, shape (n,).
+        setup: the configuration of the world.
+        policy: the policy of the server.
+        nodes: the numbers of the nodes.
+        samples: the number of samples per node, shape (n,).
         shares: the weights of their updates, shape (n,).
         truth: the state of all clients, for an oracle.
     """
@@ -155,7 +155,7 @@ def known_nodes(
 
 
 def _grid(setup: WorldConfig, nodes: range) -> FleetGrid | None:
-    """Return the intensities of nodes; None where one has none."""
+    """Return the intensities of nodes; None if one of them has none."""
     kinds, runs = Roster.of(setup.fleet).kinds, list[tuple[int, Intensity]]()
     place = nodes.start
     while place < nodes.stop:

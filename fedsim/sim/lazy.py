@@ -21,8 +21,8 @@ class LazyTable(dict[int, T]):
         self._make = make
 
     def __missing__(self, number: int) -> T:
-        made = self[number] = self._make(number)
-        return made
+        entry = self[number] = self._make(number)
+        return entry
 
     def in_order(self) -> list[T]:
         """Return the entries so far in the order of their numbers."""

@@ -1,4 +1,4 @@
-"""Meetings: which nodes exchange with which, where the graph of peers changes."""
+"""Meetings: which nodes exchange with each other in a graph of peers that changes."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -16,9 +16,9 @@ class Neighbourhood(NamedTuple):
     """A node's neighbours in an exchange, and its row of the mixing matrix.
 
     Attributes:
-        neighbours, senders: those that it sends to, and receives from, in order.
-        weights: of the senders.
-        own_weight: of its own vector.
+        neighbours, senders: the nodes to which it sends, and from which it receives, in order.
+        weights: the weights of the senders.
+        own_weight: the weight of its own vector.
     """
 
     neighbours: Sequence[ClientId]
@@ -28,17 +28,17 @@ class Neighbourhood(NamedTuple):
 
     @classmethod
     def of(cls, overlay: Overlay, node: ClientId) -> "Neighbourhood":
-        """Return that of a node in a graph."""
+        """Return the neighbourhood of a node in a graph."""
         ends = overlay.neighbours[node], overlay.received_from[node]
         return cls(*ends, overlay.weights(node), overlay.own_weight(node))
 
 
 ALONE = Neighbourhood((), (), {}, 1.0)
-"""That of a node without neighbours."""
+"""The neighbourhood of a node without neighbours."""
 
 
 class Meetings(Protocol):
-    """Says which neighbours a node has in an exchange."""
+    """Determines the neighbours of a node in an exchange."""
 
     async def begin(self, node: ClientId, exchange: int) -> Neighbourhood:
         """Wait until a node may begin an exchange, from 1; return its neighbours in it."""
@@ -64,14 +64,14 @@ class TakingTurns:
 
 
 class BeginningTogether:
-    """Meetings in a graph that changes in time: all nodes begin an exchange together.
+    """Meetings in a graph that changes over time: all nodes begin an exchange together.
 
-    They do as the last of them is ready, and no sooner than `every` after the last exchange began.
+    They begin when the last of them is ready, but no sooner than `every` after the last beginning.
 
     Args:
         overlay: the graph.
-        calendar: the simulated time.
-        nodes: those that are there.
+        calendar: the calendar.
+        nodes: the nodes that are present.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class BeginningTogether:
         self._graph = overlay.play()
         self._every = overlay.law.every
         self._calendar = calendar
-        self._there = set(nodes)
+        self._present = set(nodes)
         self._ready: dict[ClientId, asyncio.Future[Neighbourhood]] = {}
         self._next = -inf  # the least time of the next exchange, s
         self._timer: Timer | None = None
@@ -98,14 +98,14 @@ class BeginningTogether:
 
     def leave(self, node: ClientId) -> None:
         """See `Meetings.leave`."""
-        self._there.discard(node)
+        self._present.discard(node)
         self._ready.pop(node, None)
         self._graph.remove(node)
         self._look()
 
     def _look(self) -> None:
-        """Begin an exchange as soon as that may be, once all nodes are ready."""
-        if not self._there or len(self._ready) < len(self._there) or self._timer is not None:
+        """Begin an exchange if all nodes are ready, or wait until it may begin."""
+        if not self._present or len(self._ready) < len(self._present) or self._timer is not None:
             return
         if self._next <= self._calendar.now:
             self._begin()
@@ -123,9 +123,9 @@ class BeginningTogether:
         ready, self._ready = self._ready, {}
         for node in sorted(ready):
             near, weights = graph.neighbours(node), graph.weights(node)
-            own = 1 - sum(weights.values())
+            own_weight = 1 - sum(weights.values())
             if not ready[node].done():
-                ready[node].set_result(Neighbourhood(near, near, weights, own))
+                ready[node].set_result(Neighbourhood(near, near, weights, own_weight))
 
 
 def meetings(overlay: PeerGraph, calendar: Calendar, nodes: Iterable[ClientId]) -> Meetings | None:

@@ -1,4 +1,4 @@
-"""What a participant is made of, whether rounds are played as events or in arrays."""
+"""Dependencies of a participant, shared by both execution paths: events and arrays."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ Follows = Callable[[Any], Coroutine[Any, Any, None]] | None
 
 
 class Waits(Protocol):
-    """The waits of a worker."""
+    """Waiting, as a worker does it."""
 
     def until(self, when: float) -> Awaitable[None]:
         """Wait until a time."""
@@ -28,8 +28,8 @@ class Endpoint(Protocol):
     """The part of a protocol endpoint that a participant needs.
 
     Attributes:
-        id: the node's number.
-        round: the one that it is in.
+        id: the number of the node.
+        round: the number of the round that the node is in.
     """
 
     id: ClientId
@@ -37,7 +37,7 @@ class Endpoint(Protocol):
 
     @property
     def packing(self) -> Packing:
-        """The packers of its messages."""
+        """The packers of the node's messages."""
         ...
 
     def take_back(self, message: Message) -> None:
@@ -46,21 +46,21 @@ class Endpoint(Protocol):
 
 
 class Belongings(Protocol):
-    """What a participant is made of, beside its endpoint and its device."""
+    """The dependencies of a participant beside its endpoint and its device."""
 
     @property
     def evaluator(self) -> Evaluator:
-        """Computes the numeric work."""
+        """The evaluator of numeric work."""
         ...
 
     @property
     def oracle(self) -> Oracle:
-        """Its loss."""
+        """The participant's loss."""
         ...
 
     @property
     def state(self) -> Any:  # noqa: ANN401 - the algorithm's own
-        """What the algorithm remembers of it."""
+        """The algorithm's state of this participant."""
         ...
 
     @property

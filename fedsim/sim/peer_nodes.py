@@ -1,4 +1,4 @@
-"""Nodes of the simulated world: each connects its coroutine to its end of a protocol."""
+"""Nodes of the simulated world: each connects its coroutine to its protocol endpoint."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -35,20 +35,20 @@ class SimNode(Worker):
     """Implements `fedsim.ports.Node`.
 
     Args:
-        protocol: its endpoint.
+        protocol: the node's endpoint.
         network: the lanes between all nodes.
-        equipment: what it works with.
+        equipment: the equipment of the node.
         initial: see below.
-        near: its neighbours, and its row of the mixing matrix.
-        meetings: say so of each exchange, if the graph changes.
-        commit: takes its models.
-        rounds: as many as the run can have.
+        near: the neighbours, and the row of the mixing matrix.
+        meetings: determine the neighbours of each exchange, if the graph changes.
+        commit: receives the models.
+        rounds: the largest number of rounds of the run.
 
     Attributes:
         initial: the model that all start from, shape (d,).
-        weights: those of its senders.
-        own_weight: that of its own vector.
-        failure: what its coroutine has ended with, if that is an error or a cancellation.
+        weights: the weights of its senders.
+        own_weight: the weight of its own vector.
+        failure: the error or cancellation with which the coroutine has ended, if any.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SimNode(Worker):
         self._network = network
         self._commit = commit
         self._rounds = rounds
-        self._over: Pause | None = None  # until the end of the exchange that is waited for
+        self._over: Pause | None = None  # the wait for the end of an exchange
         self._loop: SimLoop
         self._task: LightTask | None = None  # from its start on
         self._ended: Ended
@@ -86,16 +86,16 @@ class SimNode(Worker):
 
     @property
     def senders(self) -> Sequence[ClientId]:
-        """Those that it receives from, still present, in order."""
+        """The nodes from which it receives, still present, in order."""
         return self._protocol.senders
 
     @property
     def stuck(self) -> str:
-        """Describe which neighbours it waits for; empty if none."""
+        """Describe which neighbours the node waits for; empty if none."""
         return self._protocol.stuck
 
     def start(self, live: Live, ended: Ended) -> None:
-        """Run its coroutine from the next turn of the loop on."""
+        """Run the coroutine from the next turn of the loop on."""
         self._loop = cast("SimLoop", asyncio.get_running_loop())
         self._ended = ended
         self._task = self._waits = LightTask(self._loop, self)
@@ -106,19 +106,19 @@ class SimNode(Worker):
 
     @property
     def started(self) -> bool:
-        """Whether its coroutine runs, or has run."""
+        """Whether the coroutine runs, or has run."""
         return self._task is not None
 
     def cancel(self) -> None:
-        """Cancel its coroutine: it is gone for good."""
+        """Cancel the coroutine: the node is gone for good."""
         if self._task is not None:
             self._task.cancel()
 
     def end(self) -> "asyncio.Future[None] | None":
-        """Cancel its coroutine as the world ends.
+        """Cancel the coroutine as the world ends.
 
         Returns:
-            A future that is done once it has ended; None where it does not run.
+            A future that is done once it has ended; None if it does not run.
         """
         if self._task is None or not self._task.cancel():
             return None
@@ -126,7 +126,7 @@ class SimNode(Worker):
         return self._done
 
     def on_end(self, failure: BaseException | None) -> None:
-        """Handle the end of its coroutine; see `fedsim.sim.engine.light_task.Owner`."""
+        """Handle the end of the coroutine; see `fedsim.sim.engine.light_task.Owner`."""
         self.failure = failure
         if self._done is not None:
             settle(self._done, failure)
@@ -170,7 +170,7 @@ class SimNode(Worker):
         return super().compute(work, begun)
 
     async def _never(self) -> Never:
-        """Wait for ever: all rounds that there can be are committed.
+        """Wait for ever: the last round is committed.
 
         A node that is ahead of the others, or alone, would act without a round to end it.
         """
@@ -178,7 +178,7 @@ class SimNode(Worker):
         raise AssertionError("this future is never completed")
 
     async def _wait_finished(self) -> None:
-        """Wait until the exchange, which is open, is over."""
+        """Wait until the open exchange is over."""
         assert self._task is not None, "only its coroutine exchanges"  # noqa: S101
         self._over = over = self._task.pause()
         span, timer = self._protocol.deadline, None
@@ -194,9 +194,9 @@ class SimNode(Worker):
 
     def _record_silence(self, sent: Mapping[ClientId, Message]) -> None:
         now, number = self._calendar.now, self._protocol.round
-        for one in self._protocol.neighbours:
-            if one not in sent:
-                self._log.append(now, 0.0, Event.SILENT, self.id, one, number)
+        for neighbour in self._protocol.neighbours:
+            if neighbour not in sent:
+                self._log.append(now, 0.0, Event.SILENT, self.id, neighbour, number)
 
     # -- what happens to it ------------------------------------------------------------
 
@@ -210,8 +210,8 @@ class SimNode(Worker):
 
     def _record_late(self, sender: ClientId, envelope: Envelope, outcome: str) -> None:
         now, word = self._calendar.now, self._log.word(outcome)
-        what = envelope.round, envelope.word
-        self._log.append(now, 0.0, Event.LATE, sender, self.id, *what, detail=word)
+        message_numbers = envelope.round, envelope.word
+        self._log.append(now, 0.0, Event.LATE, sender, self.id, *message_numbers, detail=word)
 
     def lose(self, neighbour: ClientId) -> None:
         """Handle a neighbour that is gone for good."""
@@ -232,13 +232,13 @@ class SimPairNode(SimNode):
     """Implements `fedsim.ports.PairNode`: nodes meet in pairs, each at a time of its own.
 
     Args:
-        protocol: its endpoint.
+        protocol: the node's endpoint.
         network, equipment: see `SimNode`.
-        answer: `PairwiseAlgorithm.answer` of the node and an offer.
+        answer: `PairwiseAlgorithm.answer`, for this node and an offer.
         **parts: see `SimNode`.
 
     Attributes:
-        model: what the node has by now, shape (d,).
+        model: the present model of the node, shape (d,).
     """
 
     _protocol: PairProtocol
@@ -257,7 +257,7 @@ class SimPairNode(SimNode):
         self.model = self.initial
 
     def begin_round(self, number: int) -> None:
-        """Note that a round has begun: the next exchanges are made in it."""
+        """Start a round, to which the next exchanges belong."""
         self._protocol.round = number
 
     async def sleep(self, seconds: float) -> None:
@@ -272,7 +272,7 @@ class SimPairNode(SimNode):
         return result
 
     async def _take_turns(self, since: float) -> None:
-        """Let other nodes act where no time has passed, which one alone could use for ever."""
+        """Let other nodes act if no time has passed: a single node could loop for ever."""
         if self._calendar.now == since:
             await asyncio.sleep(0)
 
@@ -300,7 +300,7 @@ class SimPairNode(SimNode):
         self._release()
 
     def _release(self) -> None:
-        """Answer the offers that were held back while the node was busy."""
+        """Answer the offers that were deferred while the node was busy."""
         for sender, offer in self._protocol.release():
             self._reply(sender, offer)
 

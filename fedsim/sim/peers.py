@@ -32,7 +32,7 @@ class Peers:
 
     Attributes:
         network: the lanes between them.
-        remedy: what helps where every actor waits.
+        remedy: the advice if every actor waits.
     """
 
     remedy = "give participation.deadline"
@@ -100,7 +100,7 @@ class Peers:
         return SimNode(end, *with_what, **parts)
 
     def _models(self) -> dict[ClientId, Array]:
-        """Return the models of the nodes that meet in pairs and are left."""
+        """Return the models of the remaining nodes, which meet in pairs."""
         there = sorted(self._there)
         return {number: cast("SimPairNode", self._nodes[number]).model for number in there}
 
@@ -144,11 +144,11 @@ class Peers:
 
     @property
     def left(self) -> Mapping[ClientId, float]:
-        """The nodes that could not go on, and since when they are gone for good, s."""
+        """The nodes that cannot go on, with the time since when, s."""
         return self._lost
 
     def lose(self, node: ClientId) -> None:
-        """Abort all that a node does: it cannot go on, and is gone for good."""
+        """Abort all activity of a node: it cannot go on, and is gone for good."""
         if node in self._there and self._nodes[node].started:
             self._lost[node] = self._calendar.now
             self._nodes[node].cancel()
@@ -174,7 +174,7 @@ class Peers:
     def _commit(
         self, node: ClientId, number: int, model: Array, measures: dict[str, float]
     ) -> None:
-        """Take a node's model; where the run is over the call does not return."""
+        """Store the model of a node; this call does not return if the run is over."""
         self._try(self._rounds.commit, node, number, model, measures)
         if isinstance(self._end, Ending):
             raise RunStopped(self._end.reason)

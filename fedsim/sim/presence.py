@@ -18,14 +18,14 @@ from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.supply import Supply, harvested, state_of_charge
 
 Lost = Callable[[ClientId], None]
-"""Callback for a client that cannot go on: what it does and has in transit is lost."""
+"""Callback for a client that cannot go on: its work and its messages in transit are lost."""
 
 
 class Charges(Protocol):
-    """The batteries of a fleet whose rounds are played in arrays: none reaches a mark there."""
+    """The batteries of a fleet whose rounds run in arrays: none reaches a mark there."""
 
     def look(self, client: ClientId) -> None:
-        """Bring a client's battery up to now, as where it is asked whether it is ready."""
+        """Bring a client's battery up to now, as a query of its readiness does."""
         ...
 
     def share(self, client: ClientId) -> float:
@@ -79,13 +79,13 @@ class Presence:
         Clients that are not added are always present.
         """
         always = availability.always
-        own = _UNUSED if always else rng()  # a stream takes its time to make
-        online, toggles = availability.timeline(own)
+        generator = _UNUSED if always else rng()  # a stream takes its time to make
+        online, toggles = availability.timeline(generator)
         if supply is not None:
             self._supplies[client] = supply
         self._toggles[client] = toggles
         if availability.chance < 1:
-            self._shares[client] = availability.chance, own
+            self._shares[client] = availability.chance, generator
         if supply is not None or not always:
             self._transient.add(client)
             self.always_complete = False
@@ -100,12 +100,12 @@ class Presence:
         self._note_obstacle(client)
 
     def hold(self, charges: Charges) -> None:
-        """Have batteries that are played in arrays; they are all ready."""
+        """Use batteries that are computed in arrays; all of them are ready."""
         self._charges = charges
         self.always_complete = False
 
     def never_leaves(self, client: ClientId) -> bool:
-        """Return whether a client never has to abort what it does."""
+        """Return whether a client never has to abort."""
         return client not in self._transient
 
     def is_present(self, client: ClientId) -> bool:
@@ -129,7 +129,7 @@ class Presence:
         return state_of_charge(self._supplies.get(client))
 
     def harvest(self, client: ClientId, watts: float) -> float:
-        """Return the share of a power, W, that a client's battery is offered now; 1 on mains."""
+        """Return the charging power on offer now as a share of `power`, W; 1 on mains."""
         return harvested(self._supplies.get(client), watts)
 
     def sample_available(self, client: ClientId) -> bool:
@@ -223,7 +223,7 @@ class Presence:
         return f"no client can take part any more: {counted}"
 
     def left(self) -> dict[ClientId, float]:
-        """Return the clients that can never take part again, and since when they cannot, s."""
+        """Return the clients that can never take part again, with the time since when, s."""
         return {
             client: since
             for client, since in sorted(self._since.items())
@@ -231,7 +231,7 @@ class Presence:
         }
 
     def _note_obstacle(self, client: ClientId) -> None:
-        """Keep since when a client cannot take part; forget that once it can."""
+        """Record since when a client cannot take part; clear it once it can."""
         supply = self._supplies.get(client)
         if client in self._offline or (supply is not None and not supply.store.ready):
             self._since.setdefault(client, self._calendar.now)
@@ -245,6 +245,6 @@ class Presence:
 
 def _wake(news: "list[asyncio.Future[None]]") -> None:
     """Complete waits, unless they have been cancelled meanwhile."""
-    for each in news:
-        if not each.done():
-            each.set_result(None)
+    for new in news:
+        if not new.done():
+            new.set_result(None)

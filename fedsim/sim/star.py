@@ -22,13 +22,13 @@ from fedsim.worlds.observer import Observer
 
 
 class Star:
-    """Assembles and runs the server and its clients.
+    """Assembles and runs a server and its clients.
 
     Attributes:
-        server: its server.
-        clients: those made so far, by number.
+        server: the server.
+        clients: the clients that exist so far, by number.
         network: the lanes between them.
-        remedy: what helps where every actor waits.
+        remedy: the advice if every actor waits.
     """
 
     remedy = "give participation.give_up, or a deadline"
@@ -59,7 +59,7 @@ class Star:
             self._top(setup).serve, self.server, self._end_clients, self._observer.begin
         )
         self.run, self.stop = self._main_task.run, self._main_task.stop
-        # Read once: each time they are read of their objects makes another one.
+        # Read once, as every access creates a new bound method.
         self._handle, self._fail = setup.handler, self._main_task.fail
         self._follows = what_follows(self._method)
 
@@ -72,7 +72,7 @@ class Star:
         return self._fleet.network()
 
     def _connect(self) -> None:
-        """Let messages go to the server and to the clients."""
+        """Connect the network to the server and to the clients."""
         transport, network = self._setup.transport, self.network
         network.connect(
             transport.to_server(self.server.receive),
@@ -112,8 +112,10 @@ class Star:
         )
 
     def _make_client(self, number: ClientId) -> Participant:
-        equipment, own = self._fleet.equipment(number, self._looks), self._protocol(number)
-        client = SimClient(own, self.network, equipment, self._handle, self._fail, self._follows)
+        equipment, protocol = self._fleet.equipment(number, self._looks), self._protocol(number)
+        client = SimClient(
+            protocol, self.network, equipment, self._handle, self._fail, self._follows
+        )
         if self._main_task.over:
             client.end()
         return client
@@ -145,9 +147,9 @@ class Star:
         asked, answered, in_transit = self.server.answers
         if not asked:
             return ""
-        made = (self.network.made + len(self.clients)) / 2
-        if not answered and made < asked:
-            return f"round {self.server.round}: making clients, {made / asked:.0%}"
+        created = (self.network.made + len(self.clients)) / 2
+        if not answered and created < asked:
+            return f"round {self.server.round}: making clients, {created / asked:.0%}"
         replies = f", {in_transit:,} replies in transit" if in_transit else ""
         return f"round {self.server.round}: {answered:,} of {asked:,} answered{replies}"
 

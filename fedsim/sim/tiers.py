@@ -39,7 +39,7 @@ from fedsim.wire.packers import Packing
 
 
 class RoundsOracle:
-    """What a gateway has in place of a loss: rounds with those below it instead of local steps.
+    """The loss of a gateway: rounds with the nodes below it in place of local steps.
 
     Args:
         rows: the samples of all clients below it.
@@ -83,11 +83,11 @@ def _rounds(w: Array, change: bool) -> Array:  # noqa: FBT001 - arguments of wor
 
 
 class _RoundsOver(Exception):
-    """A gateway has had its rounds."""
+    """A gateway has completed its rounds."""
 
 
 class GatewayServer(SimServer):
-    """A gateway as the server of those below it, for some rounds at a time.
+    """A gateway as the server of the nodes below it, for some rounds at a time.
 
     Args:
         protocol: its endpoint.
@@ -120,7 +120,7 @@ class GatewayServer(SimServer):
         return self._protocol.estimator.coefficients(replies, self.weights, self._share)
 
     async def run_rounds(self, start: Array, number: int) -> Array:
-        """Return the model, shape (d,), after its rounds.
+        """Return the model after its rounds, shape (d,).
 
         Args:
             start: the model that they begin with, shape (d,).
@@ -137,7 +137,7 @@ class GatewayServer(SimServer):
         return self._model
 
     def commit(self, model: Array, **measures: float) -> None:
-        """Close a round; nothing of it is observed, which is for the server at the top."""
+        """Close a round; only the server at the top is observed."""
         self._keep(model, measures)
 
     def _keep(self, model: Array, _: dict[str, float]) -> None:
@@ -145,7 +145,7 @@ class GatewayServer(SimServer):
         self._count()
 
     def _count(self) -> None:
-        """Count a round, in which the model may have stayed."""
+        """Count a round, also one in which the model stays."""
         self._left -= 1
         self._protocol.round = self._number  # which a round that was given up has moved on
         if not self._left:
@@ -169,7 +169,7 @@ class SimGateway(SimClient):
 
     @property
     def name(self) -> str:
-        """Its name in reports."""
+        """The name of the gateway in reports."""
         return f"gateway-{self.id}"
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:  # noqa: ARG002
@@ -185,7 +185,7 @@ class SimGateway(SimClient):
 
 
 class Reach:
-    """Which nodes a server can reach: a gateway only as long as someone below it may take part.
+    """Which nodes a server can reach: a gateway only while a node below it may take part.
 
     Args:
         presence: which nodes are on and online.
@@ -247,7 +247,7 @@ class Tiers(Star):
         return setup.hops[-1].method
 
     def _connect(self) -> None:
-        """Let messages go to every server, and to clients and gateways."""
+        """Connect the network to all servers, clients and gateways."""
         ups = {
             server: self._hops[self._levels[nodes[0]]].transport.to_server(self._to(server))
             for server, nodes in self._tree.below.items()
@@ -264,7 +264,7 @@ class Tiers(Star):
         self.network.prepare(self._fleet.supplies)
 
     def _to(self, server: ClientId) -> Callable[[ClientId, Envelope], None]:
-        """Return the callback for what arrives at a server."""
+        """Return the callback for messages that arrive at a server."""
         if server == SERVER:
             return self.server.receive
         return self.servers[server].receive
@@ -272,11 +272,11 @@ class Tiers(Star):
     # -- servers -----------------------------------------------------------------------
 
     def _server_parts(self, number: ClientId, hop: Hop) -> tuple[ServerProtocol, dict[str, Any]]:
-        """Return the endpoint of a server, and what else it has but for its rounds."""
+        """Return the endpoint of a server, and its other parts except its rounds."""
         setup, nodes, place = self._setup, self._tree.below[number], self._place(number)
         policy, rng = hop.participation.among(len(nodes)), setup.rng("cohort", place)
         samples, shares = (
-            each[nodes.start : nodes.stop] for each in (self._samples, self._weights)
+            column[nodes.start : nodes.stop] for column in (self._samples, self._weights)
         )
         known = known_nodes(setup, policy, nodes, samples, shares, self._truth)
         selection = Selection(policy, self._reach, nodes, rng, samples, known)
@@ -316,10 +316,10 @@ class Tiers(Star):
 
     def _make_gateway_server(self, number: ClientId) -> GatewayServer:
         level = self._levels[number]
-        below, own = self._hops[level - 1], self._hops[level]
+        below, hop = self._hops[level - 1], self._hops[level]
         protocol, world = self._server_parts(number, below)
         share = float(self._weights[number])
-        return GatewayServer(protocol, below.method, own.rounds, share, **world)
+        return GatewayServer(protocol, below.method, hop.rounds, share, **world)
 
     # -- clients -----------------------------------------------------------------------
 
@@ -381,16 +381,16 @@ class Tiers(Star):
     @property
     def stuck(self) -> str:
         """Describe which nodes the servers were still waiting for at the end; empty if none."""
-        waits = [self.server.stuck, *(each.stuck for each in self.servers.in_order())]
+        waits = [self.server.stuck, *(server.stuck for server in self.servers.in_order())]
         return "; ".join(text for text in waits if text)
 
 
 def sum_below(tree: Hierarchy, figures: Array) -> Array:
-    """Return a figure of each client, shape (M,), and for each gateway the sum of those below."""
+    """Return an amount of each client, shape (M,), and the sum below each gateway."""
     sums = np.zeros(len(tree.above))
     sums[: tree.clients] = figures
     for nodes in tree.levels[1:]:
         for node in nodes:
-            own = tree.below[node]
-            sums[node] = sums[own.start : own.stop].sum()
+            below = tree.below[node]
+            sums[node] = sums[below.start : below.stop].sum()
     return sums

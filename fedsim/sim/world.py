@@ -74,7 +74,7 @@ class World(ObservedRun):
     """One run: it is built, runs once, and then reports its meters.
 
     Attributes:
-        calendar: the simulated time.
+        calendar: the calendar.
         traffic: running totals of what the run has cost.
         actors: a server and its clients, or peers.
     """
@@ -92,7 +92,7 @@ class World(ObservedRun):
         self._assemble(book, on_round, in_arrays=not (why_events(setup) or why_slower(setup)))
 
     def _assemble(self, book: RunRecorder, on_round: OnRound, *, in_arrays: bool) -> None:
-        """Make all parts of the world, at its beginning."""
+        """Create all parts of the world at its beginning."""
         setup = self._setup
         self.calendar = calendar = Calendar()
         self.traffic = traffic = Traffic(grams=book.log.total_emissions())
@@ -161,24 +161,25 @@ class World(ObservedRun):
                     return simulate(self.actors.run(), self.calendar)
         except Deadlock:
             if not (stuck := self.actors.stuck):
-                raise  # a method waits for something of its own
+                raise  # a method awaits something outside the world
             now = f"{self.calendar.now:g} s"
             text = f"nothing happens any more after t = {now}, yet {stuck}; {self.actors.remedy}"
             raise Deadlock(text) from None
 
     def _start_again(self) -> None:
-        """Make the run again event by event: something in a round was not foreseen in arrays.
+        """Repeat the run event by event: arrays did not fit something in a round.
 
-        What is written of its first rounds stays, for it would be the same.
+        The rows of its first rounds stay, as both paths write the same.
         """
         book, on_round = self._first
         seen = book.rounds.rounds
-        self._looks.clear()  # a handler may have run that, as events tell, never began
+        self._looks.clear()  # in arrays a handler may have run that never starts event by event
 
         def unseen(end: RoundEnd) -> None:
             if end.round > seen:
                 on_round(end)
 
+        # The second pass skips the rows and rounds that are written already.
         resumed = ResumedRecorder(book, self._opening, self.traffic.grams)
         self._assemble(resumed, unseen, in_arrays=False)
 
@@ -205,7 +206,7 @@ class World(ObservedRun):
         self._book.end(replace(meters, left=self._note_departures(len(meters.joules))))
 
     def _note_departures(self, clients: int) -> Array | None:
-        """Return when each client left for good, s, and keep how many left before the end, and why.
+        """Return the time at which each client left for good, s; count departures and reasons.
 
         A node of a graph of peers that has failed once is not taken back.
         """

@@ -52,7 +52,9 @@ def optimizer(
     name, vectors, counted = _try(passed)
     charged = counted if operations is None else operations
     if charged is None:
-        text = f"the fused kernel of {name} cannot be counted; give its operations a value and step"
+        text = (
+            f"the fused kernel of {name} cannot be counted; give its operations per value and step"
+        )
         raise DataError("optimizer", f"{text}, such as operations=11 for Adam")
     return GivenOptimizer.of_code(
         passed,
@@ -83,7 +85,7 @@ def _check(make: object, schedule: object, by: object) -> None:
 
 
 def _try(passed: PassedOptimizer) -> tuple[str, int, float | None]:
-    """Return the class of an optimizer, its vectors of state, and its operations a value.
+    """Return the class of an optimizer, its vectors of state, and its operations per value.
 
     Raises:
         DataError: it cannot be made, or cannot take a step.

@@ -320,6 +320,8 @@ def test_work_after_a_reply_is_neither_replayed_nor_done_live(tmp_path: Path) ->
     plan = load({"problem": problem.block, "algorithm": keys((3, 2, 1, 0.5))})
     (variant,) = plan.variants
     (fault,) = refusals(variant.scenario, variant, len(SIZES), ())
-    assert "compute after their replies: they cannot be replayed" in str(fault)
-    with pytest.raises(LiveError, match="compute after their replies, which a live run"):
+    assert "compute after their replies; that needs training again" in str(fault)
+    with pytest.raises(
+        LiveError, match="compute after their replies, which live ones do not do yet"
+    ):
         check_live(Builder(plan, carry="bytes").build(variant, 1))

@@ -185,6 +185,6 @@ def test_ties_fall_on_both_sides() -> None:
 @pytest.mark.parametrize("side", ["uplink", "downlink"])
 def test_signs_are_not_compressed_once_more(side: str) -> None:
     compressed: dict[str, Any] = {side: Contract("contractive", 0.5)}
-    with pytest.raises(ParameterError, match="bit a coordinate already"):
+    with pytest.raises(ParameterError, match="bit per coordinate already"):
         SignSGD(step_size=0.1).configure(ProblemInfo(2, 3, lambda: 1.0, **compressed))
     assert SignSGD(step_size="1/L").configure(ProblemInfo(2, 3, lambda: 4.0)).step_size == 0.25

@@ -15,7 +15,7 @@ GAP = Target("gap", 1e-3)
 def costs(
     joules: Mapping[str, Sequence[float]], seconds: float = 1.0, unit: float = 1.0
 ) -> pd.DataFrame:
-    """Return a row a run; a NaN is a run that did not get there."""
+    """Return one row per run; a NaN is a run that did not get there."""
     rows = [
         {"variant": name, "seed": seed, "reached": not np.isnan(each), "round": 5, "t": seconds}
         | {

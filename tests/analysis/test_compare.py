@@ -17,7 +17,7 @@ BITS = {"chb": [10, 12, 11, 15], "hb": [20, 21, 25, 26], "gd": [40, 40, 40, 40]}
 
 
 def costs(reached: dict[str, list[bool]] | None = None) -> pd.DataFrame:
-    """Return a row a run; the runs that did not get there have no costs."""
+    """Return one row per run; the runs that did not get there have no costs."""
     rows = []
     for variant, values in BITS.items():
         there = (reached or {}).get(variant, [True] * len(values))

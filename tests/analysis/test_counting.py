@@ -37,13 +37,13 @@ def test_runs_that_count_rounds_in_two_ways_are_refused_by_name(reader: str, mix
     with pytest.raises(DataError) as caught:
         READERS[reader](mixed)
     assert str(caught.value) == (
-        "rounds are not counted alike (counting: rounds in base (chb), gd; counting: iterates in"
-        " before (gd)): compare runs of one counting"
+        "rounds are counted differently (counting: rounds in base (chb), gd; counting: iterates in"
+        " before (gd)): compare runs with the same counting"
     )
 
 
 def test_the_result_of_such_runs_names_no_winner(mixed: Path) -> None:
-    assert fedsim.open(mixed).shown.answer().startswith("rounds are not counted alike")
+    assert fedsim.open(mixed).shown.answer().startswith("rounds are counted differently")
 
 
 def test_runs_that_all_count_iterates_say_so(tmp_path: Path) -> None:

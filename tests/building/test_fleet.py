@@ -13,7 +13,7 @@ from fedsim.physics.packet_loss import NoLoss
 from fedsim.physics.radios import ConstantRate, LoRa, Rates, Shannon
 from fedsim.physics.radios.base import NO_DRAW
 from fedsim.physics.radios.channel import NONE
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from tests.building.plans import group, job
 from tests.physics.losses import GilbertElliott, Independent
 

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from fedsim.protocol.participation import Participation, Sample
+from fedsim.sim.network.layers.broadcast import BroadcastLayer
+from fedsim.sim.network.layers.fluid import FluidLayer
+from fedsim.sim.network.layers.lv08 import Lv08Layer
 from tests.building.plans import SMALL, found, group, job
 from tests.policies import participation_of
 
@@ -90,7 +93,6 @@ def test_stop_rules(tmp_path: Path) -> None:
 
 
 def test_how_links_are_shared(tmp_path: Path) -> None:
-    setup = job(tmp_path).setup
-    assert (setup.sharing, setup.cells) == ("fluid", False)
-    setup = job(tmp_path, network={"model": "lv08", "broadcast": "cell"}).setup
-    assert (setup.sharing, setup.cells) == ("lv08", True)
+    assert type(job(tmp_path).setup.network) is FluidLayer
+    network = job(tmp_path, network={"model": "lv08", "broadcast": "cell"}).setup.network
+    assert (type(network), type(network.below)) == (BroadcastLayer, Lv08Layer)

@@ -9,7 +9,7 @@ import pytest
 from fedsim.physics.availability import ALWAYS, Intervals
 from fedsim.physics.batteries import Battery
 from fedsim.physics.signals import Constant, Signal, Steps
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from tests.building.plans import group, job
 from tests.physics.laws import Bernoulli, Markov
 

@@ -64,7 +64,7 @@ def test_an_unknown_command_is_answered_with_one_suggestion(typed: str, meant: s
     done = CliRunner().invoke(app, [typed, "-h"], env={"COLUMNS": "100"})
     assert done.exit_code == 2
     assert done.stderr.casefold().count("did you mean") == 1
-    assert f"got an unknown command '{typed}'; did you mean '{meant}'?" in done.stderr
+    assert f"unknown command '{typed}'; did you mean '{meant}'?" in done.stderr
 
 
 def test_the_shell_completes_commands() -> None:

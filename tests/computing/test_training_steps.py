@@ -10,7 +10,7 @@ import pytest
 from fedsim.algorithms import FedAvg
 from fedsim.algorithms.local_training import KeptOptimizer, LocalUpdates
 from fedsim.building import Builder
-from fedsim.computing.compiled.evaluator import CompiledEvaluator, PageTicket
+from fedsim.computing.compiled.evaluator import CompiledEvaluator, QueueTicket
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array, Client
 from fedsim.problems import LossOracle, Squared
@@ -109,7 +109,7 @@ def test_compiled_kernels_leave_other_steps_to_numpy() -> None:
     compiled = CompiledEvaluator(losses, 1)
     for work in (*taken, *left):
         ticket = compiled.submit(work)
-        assert isinstance(ticket, PageTicket) == (work in taken)
+        assert isinstance(ticket, QueueTicket) == (work in taken)
         np.testing.assert_allclose(compiled.result(ticket), evaluated(work, *losses), rtol=1e-10)
 
 

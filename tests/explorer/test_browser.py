@@ -97,7 +97,7 @@ def test_a_click_on_the_map_moves_both_of_its_constants(
     seen: Seen, folder: Path, tmp_path: Path
 ) -> None:
     tab = seen.tab
-    tab.get_by_role("button", name="All as written").click()
+    tab.get_by_role("button", name="Reset").click()
     settled(tab)
     tab.locator("#map[data-done]").wait_for()  # it is drawn anew
     sliders = [tab.locator(f"#s{tab.locator(which).input_value()}") for which in MAP]
@@ -111,13 +111,13 @@ def test_a_click_on_the_map_moves_both_of_its_constants(
     assert shares == pytest.approx([0.25, 0.75], abs=0.01)  # up is up
     assert "2 constants moved" in (tab.get_by_role("status").first.text_content() or "")
     check_costs(seen, folder, tmp_path)
-    tab.get_by_role("button", name="All as written").click()
+    tab.get_by_role("button", name="Reset").click()
 
 
 def test_keys_move_a_slider_and_a_button_moves_all_back(seen: Seen) -> None:
     tab = seen.tab
-    tab.get_by_role("button", name="All as written").click()
-    assert "nothing is moved" in (tab.locator("#command").text_content() or "")
+    tab.get_by_role("button", name="Reset").click()
+    assert "no constant has been moved" in (tab.locator("#command").text_content() or "")
     before = tab.locator("#costs").inner_text()
     first = tab.get_by_role("slider").first
     first.focus()
@@ -128,7 +128,7 @@ def test_keys_move_a_slider_and_a_button_moves_all_back(seen: Seen) -> None:
     assert first.get_attribute("aria-valuetext") != said
     assert "--set" in (tab.locator("#command").text_content() or "")
     assert "1 constant moved" in (tab.get_by_role("status").first.text_content() or "")
-    tab.get_by_role("button", name="All as written").click()
+    tab.get_by_role("button", name="Reset").click()
     assert tab.locator("#costs").inner_text() == before
 
 

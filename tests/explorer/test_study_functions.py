@@ -1,8 +1,10 @@
 """The functions of `study.js`, called one by one, against their definitions."""
 
+import base64
 import json
 import shutil
 import subprocess
+import zlib
 from importlib import resources
 from math import inf, nan
 from typing import Any
@@ -21,13 +23,13 @@ const read = (each) => Array.isArray(each) ? each.map(read)
   ? Object.fromEntries(Object.entries(each).map(([key, value]) => [key, read(value)]))
   : each in known && typeof each === "string" ? known[each] : each;
 const body = `"use strict"; ${scripts}
-  return calls.map(([name, ...given]) => {
-    const found = eval(name)(...given);
+  return Promise.all(calls.map(async ([name, ...given]) => {
+    const found = await eval(name)(...given);
     return found === undefined ? given : found;
-  });`;
-const found = new Function("calls", body)(read(calls));
-process.stdout.write(JSON.stringify(found, (_, each) =>
-  typeof each === "number" && !Number.isFinite(each) ? String(each) : each));
+  }));`;
+new Function("calls", body)(read(calls)).then((found) =>
+  process.stdout.write(JSON.stringify(found, (_, each) =>
+    typeof each === "number" && !Number.isFinite(each) ? String(each) : each)));
 """
 
 
@@ -127,3 +129,85 @@ def test_constants_move_in_the_groups_that_have_them_and_stay_where_a_slider_res
     assert moved["server"] == {"uplink": 9.0}
     assert [each["radio"]["up"] for each in rest["groups"]] == [5.0, 5.0]
     assert [each["radio"]["up"] for each in moved["groups"]] == [6.0, 6.0]
+
+
+def test_a_study_that_is_opened_has_infinite_constants_as_numbers_and_runs_as_arrays() -> None:
+    group = {"radio": {"up": "Infinity"}, "device": {"speed": "Infinity"}, "reserve": None}
+    fleets = [{"groups": [group, group], "server": {"uplink": "Infinity"}}] * 2
+    study = {"fleets": fleets, "runs": [{"history": {"first": ["Uint16Array", 2, 2]}}, {}]}
+    block = base64.b64encode(zlib.compress(bytes([9, 9, 1, 0, 2, 1]))).decode()
+    look = """(...given) => openStudy(...given).then(({ fleets, runs }) => [
+      fleets.map(({ groups, server }) => [server.uplink, ...groups.flatMap(
+        ({ radio, device, reserve }) => [radio.up, device.speed, reserve])]
+        .map((each) => each === null ? "null" : typeof each)),
+      runs.map(({ arrays }) => arrays ? [...arrays.first] : "none")])"""
+    (found,) = called((look, json.dumps(study), block))
+    assert found == [[["number", *["number", "number", "null"] * 2]] * 2, [[1, 258], "none"]]
+
+
+RADIO = {
+    **dict.fromkeys(("listen", "listening", "sleep", "idle", "send", "receive", "base"), 0.0),
+    **dict.fromkeys(("tail_power", "tail_time", "promotion_power", "promotion_time"), 0.0),
+    **dict.fromkeys(("energy_up", "energy_down", "latency", "framing"), 0.0),
+    "up": 4.0,
+    "down": 8.0,
+    "packet": 1500.0,
+}
+DEVICE = {"speed": 2.0, "active": 5.0, "idle": 1.0}
+GROUP = {"count": 1, "radio": RADIO, "device": DEVICE, "intensity": None, "reserve": None}
+HISTORY = {  # of one client: a message of 16 bits, 6 operations, a message of 8 bits
+    "group": [0],
+    "counts": [1],
+    "first": [0, 1],
+    "task_class": [0],
+    "task_kind": [0],
+    "kinds": [16.0, 8.0, 6.0, 0.0],
+    "sequence": [0],
+}
+
+
+def small(*fleets: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a study of a run for each fleet, given by its groups, and one without a history."""
+    server = {"uplink": inf, "downlink": inf, "latency": 0.0}
+    places = [[len(groups) - 1] for groups in fleets]
+    return {
+        "fleets": [{"groups": groups, "server": server} for groups in fleets],
+        "sliders": [{"block": "device", "field": "active", "value": 5.0, "places": places}],
+        "variants": [{"fleet": 0}, *[{"fleet": number} for number in range(len(fleets))]],
+        "runs": [
+            {"variant": 0, "seed": 1, "arrays": None},
+            *[{"variant": n, "seed": 1, "arrays": HISTORY} for n in range(1, len(fleets) + 1)],
+        ],
+        "costs": ["t", "joules"],
+    }
+
+
+def test_a_run_costs_its_messages_and_its_work_and_infinity_where_it_never_arrives() -> None:
+    seconds, work = 16 / 8 + 6 / 2 + 8 / 4, 6 / 2
+    for active in (5.0, 7.0):
+        (found,) = called(("evaluate", small([GROUP]), [active]))
+        never, own = [[1, "Infinity"]], active * work + DEVICE["idle"] * (seconds - work)
+        assert found["costs"] == [[never, [[1, seconds]]], [never, [[1, own]]]]
+        assert found["invalid"] == ""
+
+
+def test_what_a_battery_does_not_have_is_no_cost() -> None:
+    joules = 19.0  # as above
+    for capacity, fits in ((joules / 0.25 + 0.001, True), (joules / 0.25, False)):
+        reserve = {"capacity": capacity, "share": 0.5, "efficiency": 0.5}
+        (found,) = called(("evaluate", small([{**GROUP, "reserve": reserve}]), [5.0]))
+        assert found["costs"][1][1] == [[1, joules if fits else "NaN"]]
+        assert found["costs"][1][0] == [[1, "Infinity"]]
+        assert found["invalid"] == ""
+
+
+def test_one_device_that_cannot_be_makes_the_costs_of_all_fleets_unknown() -> None:
+    faster = {**GROUP, "device": {**DEVICE, "idle": 0.0, "speed": 3.0}}
+    study = small([GROUP], [faster, GROUP])
+    study["sliders"][0]["places"][0] = []  # of the second group of the second fleet alone
+    for active, known in ((1.0, True), (0.9, False)):
+        (found,) = called(("evaluate", study, [active]))
+        assert found["invalid"] == ("" if known else "active power is below idle power")
+        assert found["costs"][0][0] == [[1, "Infinity"]]
+        seconds = [7, 6] if known else ["NaN", "NaN"]
+        assert found["costs"][0][1:] == [[[1, each]] for each in seconds]

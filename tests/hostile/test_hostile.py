@@ -106,5 +106,5 @@ def test_of_very_many_faults_the_first_are_told() -> None:
         load(small(fleet=[{"count": 0}] * 5000))
     assert len(caught.value.faults) == 5000
     lines = str(caught.value).splitlines()
-    assert (len(lines), lines[-1]) == (101, "and 4900 more places")
+    assert (len(lines), lines[-1]) == (101, "and 4900 more errors")
     assert str(copy.copy(caught.value)) == str(caught.value)  # as another process hands it back

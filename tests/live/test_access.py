@@ -116,7 +116,9 @@ def test_a_client_of_another_authority_is_refused_in_those_words(
     stranger = Access(certificates=certificates(folder, "stranger"))
     made = live(tmp_path, good=(0, 1, 2), access=access, own_access=stranger)
     assert made.status == "clients-missing"
-    start = "a client is not let in: the certificate of the client is signed by another authority"
+    start = (
+        "a client was not admitted: the certificate of the client is signed by another authority"
+    )
     for error in made.refused:
         assert str(error).startswith(f"{start} than the one in {folder / 'authority.pem'}: give")
 

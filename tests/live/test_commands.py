@@ -37,7 +37,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "availability": (
         {"fleet": [{"count": 3, "availability": {"kind": "bernoulli", "share": "50 %"}}]},
-        "fleet.0.availability: availability is simulated only",
+        "fleet.0.availability.kind: got bernoulli: availability is simulated only",
     ),
     "peers": (
         methods.scenario("d-psgd") | {"fleet": [{"count": 3}]},

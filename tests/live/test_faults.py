@@ -282,7 +282,7 @@ def test_a_slow_handshake_is_ended(tmp_path: Path) -> None:
     timing = Timing(handshake=0.2, joining=0.6)
     made = live(tmp_path, (LAST, say_nothing), timing=timing)
     assert made.failures == []
-    assert "a client that is not let in has not finished its handshake within 0.2 s" in map(
+    assert "a client that was not admitted has not finished its handshake within 0.2 s" in map(
         str, made.refused
     )
 

@@ -173,7 +173,7 @@ def test_connections_that_say_nothing_keep_no_client_out(tmp_path: Path) -> None
 
     made = live(tmp_path, (LAST, crowd), timing=replace(STEADY, handshake=60.0))
     check_others_went_on(made)
-    said = "a client that is not let in has made room for others"
+    said = "a client that was not admitted was disconnected to make room for others"
     assert set(map(str, made.refused)) == {said}, made.refused
 
 
@@ -200,5 +200,6 @@ def test_a_report_of_too_many_pieces_is_none() -> None:
 def test_whatever_clients_with_a_token_do_the_others_and_the_log_go_on() -> None:
     found = script("live/hostile").main(48, 3)
     assert found.faults == []
-    assert found.sessions == 48
+    assert found.behaviours >= 48
+    assert found.runs == 2  # of clients that must stay away, and of those that may return
     assert found.rows < 50_000

@@ -5,7 +5,7 @@
 many mutants a test notices. The operators are those of cosmic-ray, and three of our own. A mutant
 that no test notices is a fault of the tests, unless `reasons.toml` says why no test could: the
 program does the same, or what differs is promised by no page. `--rooms` keeps to some rooms, whose
-tests alone are then measured and asked; `--each` takes so many mutants of each room.
+tests alone are then measured and asked; `--each` takes that many mutants of each room.
 
 `python -m tests.mutants --listed` tries the mutants of `sample.toml`, which need no measuring.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
-from math import log, sqrt
+from math import cos, log, pi, sin, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -230,17 +230,18 @@ def test_the_mean_degree_of_random_waypoint_is_that_of_its_stationary_law(pause:
     assert first.mean() == pytest.approx(expected, rel=0.12)
 
 
-def test_two_nodes_that_pass_are_neighbours_for_the_chord() -> None:
-    # On parallel lines 3 m apart, range 5 m, at 2 m/s towards each other: a chord of 8 m.
+@pytest.mark.parametrize("apart", [3.0, 4.999999])
+def test_two_nodes_that_pass_are_neighbours_for_the_chord(apart: float) -> None:
+    # On parallel lines, range 5 m, at 2 m/s towards each other: 3 m apart, a chord of 8 m.
     points = (
         (0, 0.0, -50.0, 0.0),
         (0, 50.0, 50.0, 0.0),
-        (1, 0.0, 50.0, 3.0),
-        (1, 50.0, -50.0, 3.0),
+        (1, 0.0, 50.0, apart),
+        (1, 50.0, -50.0, apart),
     )
     law = PositionTraces.in_si(range=5.0, points=points)
     changes = [change for change in law.changes(2, RNG(0)) if change.one != change.other]
-    middle, half = 25.0, 4 / 4.0
+    middle, half = 25.0, sqrt(5.0**2 - apart**2) / 4.0
     assert [change[1:] for change in changes] == [(0, 1, True), (0, 1, False)]
     times = [change.time for change in changes]
     assert times == pytest.approx([middle - half, middle + half])
@@ -252,6 +253,19 @@ def test_nodes_at_the_range_are_neighbours_and_nodes_that_only_touch_it_never_be
     points = ((0, 0.0, -50.0, 0.0), (0, 50.0, 50.0, 0.0), (1, 0.0, 0.0, 5.0))
     passing = PositionTraces.in_si(range=5.0, points=points)
     assert [each for each in passing.changes(2, RNG(0)) if each.one != each.other] == []
+
+
+@pytest.mark.parametrize("angle", np.linspace(0.0, 2 * pi, 60).tolist())
+def test_who_turns_at_the_very_range_leaves_it_then_and_not_a_rounding_before(angle: float) -> None:
+    x, y, turn = cos(angle), sin(angle), 1e-3
+    radii = ((0.0, 1.0), (turn, 5.0), (2 * turn, 9.0))
+    points = (*[(0, time, r * x, r * y) for time, r in radii], (1, 0.0, 0.0, 0.0))
+    changes = [*PositionTraces.in_si(range=5.0, points=points).changes(2, RNG(0))]
+    times = [each.time for each in changes]
+    assert times == sorted(times)
+    assert [each.there for each in changes if each.one != each.other] == [True, False]
+    left = next(each.time for each in changes if each.one != each.other and not each.there)
+    assert left == pytest.approx(turn, rel=1e-9)
 
 
 @pytest.mark.parametrize("pause", [0.0, 40.0])

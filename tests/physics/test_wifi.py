@@ -16,6 +16,7 @@ from fedsim.physics.radios.channel import framing
 from fedsim.physics.wifi import (
     AIFS,
     BACKOFF,
+    BASIC,
     BLOCK,
     HEADERS,
     HIGHEST,
@@ -244,6 +245,20 @@ def test_a_response_goes_at_most_at_the_rate_of_one_stream_of_20_mhz(
     assert Wifi(standard="n", streams=streams).timing(rate * MEGA).basic == basic * MEGA
 
 
+@pytest.mark.parametrize("standard", ["n", "ac", "ax"])
+def test_the_rate_of_a_response_is_found_from_that_of_any_width_and_number_of_streams(
+    standard: Standard,
+) -> None:
+    """A rate that is a basic one a stream of 20 MHz is not taken for less by rounding."""
+    for width, carriers in SUBCARRIERS[standard].items():
+        for streams in range(1, 9):
+            law = Wifi(standard=standard, width=f"{width / MEGA} MHz", streams=streams)
+            for basic in BASIC:
+                rate = basic / SUBCARRIERS[standard][20e6] * carriers * streams
+                assert law.timing(rate).basic == basic
+                assert law.timing(rate * (1.0 - 1e-6)).basic == max(basic / 2, BASIC[0])
+
+
 def test_a_missing_acknowledgement_is_asked_for_in_the_times_of_the_standard() -> None:
     request = Wifi(standard="n").timing(65 * MEGA).request  # at 24 Mbit/s, 96 bits a symbol
     asked = answer = 20 + 4 * 3
@@ -262,6 +277,19 @@ def test_symbols_are_counted_as_in_exact_arithmetic(standard: Standard) -> None:
             symbols = -(-(22 + 8 * (packet + HEADERS)) // exact)
             expected = timing.preamble + timing.symbol * int(symbols)
             assert timing.duration(1, packet) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("standard", "symbol"), [("n", 40), ("ax", 136)])
+def test_symbols_of_rates_as_they_are_written_are_counted_as_in_whole_numbers(
+    standard: Standard, symbol: int
+) -> None:
+    """Rates in tenths of 1 Mbit/s, symbols in tenths of a microsecond: a hundredth of a bit."""
+    for tenths in range(10, 150):
+        timing = Wifi(standard=standard).timing(tenths * 1e5)
+        for packet in range(1, 150):
+            symbols = -(-100 * (22 + 8 * (packet + HEADERS)) // (tenths * symbol))
+            expected = timing.preamble + timing.symbol * symbols
+            assert abs(timing.duration(1, packet) - expected) < 1e-12
 
 
 def test_a_transmission_may_be_as_long_as_the_longest() -> None:

@@ -157,7 +157,7 @@ from fedsim.physics.packet_loss import PacketLoss
 
 
 class EveryNth(PacketLoss):
-    """One packet of so many is lost."""
+    """One packet of every `one_in` is lost."""
 
     kind: Literal["every-nth"] = "every-nth"
     every: int = 10

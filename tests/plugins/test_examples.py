@@ -35,7 +35,7 @@ def test_there_is_one_of_every_kind_of_block(tmp_path: Path) -> None:
     shown = {each.name for each in REGISTRIES for block in blocks if each.admits(block)}
     assert shown == {each.name for each in REGISTRIES if each.base}
     long = {name: sum(map(bool, FILES[f"{name}.py"].split("\n"))) for name in EXAMPLES}
-    assert {name: lines for name, lines in long.items() if lines > 30} == {}
+    assert {name: lines for name, lines in long.items() if lines > 35} == {}
 
 
 def test_an_author_imports_from_one_place() -> None:

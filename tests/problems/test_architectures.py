@@ -158,7 +158,7 @@ def test_images_are_grey_or_of_three_colours() -> None:
     assert ResidualNetwork(image=(3, 4, 8)).shape(96) == (3, 4, 8)
     with pytest.raises(DataError, match="96 features are no square image"):
         ResidualNetwork().shape(96)
-    with pytest.raises(DataError, match="3 x 4 x 4 is 48 numbers a row; the data has 96"):
+    with pytest.raises(DataError, match="3 x 4 x 4 is 48 numbers per row; the data has 96"):
         ResidualNetwork(image=(3, 4, 4)).shape(96)
 
 

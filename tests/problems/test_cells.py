@@ -83,8 +83,22 @@ def test_a_mark_that_is_a_number_stands_for_it_however_it_is_written() -> None:
     cleaned = cells.clean(column("-999.0", "-9.99e2", "k.A.", "1", True, 7), marks)
     assert cleaned.tolist() == [None, None, None, "1", True, 7]
     assert cells.clean(pd.Series([-999.0, 1.0]), marks).isna().tolist() == [True, False]
-    # A truth value is no number, though Python takes True for 1.
-    assert cells.clean(column(True, "1"), frozenset({"1"})).tolist() == [True, None]
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_])
+def test_a_truth_value_is_no_number_though_python_takes_true_for_one(kind: type) -> None:
+    one, truth = frozenset({"1"}), kind(True)
+    for values in ([truth, 1, "1"], [1, truth, "1"]):
+        read = cells.numbers(cells.clean(column(*values), frozenset()), None)
+        assert read.wrong.tolist() == [each is truth for each in values]
+        marked = cells.clean(column(*values), one).tolist()
+        assert marked == [each if each is truth else None for each in values]
+        assert cells.has(column(*values), one)
+    for truths in (column(truth, kind(False)), pd.Series([True, False])):
+        assert cells.clean(truths, one).tolist() == [True, False]
+        assert not cells.has(truths, one)
+    flags = cells.clean(pd.Series([True, False]), one)  # a column of flags is one of 1 and 0
+    assert cells.numbers(flags, None).numbers.tolist() == [1.0, 0.0]
 
 
 def test_a_column_has_a_mark_where_some_cell_is_one() -> None:

@@ -96,7 +96,7 @@ def test_rows_may_say_whose_they_are(
         ("a,b\n1,2\n3\n", {"label": "a"}, "data.path", ["row 2 ", "nothing in column 2"]),
         ("a,b\n1,2,3\n4,5,6\n", {"label": "a"}, "data.path", ["not a table"]),
         ("a,b\n1,2\n3,4,5\n", {"label": "a"}, "data.path", ["not a table", "line 3"]),
-        ("", {"label": "a"}, "data.path", ["not a table"]),
+        ("", {"label": "a"}, "data.path", ["is empty"]),
         ("a,b\n", {"label": "a"}, "data", ["at least one row"]),
         ("a\n1\n", {"label": "a"}, "data", ["1 x 0"]),
         ("a,b\n1,inf\n", {"label": "a"}, "data", ["row 1, column 1", "inf"]),

@@ -198,7 +198,7 @@ class TestLowRank:
     ("fields", "words"),
     [
         ({"kind": "tong", "informative": 5, "features": 4}, "5 informative features, but only 4"),
-        ({"kind": "tong", "task": "classification", "rows": 1}, "2 rows a client or more; got 1"),
+        ({"kind": "tong", "task": "classification", "rows": 1}, "2 rows per client or more; got 1"),
         ({"kind": "tong", "positive_share": 1.0}, "less than 1"),
         ({"kind": "tong", "alpha": -1}, "greater than or equal to 0"),
         ({"kind": "tong", "reading": ["free"]}, "row-means"),

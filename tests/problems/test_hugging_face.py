@@ -129,7 +129,7 @@ def test_an_image_may_be_bytes_alone_or_lie_in_a_file_beside_the_table(tmp_path:
             "features",
             ["cannot read", "gone.png"],
         ),
-        ({"x": [1.0], "label": [[0, 1]]}, {}, "label", ["has 2 numbers a row"]),
+        ({"x": [1.0], "label": [[0, 1]]}, {}, "label", ["has 2 numbers per row"]),
         ({"label": [0]}, {}, "path", ["0 columns of features"]),
         ({"x": pa.array([], pa.float64()), "label": []}, {}, "path", ["has 0 rows"]),
     ],

@@ -118,7 +118,7 @@ def test_what_is_not_of_leafs_form_is_named(tree: Any, told: list[str], tmp_path
 
 def test_users_with_rows_of_other_lengths_are_named(tmp_path: Path) -> None:
     data = {"a": {"x": [[1, 2]], "y": [0]}, "b": {"x": [[1]], "y": [0]}}
-    with pytest.raises(DataError, match="user 'b' has 1 numbers a row, but that of 'a' 2"):
+    with pytest.raises(DataError, match="user 'b' has 1 numbers per row, but that of 'a' 2"):
         read(tmp_path, {"users": ["a", "b"], "user_data": data})
 
 

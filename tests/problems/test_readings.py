@@ -95,7 +95,7 @@ def test_where_gaps_are_known_words_are_values_and_said_so(tmp_path: Path) -> No
     assert samples.described is not None
     assert samples.described.features[0].texts == ("-", "dns", "http")
     assert np.isnan(np.asarray(samples.X)[2::4, 0]).all()
-    assert "cells of '-' are values, as this table knows its gaps: " in notes(samples)
+    assert "cells of '-' are values, as this table marks missing cells itself: " in notes(samples)
     marked = read(tmp_path, path=path, missing_marks=["-"])
     assert np.isnan(np.asarray(marked.X)[::2, 0]).all()
     block = fedsim.table(frame, target="y")

@@ -54,8 +54,8 @@ def test_the_gradient_is_that_of_differences_of_the_value(rng: np.random.Generat
     loss = TorchLoss(model=DenseLayers(hidden=(3,)), numbers="float64", l2=0.1)
     found = check_loss(loss)
     kept = dict(zip(found.check, found.outcome, strict=True))
-    assert kept["the gradient is that of differences of the value"] == "kept"
-    assert kept["the mean over all minibatches is the whole"] == "kept"
+    assert kept["the gradient agrees with finite differences of the value"] == "kept"
+    assert kept["the mean over all minibatches is the full gradient"] == "kept"
 
 
 def test_value_and_gradient_are_those_of_pytorch(rng: np.random.Generator) -> None:

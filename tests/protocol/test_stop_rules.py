@@ -165,7 +165,7 @@ def test_each_rule_says_itself_whether_it_may_end_a_run_early(key: str) -> None:
     written = small(**GD, fleet=POWERED, stop={"rounds": 3, key: EVERY[key]})
     plan = fedsim.load(written)
     said = check_plan(plan).title
-    assert said.endswith("if no stop rule ends a run before stop.rounds") == (key != "rounds")
+    assert said.endswith("or less if a stop rule ends runs early") == (key != "rounds")
     (rule,) = (each for each in plan.variants[0].scenario.stop.rules if each.kind == key)
     assert rule.early == (key != "rounds")
     assert rule.mid_round == (key in {"time", "batteries"})

@@ -124,7 +124,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "rows beside each other": (lambda o, _: (o - o.mean(0)).square().sum(1), "put together"),
     "one number in a list": (lambda o, t: mean_of(o, t)[None], r"got \(1,\)"),
-    "a number an output": (lambda o, _: o**2, r"got \(12, 3\)"),
+    "one number per output": (lambda o, _: o**2, r"got \(12, 3\)"),
     "NumPy": (lambda o, _: o.detach().numpy().sum(1), r"got a ndarray of the shape"),
     "a number of Python's": (lambda *_: 1.0, r"is to return a tensor; got 1\.0"),
     "whole numbers": (lambda _, t: t, "real number; got torch.int64"),

@@ -349,7 +349,7 @@ def test_a_trial_counts_what_the_formulas_say(
         (lambda parameters, lr: None, {}, "it makes NoneType, no torch.optim.Optimizer"),
         (3, {}, "a function of parameters and lr; got an object of the class int"),
         (torch.optim.Adam([torch.zeros(1)]), {}, "got an object of the class Adam"),
-        (torch.optim.Adam, {"fused": True}, "give its operations a value and step"),
+        (torch.optim.Adam, {"fused": True}, "give its operations per value and step"),
         (torch.optim.Adam, {"by": "epoch"}, "by: got 'epoch'; a schedule is by round or by step"),
         (torch.optim.Adam, {"schedule": 1}, "got an object of the class int"),
         (torch.optim.Adam, {"schedule": lambda _: 1}, "its schedule makes int, no torch.optim"),

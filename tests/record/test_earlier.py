@@ -82,7 +82,7 @@ def test_runs_of_an_earlier_version_are_made_again_and_kept(out: Path) -> None:
     expected = (
         f"base: runs: {out} has runs whose log has schema version 5, and this fedsim reads version"
         " 6, which counts rounds and objectives otherwise, so that the figures cannot be compared:"
-        f" they are made again, and what is there moves into {EARLIER}"
+        f" they move into {EARLIER}, and new runs are made"
     )
     assert [note for note in notes if "schema" in note] == [expected]
     assert files(out) == fresh

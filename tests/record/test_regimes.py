@@ -75,7 +75,7 @@ def test_a_scenario_has_the_errors_of_its_own_regime(
     found = TRANSFERS[model][regime]
     text = said(network, [group(loss=loss)], messages)
     assert f"{regime}: {found} (" in text
-    assert f"{found.cases} cases against " in text
+    assert f"{found.cases} cases compared with " in text
     assert f": {found.extent})" in text
     assert (REMEDY in text) is (model in {"fluid", "lv08"})
 
@@ -86,7 +86,7 @@ def test_kept_connections_are_not_measured_and_new_ones_are() -> None:
         for law in (None, {"connections": "kept"}, NEW)
     )
     assert default == kept
-    unmeasured, _, rest = kept.partition(" Over new ones")
+    unmeasured, _, rest = kept.partition(" Over new connections")
     assert unmeasured == "Transfer times over kept connections: not measured yet."
     assert new == f"Transfer times{rest}"
     wifi = {"model": "fluid", "wifi": {"transport": "tcp"}}  # its default is another
@@ -108,8 +108,8 @@ def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
             [group()],
             RoundMessages(2, 1e2),
             (
-                "Fewer messages overlap here than in the cases."
-                " Your messages are smaller than in the cases."
+                "Fewer of your messages overlap than was tested."
+                " Your messages are smaller than was tested."
             ),
         ),
         (
@@ -117,32 +117,29 @@ def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
             [group()],
             RoundMessages(99, 1e7),
             (
-                "More messages overlap here than in the cases."
-                " Your messages are larger than in the cases."
+                "More of your messages overlap than was tested."
+                " Your messages are larger than was tested."
             ),
         ),
         (
             {},
             [group(up="100 kbit/s")],
             RoundMessages(10, 1e5),
-            "Your links are slower than in the cases.",
+            "Your links are slower than was tested.",
         ),
         ({}, [group(up="unlimited")], RoundMessages(10, 1e5), ""),  # the server's is the narrowest
         (
             {"server": {**SERVER, "uplink": "unlimited", "latency": "1 s"}},
             [group(up="unlimited")],
             RoundMessages(10, 1e5),
-            (
-                "Your links are faster than in the cases."
-                " Your round trips are longer than in the cases."
-            ),
+            ("Your links are faster than was tested. Your round trips are longer than was tested."),
         ),
         ({}, [group(up=None)], RoundMessages(10, 1e5), ""),  # a trace
         (
             {"model": "fluid", "wifi": {"transport": "tcp"}},
             [group(loss="independent")],
             RoundMessages(5, 1e5),
-            "Losses are random here, and were not in the cases.",
+            "Your losses are random; those tested were not.",
         ),
     ],
 )
@@ -166,7 +163,7 @@ def test_what_has_only_a_closed_form_is_not_held_against_tcp(
 ) -> None:
     text = said(network, [group(radio)], RoundMessages(10, 1e5))
     assert text == CLOSED_FORMS[name]
-    assert "errors are not known" in text
+    assert "rrors are unknown" in text
 
 
 def test_a_fleet_of_several_radios_has_a_sentence_for_each_model() -> None:
@@ -181,7 +178,7 @@ def test_a_fleet_of_several_radios_has_a_sentence_for_each_model() -> None:
 
 def test_frames_of_lora_are_held_against_aloha_and_lorasim() -> None:
     text = said({"model": "fluid", "lora": {"channels": 3}}, [group("lora-sf9")])
-    assert "worst error 2.6 % in 8 cases against pure ALOHA" in text
+    assert "worst error 2.6 % in 8 cases compared with pure ALOHA" in text
     assert text.endswith("No real gateway was measured.")
 
 

@@ -101,7 +101,7 @@ def test_tables_of_runs_that_were_made_again_are_not_taken_for_an_answer(folder:
     assert not any("made again since" in note for note in some.notes)
     fedsim.run(study(seeds=2), out=folder)
     notes = Comparison.of([folder]).notes
-    wanted = f"{folder / 'robustness'} is about runs that were made again since"
+    wanted = f"{folder / 'robustness'} is about runs that have been repeated since"
     assert f"{wanted}: repeat fedsim robust" in notes
     assert not any("63 %" in note for note in notes)
 

@@ -53,7 +53,7 @@ def test_the_defaults_of_a_scenario() -> None:
     assert (scenario.fleet, scenario.clients) == ((), 0)
     assert scenario.participation == FullParticipation()
     assert isinstance(scenario.network, StarNetwork)
-    assert (scenario.network.model, scenario.network.broadcast) == ("fluid", "unicast")
+    assert (scenario.network.model.kind, scenario.network.broadcast) == ("fluid", "unicast")
     server = scenario.network.server
     assert (server.uplink, server.downlink, server.latency) == (float("inf"), float("inf"), 0.0)
     assert scenario.stop.model_dump(exclude_none=True) == {"rounds": 1000}

@@ -69,7 +69,7 @@ WRONG: list[tuple[int, str, str, list[str]]] = [
     (17, "    device: {kind: pi-4, speed: 5 W}", "fleet.1.device.speed", ["a power"]),
     (17, "    device: {kind: pi-4, sped: 5}", "fleet.1.device.sped", ["'speed'?"]),
     (19, "      kind: wify", "fleet.1.radio.kind", ["did you mean 'wifi'?", "custom"]),
-    (19, "      kin: wifi", "fleet.1.radio.kind", ["missing ('kin' is none); say which. One of"]),
+    (19, "      kin: wifi", "fleet.1.radio.kind", ["missing ('kin' is none); give one of"]),
     (20, "      up: 5", "fleet.1.radio.up", ['give a rate with its unit, such as "5 Mbit/s"']),
     (20, "      up: 5 s", "fleet.1.radio.up", ['got "5 s", a duration; give a rate']),
     (20, "      latency: -1 s", "fleet.1.radio.latency", ["of 0 or more"]),

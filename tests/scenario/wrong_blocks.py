@@ -278,7 +278,7 @@ DOWN, UP = wire("down", TOP, "ef21"), wire("up", TOP, "ef21")
 
 CONFLICTS: list[tuple[Blocks, str, list[str]]] = [
     (DEADLINE | taking_part("full", deadline="3 s"), "participation.deadline",
-     ["one deadline", "silence.after", "drop this one", "{kind: beacon}"]),
+     ["one deadline", "silence.after", "leave this out", "{kind: beacon}"]),
     (DEADLINE | taking_part("full", quorum="50 %"), "participation.quorum", ["reports nothing"]),
     (DEADLINE | taking_part("asynchronous"), "silence.kind", ["asynchronous", "use beacon"]),
     (group() | taking_part("uniform", count=5), "participation.count", ["got 5", "has 4 clients"]),

@@ -29,7 +29,8 @@ from fedsim.ports import SILENCE, Message, Silence
 from fedsim.record.recorder import RunRecorder
 from fedsim.sim.arrays.fits import VARIABLE, why_events
 from fedsim.sim.client import SimClient
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
 from tests.physics.batteries import AnyBattery, battery_of

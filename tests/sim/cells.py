@@ -6,7 +6,7 @@ from typing import Any
 
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.server import SimServer
 from tests.policies import participation_of, silence_of
 

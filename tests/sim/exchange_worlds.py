@@ -18,7 +18,8 @@ from fedsim.ports import Message, Node
 from fedsim.protocol.stopping import Stop
 from fedsim.protocol.transport import ValueTransport
 from fedsim.sim.arrays.fits import VARIABLE, why_events
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.world import World
 
 from .array_worlds import Generator, Outcome, played

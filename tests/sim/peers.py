@@ -10,7 +10,8 @@ import numpy as np
 
 from fedsim.physics.overlay import Overlay
 from fedsim.ports import Array, Message
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.peers import SimNode
 
 from .worlds import asked, setup

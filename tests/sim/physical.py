@@ -12,7 +12,7 @@ from fedsim.physics.batteries import Battery
 from fedsim.physics.devices import Device
 from fedsim.ports import Message, Silence
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.server import SimServer
 from tests.physics.batteries import battery_of
 from tests.sim.radios import RadioModel, client_of

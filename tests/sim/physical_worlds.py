@@ -17,7 +17,8 @@ from fedsim.physics.topology import Discipline, star, tree
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.server import SimServer
 from tests.physics.batteries import battery_of
 from tests.physics.laws import Bernoulli, Markov

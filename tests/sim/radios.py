@@ -21,7 +21,7 @@ from fedsim.physics.radios import (
 from fedsim.physics.radios.channel import NONE, Framing
 from fedsim.physics.signals import Signal
 from fedsim.ports import Oracle
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from tests.physics.batteries import source_of
 
 Rate = float | Signal | RateLaw

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from fedsim.physics.airtime import air, plan
 from fedsim.physics.cells import CellSharing
+from fedsim.physics.network_models import Site
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.topology import star
 from fedsim.physics.wifi import Wifi
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.air import CellRadios
-from fedsim.sim.network.transmission import choose_bearers
+from fedsim.sim.network.models import layer
 
 PACKETS = Framing(52, 1500)
 
@@ -27,22 +27,26 @@ class Cell:
     Args:
         rates: of the radios, both ways, bit/s.
         server: rate of the server's link, bit/s.
-        gateways: of a tree.
         parameters: of the block.
     """
 
-    def __init__(
-        self, rates: Sequence[float], server: float = inf, gateways: int = 0, **parameters: Any
-    ) -> None:
+    def __init__(self, rates: Sequence[float], server: float = inf, **parameters: Any) -> None:
         self.law = Wifi(**{"standard": "n", "transport": "udp", **parameters})
         self.calendar, self.rates = Calendar(), list(rates)
         self.arrived = dict[tuple[int, bool], float]()
         self.on_air = dict[tuple[int, bool], tuple[float, float]]()
         self.collided = dict[int, float]()
-        radios = CellRadios(self.law, gateways, lambda _: PACKETS, self._air, self._collide)
         laws = [ConstantRate(rate) for rate in rates]
-        topology = star(len(laws), uplink=server, downlink=server)
-        up, down = choose_bearers(self.calendar, topology, laws, laws, radios=radios)
+        site = Site(
+            calendar=self.calendar,
+            topology=star(len(laws), uplink=server, downlink=server),
+            up=laws,
+            down=laws,
+            framing=lambda _: PACKETS,
+            on_air=self._air,
+            collided=self._collide,
+        )
+        up, down = layer("wifi", self.law, layer("fluid")).bearers(site)
         self.bearers = {True: up, False: down}
 
     def _air(self, client: int, up: bool, sent: float, answered: float) -> None:
@@ -152,7 +156,7 @@ def test_a_slow_link_behind_the_cell_holds_it_up() -> None:
 def test_cells_have_channels_of_their_own() -> None:
     one = Cell([65e6] * 6)
     two = Cell([65e6] * 6, cells=2)
-    three = Cell([65e6] * 6, gateways=3)
+    three = Cell([65e6] * 6, cells=3)
     for cell in (one, two, three):
         for client in range(6):
             cell.send(client, 300_000)
@@ -198,19 +202,17 @@ def test_the_receiver_of_tcp_is_on_the_air_with_its_acknowledgements() -> None:
 def test_a_link_that_cells_and_others_use_is_one_link(shared: str) -> None:
     """The server's link holds all clients up together, in whichever cell they are."""
     calendar, arrived = Calendar(), list[float]()
-    law, packets = Wifi(standard="n", transport="udp"), PACKETS
     rates = [ConstantRate(20e6)] * 4
-    up, _ = choose_bearers(
-        calendar,
-        star(4, uplink=4e6),
-        rates,
-        rates,
-        cell=CellSharing() if shared == "cell" else None,
+    block = CellSharing() if shared == "cell" else Wifi(standard="n", transport="udp")
+    site = Site(
+        calendar=calendar,
+        topology=star(4, uplink=4e6),
+        up=rates,
+        down=rates,
         cellular=[True, True, False, False],
-        radios=CellRadios(law, 0, lambda _: packets, lambda *_: None, lambda *_: None)
-        if shared == "wifi"
-        else None,
+        framing=lambda _: PACKETS,
     )
+    up, _ = layer(shared, block, layer("fluid")).bearers(site)
     for client in range(4):
         bearer: Any = up[client]
         bearer.start(1e6, 20e6, lambda _: arrived.append(calendar.now), client)
@@ -221,9 +223,15 @@ def test_a_link_that_cells_and_others_use_is_one_link(shared: str) -> None:
 def test_radios_of_lte_are_in_no_cell_of_wifi() -> None:
     calendar, arrived = Calendar(), dict[int, float]()
     law, rates = Wifi(standard="n", transport="udp"), [ConstantRate(65e6)] * 3
-    radios = CellRadios(law, 0, lambda _: PACKETS, lambda *_: None, lambda *_: None)
-    cellular = [True, False, True]
-    up, _ = choose_bearers(calendar, star(3), rates, rates, cellular=cellular, radios=radios)
+    site = Site(
+        calendar=calendar,
+        topology=star(3),
+        up=rates,
+        down=rates,
+        cellular=[True, False, True],
+        framing=lambda _: PACKETS,
+    )
+    up, _ = layer("wifi", law, layer("fluid")).bearers(site)
 
     def arrive(client: int) -> None:
         arrived[client] = calendar.now

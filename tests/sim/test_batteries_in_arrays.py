@@ -19,8 +19,8 @@ from fedsim.physics.topology import star
 from fedsim.sim.arrays.classes import ClassTable
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.arrays.supplies import NO_SLOT, SupplyArrays
-from fedsim.sim.config import ClientConfig
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.power.supply import Part, Supply
 from fedsim.sim.world import World
 from tests.physics.batteries import battery_of

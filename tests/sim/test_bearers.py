@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.physics.network_models import Lv08, NetworkModel, Site
 from fedsim.physics.signals import Signal, Steps
 from fedsim.physics.topology import Topology, build_routes, star, tree
+from fedsim.ports.bearers import Bearer, Transfer
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import Bearer, OpenBearer, Transfer
-from fedsim.sim.network.transmission import FairBearer, FluidBearer, choose_bearers, delay
+from fedsim.sim.network.lanes import OpenBearer
+from fedsim.sim.network.models import layer
+from fedsim.sim.network.transmission import FairBearer, FluidBearer
 from tests.sim.links import varying
 from tests.sim.radios import law, peak
 from tests.tiers import examples
@@ -48,21 +50,21 @@ class Bearers:
         ups: Sequence[Rate],
         downs: Sequence[Rate] = (),
         watched: Sequence[bool] = (),
-        **model: Any,
+        model: NetworkModel | None = None,
     ) -> None:
         self.env = Calendar()
         self.ended: dict[int, float] = {}
         self.told: list[tuple[float, int, bool, float]] = []
         downs = downs or [inf] * len(ups)
-        self.up, self.down = choose_bearers(
-            self.env,
-            topology,
-            list(map(law, ups)),
-            list(map(law, downs)),
+        site = Site(
+            calendar=self.env,
+            topology=topology,
+            up=list(map(law, ups)),
+            down=list(map(law, downs)),
             watched=watched,
             changed=self._tell,
-            **model,
         )
+        self.up, self.down = layer(model.kind if model else "fluid", model).bearers(site)
 
     def _tell(self, client: int, up: bool, rate: float) -> None:
         self.told.append((self.env.now, client, up, rate))
@@ -193,8 +195,8 @@ def test_of_a_shared_link_only_those_are_told_who_are_watched() -> None:
 
 
 def test_latency_is_what_it_is_but_under_slow_start() -> None:
-    assert delay(0.5) == delay(0.5, "fluid") == 0.5
-    assert delay(0.5, "lv08") == 6.505
+    assert layer("fluid").delay(0.5) == 0.5
+    assert layer("lv08", Lv08()).delay(0.5) == 6.505
 
 
 def messages(up: bool) -> st.SearchStrategy[list[Sent]]:

@@ -9,15 +9,19 @@ import networkx as nx
 import pytest
 
 import fedsim
+from fedsim.physics.network_models import Lv08, Site
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology, build_routes, star
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.models import layer
 from fedsim.sim.network.routing import weight
-from fedsim.sim.network.transmission import choose_bearers, delay
 from tests.runs import small
 from tests.sim.radios import law
 
 MEGABIT, KILOBYTE = 1e6, 8e3
+
+
+LV08 = layer("lv08", Lv08())
 
 
 def spans(
@@ -39,13 +43,14 @@ def spans(
     def end(key: tuple[int, bool]) -> None:
         passed[key] = calendar.now
 
-    ups, downs = choose_bearers(
-        calendar,
-        topology,
-        [law(radios[0])] * clients,
-        [law(radios[1])] * clients,
-        model="lv08",
-        radio_latency=[latency] * clients,
+    ups, downs = LV08.bearers(
+        Site(
+            calendar=calendar,
+            topology=topology,
+            up=[law(radios[0])] * clients,
+            down=[law(radios[1])] * clients,
+            latency=[latency] * clients,
+        )
     )
     for (client, up), bits in messages.items():
         bearer, cap = (ups, radios[0]) if up else (downs, radios[1])
@@ -69,14 +74,14 @@ def test_100_kilobytes_over_10_milliseconds_and_1_megabit_a_second(
 ) -> None:
     made = wire(MEGABIT, 0.01, duplex)
     span = spans(made, (inf, inf), 0.0, {(0, True): 100 * KILOBYTE})
-    assert delay(0.01, "lv08") + span[0, True] == pytest.approx(expected, abs=5e-7)
+    assert LV08.delay(0.01) + span[0, True] == pytest.approx(expected, abs=5e-7)
 
 
 def test_the_window_lets_through_its_size_in_every_round_trip() -> None:
     # 97 % of 4 MiB in 0.2 s, which SimGrid takes 6.2168 s for with the latency of 1.301 s.
     span = spans(wire(8e9, 0.1, "full"), (inf, inf), 0.0, {(0, True): 8e8})
     assert span[0, True] == pytest.approx(8e8 / (0.97 * 8 * 4194304 / 0.2), rel=1e-12)
-    assert span[0, True] + delay(0.1, "lv08") == pytest.approx(6.2168469918, rel=1e-9)
+    assert span[0, True] + LV08.delay(0.1) == pytest.approx(6.2168469918, rel=1e-9)
 
 
 def test_the_radio_counts_as_a_link_of_the_route() -> None:

@@ -15,7 +15,7 @@ from fedsim.physics.devices import Device
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.power.radio import RadioMeter
 from fedsim.sim.power.supply import Part
 from fedsim.sim.server import SimServer

@@ -10,7 +10,7 @@ from scipy import stats
 from fedsim.physics.availability import NEVER
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.server import SimServer
 from tests.physics.losses import Independent
 from tests.policies import participation_of, silence_of

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from fedsim.conformance.client_traces import Body
 from fedsim.conformance.energy import promises
 from fedsim.ports import Array
-from fedsim.sim.config import ClientConfig, WorldConfig
-from fedsim.sim.network import routing
+from fedsim.sim.config import WorldConfig
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.layers.broadcast import BroadcastLayer
 from tests.sim.radios import RadioModel, connected, on_air
 from tests.tiers import examples
 
@@ -120,11 +121,13 @@ def levels(member: ClientConfig, power: Profile) -> Array:
 
 def body(made: WorldConfig, client: int) -> Body:
     """Return what the audit knows of a client."""
-    member, alone = made.fleet[client], made.topology is None and made.sharing == "fluid"
+    member, alone = made.fleet[client], made.topology is None and made.network.factor == 1.0
     empty = member.battery is not None and member.battery.charge <= member.battery.cutoff
-    factor = routing.BANDWIDTH_FACTOR if made.sharing == "lv08" else 1.0
+    factor = made.network.factor
     parts = f"client-{client}", member.device, member.radio
-    return Body(*parts, empty, alone, alone, factor, slowed=made.cells)
+    return Body(
+        *parts, empty, alone, alone, factor, slowed=isinstance(made.network, BroadcastLayer)
+    )
 
 
 @laws

@@ -86,7 +86,7 @@ def test_radios_in_arrays_write_what_they_write_as_events(
 def test_a_message_that_is_lost_for_good_has_the_run_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedsim.sim.arrays.fits._SELDOM", 1.0)
+    monkeypatch.setattr("fedsim.sim.arrays.fits._RARE_LOSS", 1.0)
     radio = {"kind": "lte", **LOSSY, "tries": 2}
     seen = list[int]()
     again = World._start_again

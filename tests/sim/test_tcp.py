@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.physics.network_models import Site
 from fedsim.physics.packet_loss import IndependentLosses, LossProcess
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.signals import Constant, Steps
@@ -16,9 +17,8 @@ from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp import transfer as tcp_transfer
-from fedsim.sim.network.tcp.bearers import Connections
+from fedsim.sim.network.tcp.bearers import Connections, bearers
 from fedsim.sim.network.tcp.window import Window
-from fedsim.sim.network.transmission import choose_bearers
 from tests.sim.radios import law
 
 PACKETS = Framing(52, 1500)
@@ -53,19 +53,19 @@ class Network:
         losses: LossProcess | None = IndependentLosses(share, rng) if share else None
         connections = Connections(
             Tcp(**{"connections": "new", **parameters}),
-            lambda _: PACKETS,
-            None if losses is None else lambda *_: losses,
             lambda *_: rng,
         )
         self.cap = own if isinstance(own, float) else own.peak
-        self.up, self.down = choose_bearers(
-            self.calendar,
-            star(clients, uplink=rate, downlink=rate),
-            [law(own)] * clients,
-            [law(own)] * clients,
-            radio_latency=[latency] * clients if isinstance(latency, float) else latency,
-            connections=connections,
+        site = Site(
+            calendar=self.calendar,
+            topology=star(clients, uplink=rate, downlink=rate),
+            up=[law(own)] * clients,
+            down=[law(own)] * clients,
+            latency=[latency] * clients if isinstance(latency, float) else latency,
+            framing=lambda _: PACKETS,
+            losses=None if losses is None else lambda *_: losses,
         )
+        self.up, self.down = bearers(site, connections)
         self.bearers: list[Any] = [self.up[client] for client in range(clients)]
 
     def send(self, segments: float, client: int = 0) -> Any:

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.physics.network_models import Site
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp import worlds
-from fedsim.sim.network.tcp.bearers import Connections
+from fedsim.sim.network.tcp.bearers import Connections, bearers
 from fedsim.sim.network.tcp.compiled import events
 from fedsim.sim.network.tcp.compiled import layout as at
 from fedsim.sim.network.tcp.compiled.compiler import integers_at, reals_at
 from fedsim.sim.network.tcp.compiled.world import CompiledWorld
-from fedsim.sim.network.transmission import choose_bearers
 from tests.sim.radios import law
 from tests.sim.test_tcp_episodes import CLIENTS, TOPOLOGIES, Rounds, Start
 
@@ -95,19 +95,16 @@ def test_a_burst_over_idle_links_has_the_room_of_the_queue_and_one_more(
     monkeypatch.setattr(worlds, "COMPILED_FROM", begun)
     calendar, arrived = Calendar(), list[float]()
     packets, rng = Framing(52, 1500), np.random.default_rng(0)
-    _, down = choose_bearers(
-        calendar,
-        star(clients, downlink=1e8),
-        [law(1e9)] * clients,
-        [law(1e9)] * clients,
-        radio_latency=[0.01 + 0.005 * client for client in range(clients)],
-        connections=Connections(
-            Tcp(queue=queue, stack=stack, connections="new"),
-            lambda _: packets,
-            None,
-            lambda *_: rng,
-        ),
+    site = Site(
+        calendar=calendar,
+        topology=star(clients, downlink=1e8),
+        up=[law(1e9)] * clients,
+        down=[law(1e9)] * clients,
+        latency=[0.01 + 0.005 * client for client in range(clients)],
+        framing=lambda _: packets,
     )
+    tcp = Tcp(queue=queue, stack=stack, connections="new")
+    _, down = bearers(site, Connections(tcp, lambda *_: rng))
     for number, begin in enumerate(begins):
         for client in range(clients):
             bits = 8 * (1000.0 + number)  # other ones, so that nothing recurs

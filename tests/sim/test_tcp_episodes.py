@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.physics.network_models import Site
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star, tree
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.tcp import memory, worlds
-from fedsim.sim.network.tcp.bearers import Connections
+from fedsim.sim.network.tcp.bearers import Connections, bearers
 from fedsim.sim.network.tcp.transfer import TcpTransfer
-from fedsim.sim.network.transmission import choose_bearers
 from tests.sim.radios import law
 
 SEGMENT = 8 * 1500
@@ -51,21 +51,18 @@ class Rounds:
 
     def __init__(self, topology: Any, *, watched: bool = False, **parameters: Any) -> None:
         self.calendar, self.told = Calendar(), list[tuple[Any, ...]]()
-        self.up, _ = choose_bearers(
-            self.calendar,
-            topology,
-            [law(OWN)] * CLIENTS,
-            [law(OWN)] * CLIENTS,
-            radio_latency=[0.004 + 0.001 * (client // 2) for client in range(CLIENTS)],
+        site = Site(
+            calendar=self.calendar,
+            topology=topology,
+            up=[law(OWN)] * CLIENTS,
+            down=[law(OWN)] * CLIENTS,
+            latency=[0.004 + 0.001 * (client // 2) for client in range(CLIENTS)],
             watched=[watched] * CLIENTS,
             changed=lambda *news: self.told.append((self.calendar.now, *news)),
-            connections=Connections(
-                Tcp(**{"connections": "new", **parameters}),
-                lambda _: Framing(52, 1500),
-                None,
-                lambda *_: np.random.default_rng(0),
-            ),
+            framing=lambda _: Framing(52, 1500),
         )
+        tcp = Tcp(**{"connections": "new", **parameters})
+        self.up, _ = bearers(site, Connections(tcp, lambda *_: np.random.default_rng(0)))
         self.bearers: list[Any] = [self.up[client] for client in range(CLIENTS)]
         self.sent = dict[int, Any]()
 
@@ -203,19 +200,16 @@ def test_clients_that_are_alike_stand_for_each_other(made: list[float]) -> None:
 def test_alike_clients_that_share_nothing_are_simulated_once(made: list[float]) -> None:
     clients = 30
     calendar, arrived = Calendar(), list[int]()
-    up, _ = choose_bearers(
-        calendar,
-        star(clients),
-        [law(OWN)] * clients,
-        [law(OWN)] * clients,
-        radio_latency=[0.01] * clients,
-        connections=Connections(
-            Tcp(connections="new"),
-            lambda _: Framing(52, 1500),
-            None,
-            lambda *_: np.random.default_rng(0),
-        ),
+    site = Site(
+        calendar=calendar,
+        topology=star(clients),
+        up=[law(OWN)] * clients,
+        down=[law(OWN)] * clients,
+        latency=[0.01] * clients,
+        framing=lambda _: Framing(52, 1500),
     )
+    tcp = Tcp(connections="new")
+    up, _ = bearers(site, Connections(tcp, lambda *_: np.random.default_rng(0)))
     for client in range(clients):
         calendar.at(
             0.05 * (client // 3), lambda n: up[n].start(8e5, OWN, arrived.append, n), client

@@ -88,7 +88,7 @@ def test_timeouts_are_those_of_linux(trips: list[float]) -> None:
 
 def test_a_connection_that_has_greeted_knows_its_round_trip() -> None:
     window = KeptWindow(LAW)
-    window.greet(0.1)
+    window.seed_rtt(0.1)
     assert (window.trip, window.least_trip) == (0.1, 0.1)
     assert 0.2 + 0.1 <= window.timeout <= 0.3 + 1e-9
     assert window.is_idle(0.0)
@@ -97,7 +97,7 @@ def test_a_connection_that_has_greeted_knows_its_round_trip() -> None:
 def test_a_greeting_leaves_the_timeout_of_linux() -> None:
     """Of round trips of 247 ms, Linux 6.18 had 688 ms in ticks of 4 ms: 744 before the last one."""
     window = KeptWindow(LAW)
-    window.greet(0.247)
+    window.seed_rtt(0.247)
     late = 2 * 0.247  # of the first one; the last one takes a quarter of what is more than its own
     assert window.timeout == pytest.approx(0.247 + late - (late - (3 / 4) ** 2 * late) / 4)
     assert 0.684 < window.timeout <= 0.688
@@ -129,7 +129,7 @@ def test_the_end_of_a_message_is_acknowledged_at_once(segments: int) -> None:
 def test_a_round_of_hystart_begins_with_its_first_acknowledgement_where_nothing_grows() -> None:
     """Linux's hystart_update: the first round trip counts, which had the shortest queue."""
     window = KeptWindow(LAW)
-    window.greet(0.1)
+    window.seed_rtt(0.1)
     window.size, window._limited = 20.0, False
     for number in range(1, 16):
         window.measure(0.0, 0.1 if number == 1 else 0.15)

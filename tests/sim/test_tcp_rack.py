@@ -165,7 +165,7 @@ class Path:
                 _, number, sent = self._events.pop(0)
                 answer = self.receiver.take(number, sent, now)
             elif now == self.receiver.due:
-                answer = self.receiver.say_late()
+                answer = self.receiver.acknowledge_late()
             elif now == next_said:
                 self.sender.acknowledge(said.pop(0)[1], now)  # type: ignore[arg-type]
                 self.sender.send(now)

@@ -14,7 +14,8 @@ from fedsim.ports import SERVER, SILENCE, Message, Silence
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.server import SimServer
 from tests.policies import silence_of
 from tests.sim.devices import device_of

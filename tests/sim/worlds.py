@@ -14,8 +14,13 @@ from typing import Any
 import numpy as np
 
 from fedsim.errors import RunError
+from fedsim.physics.cells import CellSharing
 from fedsim.physics.devices import DeviceLaw
+from fedsim.physics.medium import RadioGraph
+from fedsim.physics.network_models import FluidFlows, Lv08
 from fedsim.physics.radios import RadioLaw
+from fedsim.physics.radios.lorawan import LoRaGateway
+from fedsim.physics.tcp import Tcp
 from fedsim.ports import DENSE, Array, Message, Payload, Structure, Work
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.record.ledger import Ledger
@@ -24,8 +29,10 @@ from fedsim.record.parts import read_table
 from fedsim.record.recorder import RunRecorder
 from fedsim.record.schema import RowColumns
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.config import ClientConfig, WorldConfig
+from fedsim.sim.config import WorldConfig
 from fedsim.sim.lazy import LazyTable
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.models import layer
 from fedsim.sim.participant import Follows
 from fedsim.sim.server import SimServer
 from fedsim.sim.star import Star
@@ -209,9 +216,18 @@ def setup(
     evaluate: Callable[[Array], float] = lambda _: 1.0,
     optimum: float = 0.0,
     follows: Follows = None,
+    sharing: str = "fluid",
+    cell: CellSharing | None = None,
+    lora: LoRaGateway | None = None,
+    cells: bool = False,
+    medium: RadioGraph | None = None,
     **parts: Any,
 ) -> WorldConfig:
     """Say what a world is made of; `parts` are the policies and a topology."""
+    network = layer(sharing, {"fluid": FluidFlows, "lv08": Lv08, "tcp": Tcp}[sharing]())
+    around = {"cell": cell, "lora": lora, "broadcast": cells or None, "medium": medium}
+    for name, block in around.items():
+        network = network if block is None else layer(name, block, network)
     members = members or fleet((SLOW, IDEAL))
     if server is not None:
         parts["topology"] = server.of(len(members))
@@ -226,6 +242,7 @@ def setup(
         packer_down=lambda field, number: LOADS,
         header_bits=header_bits,
         rng=Streams(seed),
+        network=network,
         **parts,
     )
 

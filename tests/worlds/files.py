@@ -17,7 +17,7 @@ from fedsim.ports import Array
 MOST_CLIENTS = 6
 PIXELS = (4, 4)
 CHARACTERS = "abc "
-"""Of the texts, so many that a class a row has one."""
+"""Of the texts, so many that one class for each row has one."""
 ROWS, FEATURES = 30, 4
 FLOWS = [
     {"time_series": [{"t": 4 * 10**8, "b": 10**5}, {"t": 2 * 10**9, "b": 3 * 10**5}]},

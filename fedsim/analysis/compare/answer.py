@@ -30,7 +30,7 @@ def answer(
     """Return which variant reached a target for the least, by how much, and how sure that is.
 
     Args:
-        costs: a row a run, as `Target.costs` returns it.
+        costs: one row per run, as `Target.costs` returns it.
         target: what was to be reached.
         labels: what to call each variant; others are left out.
         decisions: of all variants in these costs, where they are known.

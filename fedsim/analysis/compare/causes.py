@@ -133,9 +133,9 @@ class Causes:
         one: the variant.
         other: the variant that it is compared with.
         seeds: number of seeds, in all of which both reached the target.
-        table: a row a cause: cause; one and other, in each variant the number of rounds, or what
-            the cause is per round or message; unit (of these); difference (that the cause makes, in
-            the unit of the cost); share (of the whole difference). Means over the seeds.
+        table: one row per cause: cause; one and other, in each variant the number of rounds, or
+            what the cause is per round or message; unit (of these); difference (that the cause
+            makes, in the unit of the cost); share (of the whole difference). Means over the seeds.
         notes: by cause, what the logs have of the mechanism behind it; a few words.
     """
 
@@ -234,7 +234,7 @@ def causes(
     Args:
         folders: of the runs, by variant and seed.
         rounds: the round tables, as `Result.rounds` has them.
-        costs: a row a run, as `cost_to_target` and `final_cost` give it.
+        costs: one row per run, as `cost_to_target` and `final_cost` give it.
         pair: the variant, and the one to compare it with.
         cost: "t", "joules" or "bits".
 
@@ -383,7 +383,7 @@ _ROUNDING = 1e-9
 
 
 def _apart(one: _Spent, other: _Spent) -> pd.DataFrame:
-    """Take the difference of two runs apart: a row a cause, as `Causes.table` has them."""
+    """Take the difference of two runs apart: one row per cause, as `Causes.table` has them."""
     ours, theirs = one.rounds, other.rounds
     middle = (ours + theirs) / 2
     whole = sum(sum(part.total for part in run.parts.values()) / run.rounds for run in (one, other))
@@ -497,7 +497,7 @@ def explain(
     Args:
         folders: of the runs, by variant and seed.
         rounds: the round tables, as `Result.rounds` has them.
-        costs: a row a run, as `cost_to_target` and `final_cost` give it.
+        costs: one row per run, as `cost_to_target` and `final_cost` give it.
         answered: the verdict that the answer states.
     """
     if answered is None or answered.verdict.state is not State.CHEAPER:

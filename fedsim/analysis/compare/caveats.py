@@ -155,17 +155,17 @@ def _fault(runs: EndedRuns, folder: Path) -> str:
         return "has tables that are damaged, or of another version"
     own = run_hashes(runs.folders)
     if any(known.get(name) != digest for name, digest in own.items()):
-        return "is about runs that were made again since"
+        return "is about runs that have been repeated since"
     return ""
 
 
 def fragile(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
-    """Yield differences in time or energy that may depend on constants, a sentence a cost.
+    """Yield differences in time or energy that may depend on constants, one sentence per cost.
 
     Args:
         runs: that are compared.
         target: as `str(Target)` writes it.
-        costs: a row a run, as `cost_to_target` gives it.
+        costs: one row per run, as `cost_to_target` gives it.
     """
     known = read_doubts(runs, target)
     for cost, words in LESS.items():
@@ -213,7 +213,7 @@ def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
 
     Args:
         runs: that are compared.
-        costs: target -> a row a run, as `cost_to_target` gives it.
+        costs: target -> one row per run, as `cost_to_target` gives it.
     """
     parts: list[Sequence[str]] = [[f"left out: {text}" for text in runs.left_out]]
     parts += [runs.counting, list(failures(runs)), list(_list_risen(runs)), list(_problems(runs))]

@@ -51,7 +51,7 @@ MARKS = {
 
 
 def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
-    """Return a table of `summarise`, a row a variant: means, and below them their intervals.
+    """Return a table of `summarise`, one row per variant: means, and below them their intervals.
 
     Args:
         table: with columns `pareto` and COST_state beside; see `Case`.
@@ -93,7 +93,7 @@ def paired_table(
     confidence: float = 0.95,
     practical: float = PRACTICAL,
 ) -> Table:
-    """Return a table of `pair`, a row a variant and cost.
+    """Return a table of `pair`, one row per variant and cost.
 
     Args:
         pairs: as `pair` gives it.
@@ -181,8 +181,8 @@ class Case(NamedTuple):
 
     Attributes:
         target: what was to be reached.
-        costs: a row a run, as `cost_to_target` gives it.
-        table: a row a variant, as `summarise` gives it; whether it is Pareto-optimal in bits,
+        costs: one row per run, as `cost_to_target` gives it.
+        table: one row per variant, as `summarise` gives it; whether it is Pareto-optimal in bits,
             seconds and joules (pareto); and for each cost c as c_state its state against the
             cheapest variant in that cost, whose state is "cheaper" (`State`; empty if it did not
             reach the target).

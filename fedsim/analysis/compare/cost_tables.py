@@ -28,11 +28,11 @@ def summarise(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Return the mean of each cost over the seeds of a variant, and how sure it is.
 
     Args:
-        costs: a row a run, as `cost_to_target` and `final_cost` give it.
+        costs: one row per run, as `cost_to_target` and `final_cost` give it.
         confidence: of the interval, between 0 and 1.
 
     Returns:
-        A row a variant, in the order of `costs`: variant, runs, reached, and for each cost c
+        One row per variant, in the order of `costs`: variant, runs, reached, and for each cost c
         of `COMPARED` the mean over the runs that reached the target as c, and its interval as
         c_low and c_high: Student's for the logarithm of the mean, by the delta method, so that
         it never reaches 0; of two or three runs, which say too little for that, the least and
@@ -96,15 +96,15 @@ def pair(
     """Return what the other variants cost beside one of them, seed by seed.
 
     Args:
-        costs: a row a run, as `cost_to_target` and `final_cost` give it.
+        costs: one row per run, as `cost_to_target` and `final_cost` give it.
         against: the variant to compare with.
         confidence: of the intervals and tests, between 0 and 1.
         decisions: of these costs with that confidence, if they are known.
         worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
 
     Returns:
-        A row a variant and cost of `COMPARED`: variant, cost, seeds (in which either reached the
-        target), cheaper and costlier (in so many of them it is), pairs (in which both did),
+        One row per variant and cost of `COMPARED`: variant, cost, seeds (in which either reached
+        the target), cheaper and costlier (in so many of them it is), pairs (in which both did),
         difference (the paired difference: the mean over these of its cost less that of
         `against`), ratio (the typical one over all seeds, and the interval from low to high; NaN in
         place of a ratio to a cost of 0),

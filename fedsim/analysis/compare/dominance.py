@@ -37,7 +37,7 @@ class Decisions:
         """Decide all pairs of variants in some costs.
 
         Args:
-            costs: a row a run, as `with_bits` returns it.
+            costs: one row per run, as `with_bits` returns it.
             columns: of costs, lower ones being better.
             confidence: of intervals and tests, between 0 and 1.
             practical: costs whose ratio is nearer to 1 than this are the same.
@@ -121,7 +121,7 @@ class Decisions:
         """Return the variants that are Pareto-optimal in some costs, and those that may be.
 
         Returns:
-            A row a variant that reached the target in some seed, by name: pareto (every other
+            One row per variant that reached the target in some seed, by name: pareto (every other
             one is costlier in some cost, or the same in all) and open (neither that nor dominated:
             no other variant is cheaper in some cost and not known to be costlier in any).
         """
@@ -165,7 +165,7 @@ def pareto(costs: pd.DataFrame, columns: Sequence[str], confidence: float = 0.95
     """Return the variants that are Pareto-optimal in some costs or may be; see `Decisions.front`.
 
     Args:
-        costs: a row a run, as `with_bits` returns it.
+        costs: one row per run, as `with_bits` returns it.
         columns: of costs, lower ones being better.
         confidence: of the tests, between 0 and 1.
     """
@@ -178,7 +178,7 @@ def seed_costs(costs: pd.DataFrame, names: Sequence[str], columns: Sequence[str]
     They are infinite where a run did not reach the target, NaN where there is no such run.
 
     Args:
-        costs: a row a run, as `with_bits` returns it.
+        costs: one row per run, as `with_bits` returns it.
         names: of the variants.
         columns: of costs.
     """

@@ -231,7 +231,7 @@ class EndedRuns:
     Attributes:
         folders: one a run.
         rounds: their round tables, as `Result.rounds` has them.
-        summary: a row a run, as `Result.summary` has it.
+        summary: one row per run, as `Result.summary` has it.
         labels: what tables and figures call each variant, in the order of the folders.
         left_out: which runs and folders could not be compared, and why; a sentence each.
         extent: how far a campaign went that was cut off, "4 of 6 runs"; empty where none was.
@@ -313,7 +313,7 @@ def mixed_counting(summary: pd.DataFrame, names: Mapping[str, str]) -> str:
     """Describe runs that count rounds in different ways; empty if all count alike.
 
     Args:
-        summary: a row a run, as `Result.summary` has it.
+        summary: one row per run, as `Result.summary` has it.
         names: what to call each variant.
     """
     groups = summary.groupby("counting", sort=False)["variant"]
@@ -323,7 +323,9 @@ def mixed_counting(summary: pd.DataFrame, names: Mapping[str, str]) -> str:
         f"counting: {way} in {', '.join(names[each] for each in own.unique())}"
         for way, own in groups
     ]
-    return f"rounds are not counted alike ({'; '.join(ways)}): compare runs of one counting"
+    return (
+        f"rounds are counted differently ({'; '.join(ways)}): compare runs with the same counting"
+    )
 
 
 def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[UnfinishedCampaign]]:

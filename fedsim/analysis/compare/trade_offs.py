@@ -33,7 +33,7 @@ _WIDE = 20  # costs that differ by more are drawn on logarithmic axes
 
 
 def cost_bars(table: pd.DataFrame, labels: Mapping[str, str], title: str = "") -> Figure:
-    """Draw what each variant costs, with intervals: a panel a cost, a bar a variant.
+    """Draw what each variant costs, with intervals: one panel per cost, one bar per variant.
 
     The bar of a variant of which some runs did not get there is hatched, and says how many did.
 

@@ -21,7 +21,7 @@ SURE = 0.9
 TOO_FEW = "too few seeds to tell"
 INDISTINGUISHABLE = "statistically indistinguishable"
 UNCERTAIN = "depends on uncertain constants"
-UNKNOWN = "no common seed in which either reached it"
+UNKNOWN = "neither reached it in a common seed"
 """Reasons why a verdict is not decided."""
 
 _LEAST = 1e-4  # smaller p-values are printed as below this

@@ -24,8 +24,8 @@ def idle_and_tail(events: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
         clients: the client table of the same runs.
 
     Returns:
-        A row a client that the log mentions: variant and seed, where the tables have them; client,
-        idle_time, tail_time, promotion_time (shares of the run's length, from 0 to 1),
+        One row per client that the log mentions: variant and seed, where the tables have them;
+        client, idle_time, tail_time, promotion_time (shares of the run's length, from 0 to 1),
         idle_energy, tail_energy, promotion_energy (shares of the client's joules, from 0 to 1;
         NaN of a client that spent none).
 
@@ -64,9 +64,9 @@ def battery_deaths(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a death, in order: variant and seed, where the log has them; client, death (of that
-        client, from 1), t (s), rounds_before (rounds that had been committed), off_s (until the
-        battery was charged again, or the run ended, s), and recovered (whether it was charged
+        One row per death, in order: variant and seed, where the log has them; client, death (of
+        that client, from 1), t (s), rounds_before (rounds that had been committed), off_s (until
+        the battery was charged again, or the run ended, s), and recovered (whether it was charged
         before the run ended). A client whose battery was empty from the start has died at 0 s.
 
     Raises:

@@ -79,9 +79,10 @@ def fairness(clients: pd.DataFrame, column: str = "joules") -> pd.DataFrame:
         column: the amount: any column of the client table with numbers from 0.
 
     Returns:
-        A row a run: variant and seed, where the table has them; clients (a count), jain and gini
-        (see there), mean, least and most (of a client, in the unit of the column), and top_tenth
-        (share of the tenth of the clients that has most, at least one; NaN where all have 0).
+        One row per run: variant and seed, where the table has them; clients (a count), jain and
+        gini (see there), mean, least and most (of a client, in the unit of the column), and
+        top_tenth (share of the tenth of the clients that has most, at least one; NaN where all have
+        0).
 
     Raises:
         DataError: the table lacks a column.

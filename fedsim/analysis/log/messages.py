@@ -42,8 +42,8 @@ def bits_by_message(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a direction and kind, in order of first appearance: variant and seed, where the log
-        has them; direction ("up" to the server or a gateway, "down" from it, or "peer" between
+        One row per direction and kind, in order of first appearance: variant and seed, where the
+        log has them; direction ("up" to the server or a gateway, "down" from it, or "peer" between
         clients),
         message, messages (a count), payload_bits, header_bits, transport_bits (first
         transmissions), retransmitted_bits, and bits, the sum of these four. All bits of a run
@@ -118,7 +118,7 @@ def bits_by_layer(events: pd.DataFrame) -> pd.DataFrame:
         events: as for `bits_by_message`, whose bits these are.
 
     Returns:
-        A row a direction and layer: variant and seed, where the log has them; direction, layer
+        One row per direction and layer: variant and seed, where the log has them; direction, layer
         ("payload": the encoding of what the message carries; "header": the application's;
         "transport": framing; "retransmission": all that was sent again), bits, and share (of all
         bits of that direction; NaN where there are none).
@@ -156,8 +156,8 @@ def lost_messages(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a client and direction in which it has a message: variant and seed, where the log has
-        them; client (of an upload and between clients the sender, of a download the receiver;
+        One row per client and direction in which it has a message: variant and seed, where the log
+        has them; client (of an upload and between clients the sender, of a download the receiver;
         broadcasts, which have no single receiver, are left out), direction, messages, lost (for
         good), aborted (an end could not go on), in_flight (at the end of the run), retransmissions
         (messages of which packets were sent again), retransmitted_bits, and share_retransmitted
@@ -231,10 +231,10 @@ def server_queue(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a direction that has a message: variant and seed, where the log has them; direction
-        ("up" or "down"), messages, rate (1/s, over the run), mean_s and longest_s (of a message,
-        s), mean_in_progress and most_in_progress (messages at once), busy (share of the run with
-        at least one). Of a run without length, rate, mean_in_progress and busy are NaN.
+        One row per direction that has a message: variant and seed, where the log has them;
+        direction ("up" or "down"), messages, rate (1/s, over the run), mean_s and longest_s (of a
+        message, s), mean_in_progress and most_in_progress (messages at once), busy (share of the
+        run with at least one). Of a run without length, rate, mean_in_progress and busy are NaN.
 
     Raises:
         DataError: the log lacks a column.

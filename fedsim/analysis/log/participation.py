@@ -33,9 +33,10 @@ def round_outcomes(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a round and client of which the log says any of these, by round and client: variant
-        and seed, where the log has them; round, client, outcome (of `OUTCOMES`: "replied" sent a
-        message that carries something and arrived, "lost" has lost a message in either direction).
+        One row per round and client of which the log says any of these, by round and client:
+        variant and seed, where the log has them; round, client, outcome (of `OUTCOMES`: "replied"
+        sent a message that carries something and arrived, "lost" has lost a message in either
+        direction).
 
     Raises:
         DataError: the log lacks a column.
@@ -87,7 +88,7 @@ def participation(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a client that the log mentions: variant and seed, where the log has them; client,
+        One row per client that the log mentions: variant and seed, where the log has them; client,
         a count of rounds for each of `OUTCOMES` ("no message" as no_message: rounds, of those
         that ended, in which the log has none of the others), and share (of the rounds that ended
         in which it replied; NaN where none has ended).
@@ -130,7 +131,7 @@ def silences(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a spell, by client and round: variant and seed, where the log has them; client,
+        One row per spell, by client and round: variant and seed, where the log has them; client,
         first and last (rounds), and rounds (its length).
 
     Raises:
@@ -180,7 +181,7 @@ def staleness(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a client whose reply reached the server: variant and seed, where the log has them;
+        One row per client whose reply reached the server: variant and seed, where the log has them;
         client, replies, fresh (replies of staleness 0), mean and most (staleness, rounds).
 
     Raises:

@@ -40,7 +40,7 @@ def speedup(
         confidence: of the intervals, between 0 and 1.
 
     Returns:
-        A row a variant, `against` included: variant, seeds (in which either run reached the
+        One row per variant, `against` included: variant, seeds (in which either run reached the
         target), speedup (above 1 where the variant is the sooner one; infinite where `against`
         never got there, NaN where neither did, or the variant at no cost), low and high (its
         interval; NaN without one).
@@ -73,7 +73,7 @@ def speedup(
 def _by_variant_and_seed(
     rounds: pd.DataFrame, target: float, cost: str, measure: str, direction: Direction | None
 ) -> pd.DataFrame:
-    """Return a row a variant, in the table's order, and a column a seed: the cost to the target."""
+    """Return the cost to the target: a row per variant, in the table's order, a column per seed."""
     costs = with_bits(cost_to_target(rounds, target, measure, direction))
     if cost not in costs:
         known = ", ".join(("t", "round", "bits", *COSTS))

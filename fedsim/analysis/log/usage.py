@@ -35,7 +35,7 @@ def client_utilisation(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a client that the log mentions: variant and seed, where the log has them; client,
+        One row per client that the log mentions: variant and seed, where the log has them; client,
         computing, sending, receiving, and busy, their sum: shares of the run's length, from 0 to
         1; NaN of a run without length.
 
@@ -69,9 +69,9 @@ def link_utilisation(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a node and direction with a message: variant and seed, where the log has them; node,
-        direction ("out" of the node or "in"), busy (share of the run, from 0 to 1; NaN of a run
-        without length), bits, and rate (bits over the busy time, bit/s; NaN without any). A
+        One row per node and direction with a message: variant and seed, where the log has them;
+        node, direction ("out" of the node or "in"), busy (share of the run, from 0 to 1; NaN of a
+        run without length), bits, and rate (bits over the busy time, bit/s; NaN without any). A
         broadcast is in no row of its receivers.
 
     Raises:

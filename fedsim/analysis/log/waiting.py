@@ -42,8 +42,8 @@ def waiting_by_cause(events: pd.DataFrame) -> pd.DataFrame:
         events: the log of one run, or of several as `Result.events` gives them.
 
     Returns:
-        A row a client that the log mentions: variant and seed, where the log has them; client; and
-        what it waited for, s: server (for an exchange that asks it, at last for the run's end),
+        One row per client that the log mentions: variant and seed, where the log has them; client;
+        and what it waited for, s: server (for an exchange that asks it, at last for the run's end),
         radio (promotion), link (for the first bit when the radio is connected:
         latency, a queue, a duty cycle), share (what its bits took beyond the time at the highest
         rate that a message of its own had in that direction: others shared the link, or its

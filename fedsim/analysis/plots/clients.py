@@ -107,7 +107,7 @@ def plot_participation(
     width: float | str | None = None,
     out: Path | str | None = None,
 ) -> Axes:
-    """Draw in which share of rounds and seeds each client sent an update: a map, a row a client.
+    """Draw a map of the share of rounds and seeds in which each client sent an update.
 
     Of more than 200 rounds, a column stands for several.
 

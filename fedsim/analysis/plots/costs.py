@@ -41,7 +41,7 @@ def plot_time_to_target(
     width: float | str | None = None,
     out: Path | str | None = None,
 ) -> Axes:
-    """Draw what each variant took to reach a target: a bar a variant, with its interval.
+    """Draw what each variant took to reach a target: one bar per variant, with its interval.
 
     Bars are means over the seeds that reached it; where some did not, the bar says how many did.
     From four seeds on the interval is Student's for the logarithm of the mean; of two or three
@@ -226,7 +226,7 @@ def _costs(runs: Recorded, target: str | None) -> pd.DataFrame:
 def _summary(
     runs: Recorded, target: str | None, costs: tuple[str, ...], confidence: float
 ) -> pd.DataFrame:
-    """Return means and intervals of costs, a row a variant.
+    """Return means and intervals of costs, one row per variant.
 
     Raises:
         DataError: a cost is none.

@@ -70,7 +70,7 @@ def plot_curves(
     width: float | str | None = None,
     out: Path | str | None = None,
 ) -> Axes:
-    """Draw a column of the rounds against another one, a curve a variant with a band over seeds.
+    """Draw one column of the rounds against another: a curve per variant, with a band over seeds.
 
     Costs are those of all rounds so far; a small bar across a curve marks where a seed has ended.
 
@@ -78,7 +78,7 @@ def plot_curves(
         runs: a `Result`.
         x: a column of the rounds, such as "round", "bits", "t", "joules", "gap", or a measure.
         y: another one; the first measure of the scenario if not given.
-        by: "variant" for means over seeds, "seed" for a curve a run.
+        by: "variant" for means over seeds, "seed" for one curve per run.
         band: "min-max" of the seeds, "std" (one deviation), "interval" (95 %, Student's), "none".
         ends: "hold": an ended seed counts on with its last values; "stop": it ends the curve.
         log: whether y is logarithmic, and is averaged so; a gap is if None.
@@ -126,7 +126,7 @@ def _draw(
     *,
     log: bool,
 ) -> None:
-    """Draw means over seeds, which `means` says how to take; a curve a run if None."""
+    """Draw means over seeds, which `means` says how to take; one curve per run if None."""
     if means is None:
         _each_run(axis, rounds, columns, labels, log=log)
         return
@@ -189,7 +189,7 @@ def _each_run(
     *,
     log: bool,
 ) -> None:
-    """Draw a curve a run; the first of each variant has its name."""
+    """Draw one curve per run; the first of each variant has its name."""
     x, y = columns
     totals = with_bits(cumulative(rounds))
     totals = totals[totals[y].notna()]

@@ -91,7 +91,7 @@ def plot_energy(
 
 
 def _stack(axis: Axes, parts: pd.DataFrame) -> None:
-    """Draw a bar a row from its parts; hatches tell them apart in grey."""
+    """Draw one bar per row from its parts; hatches tell them apart in grey."""
     begins = np.zeros(len(parts))
     for part in (name for name in PART_COLOURS if name in parts and (parts[name] > 0).any()):
         own = parts[part].to_numpy()
@@ -157,7 +157,7 @@ def plot_batteries(
 
 
 def _levels(rows: pd.DataFrame, times: NDArray[np.float64]) -> pd.DataFrame:
-    """Return the charge of batteries in per cent, a row a time and a column a client."""
+    """Return the charge of batteries in per cent, one row per time and one column per client."""
     nodes = rows["node"].astype(str)
     names = list(nodes.unique())
     shown = [names[place] for place in spread(len(names), _BATTERIES)]

@@ -2,8 +2,8 @@
 
 from fedsim.computing.compiled.compiler import COMPILER
 from fedsim.computing.compiled.drawing import draw_minibatches
-from fedsim.computing.compiled.pages import DONE, PIECES, Page
-from fedsim.computing.compiled.program import CompiledProgram, Sheet
+from fedsim.computing.compiled.pages import DONE, PIECES, WorkQueue
+from fedsim.computing.compiled.program import CompiledProgram, WorkBatch
 from fedsim.computing.compiled.sums import add_rows
 
 __all__ = [
@@ -11,8 +11,8 @@ __all__ = [
     "DONE",
     "PIECES",
     "CompiledProgram",
-    "Page",
-    "Sheet",
+    "WorkBatch",
+    "WorkQueue",
     "add_rows",
     "draw_minibatches",
 ]

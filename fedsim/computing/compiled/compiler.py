@@ -1,7 +1,7 @@
-"""The compiler of kernels: Numba.
+"""Compiler of kernels: Numba.
 
-Kernels are compiled once a machine, see `fedsim.computing.kernel_cache`, of all sources of this
-package. They release Python's global lock, so threads run them in parallel.
+Kernels are compiled once per machine, from all sources of this package; see
+`fedsim.computing.kernel_cache`. They release Python's global lock, so threads run them in parallel.
 """
 
 from collections.abc import Callable
@@ -34,9 +34,9 @@ def kernel(function: Function) -> Function:
 
 
 def exact(function: Function) -> Function:
-    """Return a `kernel` whose products and sums are rounded each, in the order in which they stand.
+    """Return a `kernel` that rounds each product and sum by itself, in the written order.
 
-    So does NumPy: what this computes is the same, bit for bit.
+    NumPy does the same, so that results agree bit for bit.
     """
     return _compile(function, nogil=True, fastmath=False)
 
@@ -157,10 +157,10 @@ def vector_at(address: int, length: int, like: Any) -> Any:  # noqa: ANN401
 
 @part
 def lent(array: Any) -> Any:  # noqa: ANN401
-    """Return an array on the memory of another one, which its owner keeps until the kernel ends.
+    """Return an array on the memory of another one, whose owner keeps it until the kernel ends.
 
-    Numba counts references to memory that it owns, by an atomic instruction whenever a row of it is
-    taken: that takes ten times as long as the arithmetic of a short row.
+    Numba counts references to memory that it owns, with an atomic instruction whenever a row is
+    taken. That takes ten times as long as the arithmetic of a short row.
     """
     return numba.carray(_pointer(array.ctypes.data), array.shape, array.dtype)
 

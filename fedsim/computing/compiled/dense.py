@@ -48,6 +48,7 @@ def columns_of(_: tuple[Whole], data: Data, i: int, d: int) -> Columns:
 @part
 def load(_: Array, w: Array, V: Array, d: int, m: int) -> None:
     """Copy a model, stored as (d, m) and its head, to V."""
+    # Stored column by column, so that the products of a row run over contiguous numbers.
     for k in range(d):
         for c in range(m):
             V[c * d + k] = w[k * m + c]
@@ -55,32 +56,33 @@ def load(_: Array, w: Array, V: Array, d: int, m: int) -> None:
 
 
 @part
-def unload(_: Array, V: Array, less: Array, out: Array, d: int, m: int) -> bool:
-    """Set `out`, stored as (d, m) and its head, to V, minus a model unless that is empty.
+def unload(_: Array, V: Array, subtracted: Array, out: Array, d: int, m: int) -> bool:
+    """Set `out`, stored as (d, m) and its head, to V, minus a model unless it is empty.
 
     Returns:
-        Whether all of it is finite, before it is rounded to the type of `out`.
+        Whether V is finite, before it is rounded to the type of `out`.
     """
+    # A single column is stored alike in both orders.
     if m == 1:
-        return unload_flat(V, less, out)
-    wrong = 0.0
-    if len(less):
+        return unload_flat(V, subtracted, out)
+    nonfinite = 0.0
+    if len(subtracted):
         for k in range(d):
             for c in range(m):
-                v = V[c * d + k] - less[k * m + c]
+                v = V[c * d + k] - subtracted[k * m + c]
                 out[k * m + c] = v
-                wrong += 0 * v
+                nonfinite += 0 * v
     else:
         for k in range(d):
             for c in range(m):
                 out[k * m + c] = V[c * d + k]
-                wrong += 0 * V[c * d + k]
-    head = unload_flat(V[m * d :], less[m * d :], out[m * d :])
-    return wrong == 0 and head
+                nonfinite += 0 * V[c * d + k]
+    head = unload_flat(V[m * d :], subtracted[m * d :], out[m * d :])
+    return nonfinite == 0 and head
 
 
-# A block of rows, by how they are stored: by rows, (n, d), or by columns, which is how narrow ones
-# are. Of the latter, drawn rows are gathered first, as columns again.
+# Operations on a block of rows. Dense rows are stored by rows, (n, d); narrow ones by columns,
+# since their rows are too short for vectorised loops. Drawn rows of the latter are gathered first.
 
 
 @part
@@ -90,6 +92,7 @@ def _multiply_rows(
     """Set A to the products of a block of rows with W, shape (m, d)."""
     A, n, even = block.A, len(rows), count // 4 * 4
     _clear(A, count)
+    # Four rows at a time; up to three are left for the second loop.
     for i in range(0, even, 4):
         x0, x1 = rows[row_at(drawn, first + i, n)], rows[row_at(drawn, first + i + 1, n)]
         x2, x3 = rows[row_at(drawn, first + i + 2, n)], rows[row_at(drawn, first + i + 3, n)]
@@ -116,14 +119,15 @@ def _collect_rows(
 def _multiply_columns(
     rows: Columns, drawn: Whole, first: int, count: int, W: Array, block: Block
 ) -> None:
-    """Do so for rows that are stored by columns."""
+    """Set A to the products of a block of rows stored by columns with W, shape (m, d)."""
     A, X, d = block.A, rows[0], W.shape[1]
+    # Drawn rows are not contiguous within a column: gather them once, and use them twice.
     if len(drawn):
         gathered = block.rest[: d * A.shape[1]].reshape(d, A.shape[1])
         for k in range(d):
-            x, own = X[k], gathered[k]
+            x, column = X[k], gathered[k]
             for r in range(count):
-                own[r] = x[row_at(drawn, first + r, len(x))]
+                column[r] = x[row_at(drawn, first + r, len(x))]
         X, first = gathered, 0
     _clear(A, count)
     end, even = first + count, d // 4 * 4
@@ -143,9 +147,10 @@ def _multiply_columns(
 def _collect_columns(
     rows: Columns, drawn: Whole, first: int, count: int, block: Block, G: Array
 ) -> None:
-    """Do so for rows that are stored by columns; drawn ones have been gathered."""
+    """Add rows stored by columns, with their slopes in A, to G; drawn ones are gathered already."""
     A, X, d = block.A, rows[0], G.shape[1]
     if len(drawn):
+        # `_multiply_columns` has gathered the same rows just before.
         X, first = block.rest[: d * A.shape[1]].reshape(d, A.shape[1]), 0
     end, even = first + count, d // 4 * 4
     for k in range(0, even, 4):
@@ -166,7 +171,7 @@ _collect = either(_collect_rows, _collect_columns)
 
 @part
 def _clear(A: Array, count: int) -> None:
-    """Set the first numbers of each row of A to 0."""
+    """Set the first `count` numbers of each row of A to 0."""
     for c in range(len(A)):
         a = A[c]
         for r in range(count):
@@ -189,6 +194,7 @@ def sum_up(
     G, to_head = gradient[: m * d].reshape(m, d), gradient[m * d :]
     gradient[:] = 0
     rows_in_all = len(drawn) or len(t)
+    # Block by block: the rows of a block are still in the cache when they are used again.
     for first in range(0, rows_in_all, form.block):
         count = min(form.block, rows_in_all - first)
         _multiply(rows, drawn, first, count, W, block)
@@ -199,9 +205,9 @@ def sum_up(
 
 @part
 def begin(_: Array, form: LossSpecification, parts: Any, rule: StepRule) -> int:  # noqa: ANN401, ARG001
-    """Get ready for steps from the model in V; nothing is kept between them but the buffers."""
+    """Prepare steps from the model in V; dense rows keep nothing between steps but buffers."""
     start, V = parts[0], parts[1]
-    if rule.pull != 0 or rule.own.given:
+    if rule.pull != 0 or rule.optimizer.given:
         copy(V, start)
     return 0
 
@@ -220,7 +226,8 @@ def step(
     """Take step `s` with the drawn rows, or all of them if none is drawn."""
     start, V, single, G, block, moments = parts
     sum_up(rows, t, drawn, form, as_single(V, single), G, block)
-    if rule.own.given:
+    # Known at run time only, but constant over a piece: the branch is cheap.
+    if rule.optimizer.given:
         advance(V, start, G, moments, rule, s)
     else:
         move(V, start, G, rule)
@@ -228,7 +235,7 @@ def step(
 
 @part
 def end(_: Array, form: LossSpecification, parts: Any, rule: StepRule, __: int) -> None:  # noqa: ANN401
-    """Do nothing: all of V is up to date."""
+    """Do nothing: V is up to date after every step."""
 
 
 @part

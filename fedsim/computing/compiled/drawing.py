@@ -1,11 +1,11 @@
 """Minibatches exactly as NumPy draws them, from the same random bits, without the cost of its call.
 
-`Generator.choice` takes 9 us for a handful of numbers, nearly all of it to parse its arguments.
+`Generator.choice` takes 9 us for a handful of numbers, nearly all of it for parsing its arguments.
 Without replacement and without shuffling it draws Floyd's sample (Bentley, Floyd, "Programming
-Pearls: A Sample of Brilliance", CACM 1987), with bounded integers by Lemire's method ("Fast
-Random Integer Generation in an Interval", TOMACS 2019). Both are repeated here, step by step: the
-drawn numbers, and the state of the stream afterwards, must be those of the serial evaluator.
-NumPy does not guarantee its algorithm, so `agrees` compares the two once in each process.
+Pearls: A Sample of Brilliance", CACM 1987), with bounded integers by Lemire's method ("Fast Random
+Integer Generation in an Interval", TOMACS 2019). Both are repeated here step by step: drawn
+numbers, and the state of the stream afterwards, have to equal those of the serial evaluator. NumPy
+does not guarantee its algorithm, so `agrees` compares the two once per process.
 """
 
 import ctypes
@@ -52,6 +52,8 @@ def _below(function: int, state: int, end: int) -> int:
     """Return a random number from 0 to `end` - 1; `end` is at most 2^32 - 1."""
     if end == 1:  # NumPy draws no bits for a single choice
         return 0
+    # Lemire: the high half of bits * end is uniform below `end`, if the low half is not among the
+    # few values that would bias it.
     product = np.uint64(_call(function, state)) * np.uint64(end)
     low = product & np.uint64(0xFFFFFFFF)
     if low < np.uint64(end):
@@ -68,14 +70,15 @@ def sample(bits: int, place: Whole, taken: Whole, mark: int) -> None:
 
     Args:
         bits: the address of the bit generator's interface.
-        place: the mark of the last sample with each number, changed.
+        place: by number, the mark of the last sample that contains it; updated.
         taken: receives the sample.
-        mark: of this sample, unlike those of earlier ones.
+        mark: the mark of this sample, different from those of earlier ones.
     """
     interface = vector_at(bits, 3, _ADDRESSES)
     state, function = interface[0], interface[2]
     for i in range(len(taken)):
         largest = len(place) - len(taken) + i
+        # Floyd: a number that is taken already is replaced by the largest one, which cannot be.
         number = _below(function, state, largest + 1)
         if place[number] == mark:
             number = largest
@@ -110,8 +113,9 @@ def interface_of(rng: np.random.Generator) -> int:
 @cache
 def agrees() -> bool:
     """Return whether NumPy's draws agree with those of `_fill`; if not, NumPy is called."""
-    own, other = (np.random.default_rng(7) for _ in range(2))
+    tested, expected = (np.random.default_rng(7) for _ in range(2))
+    # 9 of 23 rows: numbers repeat, so that replacements are tested, too.
     taken = np.empty((4, 9), np.intp)
-    _fill(interface_of(own), 23, taken)
-    same = np.array_equal(taken, reference(other, 23, 9, 4))
-    return same and own.random() == other.random()
+    _fill(interface_of(tested), 23, taken)
+    same = np.array_equal(taken, reference(expected, 23, 9, 4))
+    return same and tested.random() == expected.random()

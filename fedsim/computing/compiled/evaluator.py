@@ -1,10 +1,10 @@
 """The compiled evaluator: work of many clients, on threads beside the event loop.
 
-Submitted work is written on pages. Threads take pieces of work from a page without Python's global
-lock, so they continue while the event loop submits more. A caller that requests a missing result
-evaluates that piece itself or, if another thread has taken it, other pieces in the meantime. Every
-piece is evaluated by itself, in the same way on any page and any thread, so results depend neither
-on the number of threads nor on their timing.
+Submitted work is appended to queues. Threads take pieces of work without Python's global lock, so
+they continue while the event loop submits more. A caller that requests a missing result evaluates
+that piece itself. If another thread has taken it, the caller evaluates other pieces in the
+meantime. Every piece is evaluated by itself, in the same way in any queue and on any thread. So
+results depend neither on the number of threads nor on their timing.
 """
 
 from collections import deque
@@ -22,8 +22,8 @@ from fedsim.computing.compiled import (
     DONE,
     PIECES,
     CompiledProgram,
-    Page,
-    Sheet,
+    WorkBatch,
+    WorkQueue,
     add_rows,
     draw_minibatches,
 )
@@ -35,18 +35,18 @@ from fedsim.progress import activity
 from fedsim.wire.payloads.rows import AddRows
 
 BACKLOG = 32
-"""The number of pending pieces at which a thread is woken, so that its cost is spread over them."""
+"""Number of pending pieces at which a thread is woken, which spreads its cost over them."""
 
 
 AT_ONCE = 8
-"""The number of pending pieces that a caller evaluates together while it waits for another one."""
+"""Number of pending pieces that a waiting caller evaluates together."""
 
 
-class PageTicket(NamedTuple):
-    """A piece of work on a page."""
+class QueueTicket(NamedTuple):
+    """A piece of work in a queue."""
 
     work: Work
-    page: Page
+    queue: WorkQueue
     place: int
 
 
@@ -54,9 +54,9 @@ class CompiledEvaluator:
     """Evaluates work that has a compiled kernel on threads, all other work serially on request.
 
     Args:
-        losses: of the clients in fleet order, `compilable`.
+        losses: the losses of clients in fleet order, which are `compilable`.
         threads: the number of threads, including the one that requests results.
-        pieces: the capacity of a page.
+        pieces: the capacity of a queue.
     """
 
     choice: Mapping[str, Any] = {"evaluator": "compiled", "compiler": COMPILER}
@@ -69,7 +69,7 @@ class CompiledEvaluator:
         self._reference = SerialEvaluator(losses)
         self._program = CompiledProgram(losses)
         self._threads = threads
-        self._pages = deque([Page(pieces)])
+        self._queues = deque([WorkQueue(pieces)])
         self._pieces = pieces
         self._lock = Lock()
         self._ended = Condition(self._lock)  # notified when a thread has finished its pieces
@@ -87,56 +87,59 @@ class CompiledEvaluator:
         """The background threads; they end with the evaluator."""
         return ThreadPoolExecutor(self._threads - 1, "fedsim-compute")
 
-    def submit(self, work: Work) -> PageTicket | Work:
+    def submit(self, work: Work) -> QueueTicket | Work:
         """See `Evaluator.submit`: compiled work is pending until a thread is free."""
         if not self._program.takes(work):
             return self._reference.submit(work)
         if self._loading:
             self._load()
-        page = self._pages[-1]
-        if page.full:
-            page.publish()
-            page = Page(self._pieces)
+        queue = self._queues[-1]
+        # The old queue stays in the deque until its pieces are taken.
+        if queue.full:
+            queue.publish()
+            queue = WorkQueue(self._pieces)
             with self._lock:
-                self._pages.append(page)
-        place = self._program.add(work, page)
-        if page.count - page.published >= BACKLOG:
-            page.publish()
-            if self._call():
+                self._queues.append(queue)
+        place = self._program.add(work, queue)
+        # Published in batches, as waking a thread costs more than a short piece.
+        if queue.count - queue.published >= BACKLOG:
+            queue.publish()
+            if self._wake_thread():
                 # Releases Python's global lock, which the woken thread needs to start.
                 self._join_in(1)
-        return PageTicket(work, page, place)
+        return QueueTicket(work, queue, place)
 
-    def result(self, ticket: PageTicket | Work) -> Array:
+    def result(self, ticket: QueueTicket | Work) -> Array:
         """See `Evaluator.result`: evaluates the work, or other pending work until it is done."""
         if isinstance(ticket, Work):
             return self._reference.result(ticket)
-        work, page, place = ticket
-        if not page.is_done(place):
-            self._finish(page, place)
-        return self._program.result(work, page, place)
+        work, queue, place = ticket
+        if not queue.is_done(place):
+            self._finish(queue, place)
+        return self._program.result(work, queue, place)
 
-    def finite(self, ticket: PageTicket | Work, result: Array) -> bool:
-        """See `Evaluator.finite`: the kernels have looked."""
+    def finite(self, ticket: QueueTicket | Work, result: Array) -> bool:
+        """See `Evaluator.finite`: the kernels have checked it."""
         if isinstance(ticket, Work):
             return self._reference.finite(ticket, result)
-        return ticket.page.is_done(ticket.place)
+        return ticket.queue.is_done(ticket.place)
 
-    def _finish(self, page: Page, place: int) -> None:
+    def _finish(self, queue: WorkQueue, place: int) -> None:
         """Evaluate a piece of work, or other pending pieces until it is evaluated."""
-        last = self._pages[-1]
+        last = self._queues[-1]
         last.publish()
-        page.publish()
-        while page.mark(place) < DONE:
+        queue.publish()
+        while queue.mark(place) < DONE:
             if last.waiting > 1:
-                self._call()
+                self._wake_thread()
             # Evaluate the piece if it is pending, else others; block only if there are none.
-            # The condition has no timeout: `_help` notifies after each page, before it can return.
-            if not (self._program.evaluate(page, self._room, place) or self._join_in(AT_ONCE)):
+            # The condition has no timeout: `_run_thread` notifies after each queue, before it can
+            # return.
+            if not (self._program.evaluate(queue, self._room, place) or self._join_in(AT_ONCE)):
                 with self._ended:
-                    self._ended.wait_for(lambda: page.mark(place) >= DONE)
+                    self._ended.wait_for(lambda: queue.mark(place) >= DONE)
 
-    def submit_rows(self, work: Work, clients: NDArray[np.int64]) -> Sheet | None:
+    def submit_rows(self, work: Work, clients: NDArray[np.int64]) -> WorkBatch | None:
         """See `SerialEvaluator.submit_rows`: one block, whose rows all threads share."""
         if not self._program.takes(work):
             return None
@@ -144,80 +147,83 @@ class CompiledEvaluator:
             self._load()
         kind = np.float32 if work.single else np.float64
         out: Any = np.empty((len(clients), self._program.size), kind)
-        sheet = self._program.write(work, clients, out)
-        if sheet is None:
+        batch = self._program.write(work, clients, out)
+        if batch is None:
             return None
         with self._lock:
-            self._pages.append(sheet.page)
+            self._queues.append(batch.queue)
+        # One long batch is worth all threads at once, unlike single pieces.
         for _ in range(self._threads - 1):
-            self._call()
-        return sheet
+            self._wake_thread()
+        return batch
 
-    def rows(self, ticket: Sheet) -> Array | None:
-        """See `SerialEvaluator.rows`: evaluates what is left, or what is pending until it is."""
-        page, out = ticket.page, cast("Array", ticket.out)
-        self._program.evaluate(page, self._room)
-        while not page.over and self._join_in(1):
+    def rows(self, ticket: WorkBatch) -> Array | None:
+        """See `SerialEvaluator.rows`: evaluates the remaining pieces, then other pending ones."""
+        queue, out = ticket.queue, cast("Array", ticket.out)
+        self._program.evaluate(queue, self._room)
+        while not queue.over and self._join_in(1):
             pass
         with self._ended:
-            self._ended.wait_for(lambda: page.over)
-        return out if page.right else None
+            self._ended.wait_for(lambda: queue.over)
+        return out if queue.right else None
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
         """See `SerialEvaluator.alike`."""
         return self._program.alike(clients)
 
-    def withdraw(self, ticket: PageTicket | Work) -> None:
+    def withdraw(self, ticket: QueueTicket | Work) -> None:
         """See `Evaluator.withdraw`: a pending piece is not evaluated."""
-        if isinstance(ticket, PageTicket):
-            ticket.page.withdraw(ticket.place)
+        if isinstance(ticket, QueueTicket):
+            ticket.queue.withdraw(ticket.place)
 
     def values(self, w: Array) -> Array:
-        """See `Evaluator.values`: each client's value by itself, a range of clients a thread."""
+        """See `Evaluator.values`: one range of clients per thread, each value by itself."""
         if self._loading:
             self._load()
         ranges = self._program.shares(self._threads)
-        others = [self._helpers.submit(self._program.values, w, *each) for each in ranges[1:]]
+        others = [self._helpers.submit(self._program.values, w, *part) for part in ranges[1:]]
         parts = [self._program.values(w, *ranges[0]), *(other.result() for other in others)]
-        found: Array = np.concatenate(parts) + self._program.penalty(w)
-        return found
+        values: Array = np.concatenate(parts) + self._program.penalty(w)
+        return values
 
     def _load(self) -> None:
-        """Load the kernels, and compile those that are not in the user's cache."""
+        """Load the kernels; compile those that are not in the user's cache."""
         self._loading = False
         with activity("loading kernels, which takes some ten seconds the first time"):
-            self._program.load(self._pages[-1], self._room)
+            self._program.load(self._queues[-1], self._room)
 
-    def _waiting(self) -> Page | None:
-        """Return the oldest page with pending work, if any; the caller holds the lock."""
-        while len(self._pages) > 1 and not self._pages[0].waiting:
-            self._pages.popleft()
-        page = self._pages[0]
-        return page if page.waiting else None
+    def _waiting(self) -> WorkQueue | None:
+        """Return the oldest queue with pending work, if any; the caller holds the lock."""
+        # The last queue is kept: new pieces go there.
+        while len(self._queues) > 1 and not self._queues[0].waiting:
+            self._queues.popleft()
+        queue = self._queues[0]
+        return queue if queue.waiting else None
 
     def _join_in(self, most: int) -> bool:
         """Evaluate some pending pieces; return whether there was one."""
         with self._lock:
-            page = self._waiting()
-        return page is not None and self._program.evaluate(page, self._room, most=most) > 0
+            queue = self._waiting()
+        return queue is not None and self._program.evaluate(queue, self._room, most=most) > 0
 
-    def _call(self) -> bool:
+    def _wake_thread(self) -> bool:
         """Wake a background thread; return whether one was idle."""
         with self._lock:
             free = self._busy < self._threads - 1
             self._busy += free
         if free:
-            self._helpers.submit(self._help)
+            self._helpers.submit(self._run_thread)
         return free
 
-    def _help(self) -> None:
+    def _run_thread(self) -> None:
         """Evaluate pending work until there is none."""
         room = self._program.room()
         while True:
             with self._lock:
+                # Wakes callers that wait for a piece this thread has just finished.
                 self._ended.notify_all()
-                page = self._waiting()
-                if page is None:
+                queue = self._waiting()
+                if queue is None:
                     self._busy -= 1
                     return
-            self._program.evaluate(page, room)
+            self._program.evaluate(queue, room)

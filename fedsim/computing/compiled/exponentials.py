@@ -61,8 +61,10 @@ def exponential(x: float) -> float:
     With x = n ln 2 + r and |r| <= ln(2)/2 it is 2^n exp(r), and exp(r) = 1 + r + r^2 p(r), where p
     interpolates at the zeros of a Chebyshev polynomial and is off by 2e-17.
     """
+    # Rounds x / ln 2 to a whole number without a branch.
     shifted = x * _PER_LN2 + _SHIFT
     n = shifted - _SHIFT
+    # The subtraction is exact in two parts, so that r keeps full precision.
     r = (x - n * _LN2_HIGH) - n * _LN2_LOW
     p = 2.510038549551032e-08
     p = p * r + 2.7620088445409746e-07
@@ -74,8 +76,8 @@ def exponential(x: float) -> float:
     p = p * r + 0.04166666666662413
     p = p * r + 0.16666666666666669
     p = p * r + 0.5
-    found = (1.0 + (r + r * r * p)) * _power_of_two(shifted)
-    return 0.0 if x < _LOWEST else found
+    result = (1.0 + (r + r * r * p)) * _power_of_two(shifted)
+    return 0.0 if x < _LOWEST else result
 
 
 @rounded
@@ -112,4 +114,5 @@ def sigmoid(u: float) -> float:
 def softplus(u: float) -> float:
     """Return log(1 + exp(u)) without overflow, and without cancellation for u far below 0."""
     u = np.float64(u)
+    # log(1 + e^u) = max(u, 0) + log(1 + e^-|u|).
     return (u if u >= 0 else 0.0) + logarithm(exponential(-abs(u)))

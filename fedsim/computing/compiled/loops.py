@@ -1,8 +1,8 @@
-"""The loops over pieces of work and over clients, for dense and sparse rows.
+"""Loops over pieces of work and over clients, for dense and sparse rows.
 
-The functions that differ between the two (`dense`, `sparse`) are chosen at compile time. Both take
-the model w and the gradient as flat vectors in an order of their own, and two buffers: A, shape
-(4, m), for the products of four rows, and `o`, shape (c,), for the outputs of a perceptron.
+Functions that differ between the two (`dense`, `sparse`) are chosen at compile time. Both take the
+model w and the gradient as flat vectors, in an order of their own, and two buffers: A, shape (4,
+m), for the products of four rows, and `o`, shape (c,), for the outputs of a perceptron.
 """
 
 from typing import Any
@@ -32,7 +32,6 @@ from fedsim.computing.compiled.pages import (
     ENDS,
     ETA,
     INFINITE,
-    LESS,
     MODEL,
     OLD,
     OUT,
@@ -41,6 +40,7 @@ from fedsim.computing.compiled.pages import (
     SINGLE,
     STATE,
     STEPS,
+    SUBTRACT,
     WRONG,
     Whole,
     finish,
@@ -84,6 +84,7 @@ def _piece(
     i, b, steps = fields[CLIENT], fields[BATCH], fields[STEPS]
     n = data.rows[i]
     rows, t = _rows(data.places, data, i, d), matrix_at(data.t[i], n, c, data.like)
+    # A minibatch of b of n rows is scaled by n/b: an unbiased estimate of the full gradient.
     scale = data.factor[i] * (n / b) if b else data.factor[i]
     mark = DONE
     # The gradient is evaluated at the old model first, if there is one, and then at the model; the
@@ -96,23 +97,25 @@ def _piece(
             return WRONG
     else:
         drawn = vector_at(fields[DRAWN], b, fields)
+        # Checked once per piece: later accesses are not.
         if not rows_are_there(drawn, n):
             return WRONG
-        for of in (OLD, MODEL):
-            if fields[of]:
-                if of == MODEL and fields[OLD]:
+        for column in (OLD, MODEL):
+            if fields[column]:
+                # `start` is free here, as a gradient has no pull.
+                if column == MODEL and fields[OLD]:
                     copy(V, start)  # the gradient at the old model
-                _load(rows, vector_at(fields[of], size, V), V, d, m)
+                _load(rows, vector_at(fields[column], size, V), V, d, m)
                 _sum_up(rows, t, drawn, form, as_single(V, single), G, block)
                 differentiate(V, G, scale, l1, l2)
         if fields[OLD]:
             for k in range(size):
                 V[k] -= start[k]
-    less = vector_at(fields[MODEL], size if fields[LESS] else 0, V)
+    subtracted = vector_at(fields[MODEL], size if fields[SUBTRACT] else 0, V)
     if fields[SINGLE]:
-        finite = _unload(rows, V, less, single_at(fields[OUT], size), d, m)
+        finite = _unload(rows, V, subtracted, single_at(fields[OUT], size), d, m)
     else:
-        finite = _unload(rows, V, less, vector_at(fields[OUT], size, V), d, m)
+        finite = _unload(rows, V, subtracted, vector_at(fields[OUT], size, V), d, m)
     return mark if finite else INFINITE
 
 
@@ -127,20 +130,26 @@ def _descend(
     scale: float,
     parts: Any,  # noqa: ANN401
 ) -> int:
-    """Take the steps of a piece, from the model in V, and keep an optimizer's state; return a mark.
+    """Take the steps of a piece from the model in V, and store an optimizer's state; return a mark.
 
-    It is `WRONG` where a drawn row does not exist, and `INFINITE` where the state is not finite.
+    The mark is `WRONG` if a drawn row does not exist, and `INFINITE` if the state is not finite.
     """
     i, b, steps, bits = fields[CLIENT], fields[BATCH], fields[STEPS], fields[BITS]
     n = data.rows[i]
     start, V = parts[0], parts[1]
-    own = settings_at(fields[RULE], numbers)
-    rates = vector_at(fields[RULE] + 8 * LENGTH, steps if own.given else 0, numbers)
+    optimizer = settings_at(fields[RULE], numbers)
+    # The step sizes of an optimizer follow its settings.
+    rates = vector_at(fields[RULE] + 8 * LENGTH, steps if optimizer.given else 0, numbers)
     before = int(vector_at(fields[STATE], 1, numbers)[0]) if fields[STATE] else 0
-    rule = StepRule(scale, form.l1, form.l2, numbers[ETA], numbers[PULL], steps, own, rates, before)
-    if own.given:
-        _begin_moments(form, fields, rows, own, parts[-1])
+    rule = StepRule(
+        scale, form.l1, form.l2, numbers[ETA], numbers[PULL], steps, optimizer, rates, before
+    )
+    if optimizer.given:
+        _begin_moments(form, fields, rows, optimizer, parts[-1])
+    # Marks of earlier samples stay in `place`: each step uses its own number as mark, which avoids
+    # clearing it.
     place, taken = np.full(n if bits else 0, -1), np.empty(b if bits else 0, np.int64)
+    # `_begin` sets `start` to the model; an anchor replaces it below.
     state = _begin(rows, form, parts, rule)
     if fields[ANCHOR]:
         _load(rows, vector_at(fields[ANCHOR], form.size, V), start, form.d, form.m)
@@ -153,17 +162,18 @@ def _descend(
             if not rows_are_there(drawn, n):
                 return WRONG
         if fields[ENDS]:
+            # The gradient of a minibatch is scaled by its own size.
             rule = rescale(rule, data.factor[i] * (n / len(drawn)))
         _step(rows, t, drawn, form, parts, rule, state, s)
     _end(rows, form, parts, rule, state)
-    if own.result:
+    if optimizer.result:
         return _keep_moments(form, fields, rows, rule, parts[-1])
     return DONE
 
 
 @part
 def _drawn_rows(fields: Whole, s: int) -> Whole:
-    """Return the rows of step `s` of a piece; none of them for all rows."""
+    """Return the rows of step `s` of a piece; empty for all rows."""
     first, b = s * fields[BATCH], fields[BATCH]
     if fields[ENDS]:
         ends = vector_at(fields[ENDS], fields[STEPS] + 1, fields)
@@ -176,15 +186,19 @@ def _begin_moments(
     form: LossSpecification,
     fields: Whole,
     rows: Any,  # noqa: ANN401
-    own: Settings,
+    optimizer: Settings,
     moments: MomentBuffers,
 ) -> None:
-    """Set the moments to those of a piece's state, or of a new one."""
-    size, at = form.size, fields[STATE] + 8
-    for held, first, V in ((own.momenta, 0.0, moments.M), (own.squares, own.initial, moments.S)):
+    """Set the moments to a piece's earlier state, or to a new one."""
+    size, address = form.size, fields[STATE] + 8
+    # The state is the momentum, if the rule has one, and then the mean square, if it has one.
+    for held, first, V in (
+        (optimizer.momenta, 0.0, moments.M),
+        (optimizer.squares, optimizer.initial, moments.S),
+    ):
         if held and fields[STATE]:
-            _load(rows, vector_at(at, size, V), V, form.d, form.m)
-            at += 8 * size
+            _load(rows, vector_at(address, size, V), V, form.d, form.m)
+            address += 8 * size
         else:
             for k in range(size):
                 V[k] = first
@@ -198,26 +212,28 @@ def _keep_moments(
     rule: StepRule,
     moments: MomentBuffers,
 ) -> int:
-    """Write the state behind the model of a result; return a mark."""
-    own, size, finite = rule.own, form.size, True
-    at = fields[OUT] + 8 * size
-    vector_at(at, 1, moments.M)[0] = rule.taken + rule.steps * own.counted
-    at += 8
-    for held, V in ((own.momenta, moments.M), (own.squares, moments.S)):
+    """Write the state after the model of a result; return a mark."""
+    optimizer, size, finite = rule.optimizer, form.size, True
+    address = fields[OUT] + 8 * size
+    # The number of steps continues across rounds only for rules that count it (bias correction).
+    vector_at(address, 1, moments.M)[0] = rule.taken + rule.steps * optimizer.counted
+    address += 8
+    for held, V in ((optimizer.momenta, moments.M), (optimizer.squares, moments.S)):
         if held:
-            finite &= _unload(rows, V, V[:0], vector_at(at, size, V), form.d, form.m)
-            at += 8 * size
+            finite &= _unload(rows, V, V[:0], vector_at(address, size, V), form.d, form.m)
+            address += 8 * size
     return DONE if finite else INFINITE
 
 
 @part
 def _block(form: LossSpecification, room: Array) -> Block:
-    """Return the buffers of a block of rows, cut from one."""
+    """Return the buffers of a block of rows, as parts of one buffer."""
     m, c, B = form.m, form.c, form.block
+    # Parts of one buffer, in the order of `Block`; `numbers_of_a_row` gives their total.
     A, T = room[: m * B].reshape(m, B), room[m * B : (m + c) * B].reshape(c, B)
-    at = (m + 2 * c) * B
-    O, Z = room[(m + c) * B : at].reshape(c, B), room[at : at + 2 * B].reshape(2, B)  # noqa: E741
-    return Block(A, T, O, Z, room[at + 2 * B :])
+    end = (m + 2 * c) * B
+    O, Z = room[(m + c) * B : end].reshape(c, B), room[end : end + 2 * B].reshape(2, B)  # noqa: E741
+    return Block(A, T, O, Z, room[end + 2 * B :])
 
 
 @kernel
@@ -232,24 +248,26 @@ def evaluate(
     only: int,
     most: int,
 ) -> int:
-    """Evaluate pending pieces of a page, each by itself; return their number.
+    """Evaluate pending pieces of a queue, each by itself; return their number.
 
     Args:
         form: the specification of the losses.
         data: the samples of the clients.
-        table: see `Page`.
-        numbers: see `Page`.
-        marks: see `Page`.
-        room: a buffer of the length of five models.
-        narrow: a buffer of the samples' type, as long as two models and a block.
-        only: the place of a single piece to evaluate if it is pending; below 0 for all, in order.
+        table: see `WorkQueue`.
+        numbers: see `WorkQueue`.
+        marks: see `WorkQueue`.
+        room: a buffer of five times the length of a model.
+        narrow: a buffer of the samples' type, for two models and a block.
+        only: the index of a single piece, to be evaluated if pending; negative for all, in
+            order.
         most: the largest number of pieces.
     """
     size, room, narrow = form.size, lent(room), lent(narrow)
     H, M, S = room[2 * size : 3 * size], room[3 * size : 4 * size], room[4 * size :]
-    V, own = room[size : 2 * size], MomentBuffers(H, M, S)
+    V, moments = room[size : 2 * size], MomentBuffers(H, M, S)
+    # `narrow` starts with the model and the gradient in the type of the samples.
     block = _block(form, narrow[2 * size :])
-    parts = room[:size], V, narrow[:size], narrow[size : 2 * size], block, own
+    parts = room[:size], V, narrow[:size], narrow[size : 2 * size], block, moments
     for done in range(most):
         if only < 0:
             j = take_next(marks)
@@ -277,6 +295,7 @@ def values(
         i = first + j
         rows = _rows(data.places, data, i, form.d)
         t = matrix_at(data.t[i], data.rows[i], form.c, data.like)
+        # All clients are evaluated at one model, which is converted once.
         if j == 0:
             _load(rows, w, single, form.d, form.m)
         out[j] = data.factor[i] * _total(rows, t, form, single, block)

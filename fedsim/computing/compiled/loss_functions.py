@@ -1,11 +1,10 @@
-"""Values and derivatives of each loss, of a block of rows at once.
+"""Values and derivatives of each loss, for a block of rows at once.
 
-They are functions of the products of rows with the columns of the model, a matrix (m, B) of which
-each column belongs to a row: loops run over the rows, and are vectorised. The products are
-replaced, in place, by the derivatives ("slopes") of the rows' losses with respect to them. For a
-perceptron the products are the inputs of the hidden units; the rest of the model, its head, has
-their biases (h,), the weights of the outputs (h, c), row by row, and the biases of the outputs
-(c,).
+They are functions of the products of rows with the columns of the model: a matrix (m, B) with one
+column per row, so that loops over rows are vectorised. The products are replaced in place by the
+derivatives ("slopes") of the rows' losses with respect to them. For a perceptron the products are
+the inputs of the hidden units. The rest of its model, the head, has their biases (h,), the weights
+of the outputs (h, c), row by row, and the biases of the outputs (c,).
 """
 
 import math
@@ -32,8 +31,8 @@ class Block(NamedTuple):
         A: the products, and then the slopes, (m, B).
         T: the targets, (c, B).
         O: the outputs of a perceptron, (c, B).
-        Z: two numbers a row, (2, B).
-        rest: for how the rows are stored.
+        Z: two numbers per row, (2, B).
+        rest: space that depends on how rows are stored.
     """
 
     A: Array
@@ -44,7 +43,7 @@ class Block(NamedTuple):
 
 
 def numbers_of_a_row(m: int, c: int) -> int:
-    """Return how many numbers a row has in a block, without the rest."""
+    """Return how many numbers a row occupies in a block, without the rest."""
     return m + 2 * c + 2
 
 
@@ -60,6 +59,7 @@ def slopes(kind: int, count: int, block: Block, head: Array, to_head: Array) -> 
         to_head: the gradient of the rows' losses with respect to the head is added to it.
     """
     scores = block.A
+    # For a perceptron the products are hidden inputs; its scores are the outputs.
     if kind >= MLP_SQUARED:
         _outputs(block, count, head)
         scores = block.O
@@ -72,6 +72,7 @@ def slopes(kind: int, count: int, block: Block, head: Array, to_head: Array) -> 
                 a[r] = sigmoid(a[r])
         if kind == MLP_SIGMOID:
             for r in range(count):
+                # Derivative of the squared error of a sigmoid.
                 a[r] = (a[r] - t[r]) * a[r] * (1 - a[r])
         elif kind != LOGISTIC:  # whose targets are folded into the rows
             for r in range(count):
@@ -90,6 +91,7 @@ def value(kind: int, count: int, block: Block, head: Array) -> float:
     if kind in (SOFTMAX, MLP_SOFTMAX):
         return _cross_entropy(scores, block, count)
     a, t = scores[0], block.T[0]
+    # Targets are folded into the rows: the loss is log(1 + exp(product)).
     if kind == LOGISTIC:
         for r in range(count):
             total += softplus(a[r])
@@ -123,6 +125,7 @@ def _exponentials(scores: Array, block: Block, count: int) -> None:
     for c in range(len(scores)):
         a = scores[c]
         for r in range(count):
+            # Relative to the largest score no exponential overflows.
             a[r] = exponential(np.float64(a[r] - largest[r]))
             total[r] += a[r]
 
@@ -134,6 +137,7 @@ def _from_targets(scores: Array, block: Block, count: int) -> None:
     _exponentials(scores, block, count)
     total = block.Z[1]
     for r in range(count):
+        # One division per row instead of one per score.
         total[r] = 1 / total[r]
     for c in range(len(scores)):
         a, t = scores[c], block.T[c]
@@ -149,6 +153,8 @@ def _cross_entropy(scores: Array, block: Block, count: int) -> float:
     for c in range(len(scores)):
         a, t = scores[c], block.T[c]
         for r in range(count):
+            # -log softmax = largest - score + log(sum of exp(score - largest)); the log follows
+            # below.
             entropy += (largest[r] - a[r]) * t[r]
     _exponentials(scores, block, count)
     for r in range(count):
@@ -162,6 +168,7 @@ def _outputs(block: Block, count: int, head: Array) -> None:
     A, O = block.A, block.O  # noqa: E741
     h, c = len(A), len(O)
     weights, biases = head[h : h + h * c].reshape(h, c), head[h + h * c :]
+    # Sums start from the biases.
     for k in range(c):
         o = O[k]
         for r in range(count):
@@ -191,6 +198,7 @@ def _back(block: Block, count: int, head: Array, to_head: Array) -> None:
     for j in range(h):
         a = A[j]
         for r in range(count):
+            # `back` collects the slope of a hidden unit over all outputs.
             back[r] = 0
         for k in range(c):
             o, weight, total = O[k], weights[j, k], zero
@@ -200,6 +208,7 @@ def _back(block: Block, count: int, head: Array, to_head: Array) -> None:
             to_weights[j, k] += total
         total = zero
         for r in range(count):
+            # Derivative of the sigmoid: a (1 - a).
             a[r] = back[r] * a[r] * (1 - a[r])
             total += a[r]
         to_head[j] += total

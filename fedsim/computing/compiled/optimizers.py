@@ -1,8 +1,8 @@
-"""Steps of optimizers: those of `fedsim.problems.rules` that move a model number by number.
+"""Steps of optimizers: the elementwise rules of `fedsim.problems.rules`.
 
-A step is one loop over the numbers of the model, for dense and sparse rows: momentum moves them
-all. All rules are one formula, whose constants are in `settings`: a loop without branches is
-vectorised, and compiled once.
+A step is one loop over the coordinates of the model, for dense and sparse rows alike, as momentum
+moves all coordinates. All rules are one formula with constants from `settings`: a loop without
+branches is vectorised, and compiled once.
 """
 
 import math
@@ -22,49 +22,52 @@ def advance(
 ) -> None:
     """Take step `s` of a piece, counted from 0; other arguments as for `rows.move`.
 
-    The moments are changed.
+    The moments are updated.
     """
-    own, eta, t = rule.own, rule.rates[s], float(rule.taken + s + 1)
+    settings, eta, t = rule.optimizer, rule.rates[s], float(rule.taken + s + 1)
     H, M, S = moments.H, moments.M, moments.S
-    shorter = _whole_gradient(V, start, G, H, rule)
-    stays = 1 - eta * own.apart
-    rate = eta / (1 - math.pow(own.bias1, t))
-    root = 1 / math.sqrt(1 - math.pow(own.bias2, t))
+    clipping = _whole_gradient(V, start, G, H, rule)
+    decay = 1 - eta * settings.decoupled
+    # Bias corrections of Adam; without them beta is 0, and both factors are 1.
+    rate = eta / (1 - math.pow(settings.bias1, t))
+    root = 1 / math.sqrt(1 - math.pow(settings.bias2, t))
     for k in range(len(V)):
-        d = H[k] * shorter + own.coupled * V[k]
-        V[k], M[k], S[k] = _step_number(V[k] * stays, M[k], S[k], d, own, rate, root)
+        d = H[k] * clipping + settings.coupled * V[k]
+        V[k], M[k], S[k] = _step_number(V[k] * decay, M[k], S[k], d, settings, rate, root)
 
 
 @part
 def _whole_gradient(V: Array, start: Array, G: Array, H: Array, rule: StepRule) -> float:
-    """Set `H` to the gradient with scale, penalties and pull; return the factor that clips it."""
+    """Set `H` to the gradient with scale, penalties and pull; return its clipping factor."""
     total = 0.0
     for k in range(len(V)):
         h = G[k] * rule.scale + rule.l2 * V[k] + rule.l1 * np.sign(V[k])
         h += rule.pull * (V[k] - start[k])
         H[k] = h
         total += h * h
-    return min(rule.own.clip / (math.sqrt(total) + ROUNDING), 1.0)
+    # ROUNDING avoids a division by 0, as in PyTorch.
+    return min(rule.optimizer.clip / (math.sqrt(total) + ROUNDING), 1.0)
 
 
 @part
 def _step_number(
-    v: float, m: float, s: float, d: float, own: Settings, rate: float, root: float
+    v: float, m: float, s: float, d: float, settings: Settings, rate: float, root: float
 ) -> tuple[float, float, float]:
-    """Return a number of the model, and of both moments, after a step.
+    """Return a coordinate of the model, and of both moments, after a step.
 
     Args:
-        v: of the model.
-        m: of the momentum, or the mean gradient.
-        s: of the mean square; 0 where a rule has none.
-        d: of the gradient.
-        own: the settings.
+        v: the coordinate of the model.
+        m: that of the momentum, or of the mean gradient.
+        s: that of the mean square; 0 if the rule has none.
+        d: that of the gradient.
+        settings: the settings.
         rate: the step size, corrected for the bias of m.
-        root: what corrects the root of s.
+        root: the bias correction of the root of s.
     """
-    m = own.first * m + own.second * d
+    m = settings.first * m + settings.second * d
     square = d * d
-    toward = np.sign(square - s) if own.signed != 0 else 1.0
-    s = own.kept * s + own.added * square * toward
-    step = own.ahead * d + own.behind * m
-    return v - rate * step / (math.sqrt(s) * root + own.epsilon), m, s
+    # Yogi: v moves towards d^2 by a step of its size.
+    direction = np.sign(square - s) if settings.signed != 0 else 1.0
+    s = settings.kept * s + settings.added * square * direction
+    step = settings.ahead * d + settings.behind * m
+    return v - rate * step / (math.sqrt(s) * root + settings.epsilon), m, s

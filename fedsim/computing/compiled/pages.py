@@ -1,10 +1,10 @@
-"""Pages of work for compiled code: tables of pieces, with a state for each.
+"""Work queues of compiled code: tables of pieces of work, with a state for each.
 
-Threads take pieces from a page and finish them without Python's global lock, while the thread of
+Threads take pieces from a queue and finish them without Python's global lock, while the thread of
 the event loop appends to it. They synchronise by the state ("mark") of each piece, which is read
 and changed by atomic instructions only:
 
-    waiting -> taken -> done, wrong (a row that is none), or infinite     waiting -> withdrawn
+    waiting -> taken -> done, wrong (a row does not exist), or infinite    waiting -> withdrawn
 
 Two orderings make this correct. The description of a piece is written before the count of pieces
 that makes it visible (store-release, load-acquire), and its result before its last mark.
@@ -58,8 +58,8 @@ def _swap(_: Any, address: Any, old: Any, new: Any) -> Any:  # noqa: ANN401
 
     def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
         place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
-        found = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
-        return builder.extract_value(found, 1)
+        outcome = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
+        return builder.extract_value(outcome, 1)
 
     return types.boolean(address, types.int64, types.int64), generate
 
@@ -82,7 +82,7 @@ COUNT: Final = 0
 NEXT: Final = 8
 MARKS: Final = 16
 """Offsets in the array of marks, in bytes: the number of pieces, the next piece to be taken, and
-the marks of the pieces."""
+the first mark."""
 
 CLIENT: Final = 0
 MODEL: Final = 1
@@ -92,7 +92,7 @@ DRAWN: Final = 4
 BATCH: Final = 5
 OUT: Final = 6
 BITS: Final = 7
-LESS: Final = 8
+SUBTRACT: Final = 8
 RULE: Final = 9
 STATE: Final = 10
 ENDS: Final = 11
@@ -100,15 +100,14 @@ ANCHOR: Final = 12
 SINGLE: Final = 13
 ETA: Final = 14
 PULL: Final = 15
-"""The columns of a page's table: the fields of `Piece`, with arrays as addresses.
+"""The columns of a queue's table: the fields of `Piece`, with arrays as addresses.
 
-The address 0 means that there is no old model, that all rows are used, that the rows were drawn
-already, that steps are plain, that a state is new, that all minibatches are of one size, or that
-the pull is towards the model; the last two columns are the bits of a float64.
+The address 0 means: no old model; all rows; rows drawn already; plain steps; a new state;
+minibatches of one size; a pull towards the model. The last two columns are the bits of a float64.
 """
 
 PIECES = 512
-"""The default capacity of a page."""
+"""Default capacity of a queue."""
 
 
 @part
@@ -138,7 +137,7 @@ def finish(marks: int, place: int, mark: int) -> None:
 
 @brief
 def _publish(marks: int, count: int) -> None:
-    """Make pieces visible to other threads, after they were written."""
+    """Make written pieces visible to other threads."""
     store(marks + COUNT, count)
 
 
@@ -150,7 +149,7 @@ def _mark(marks: int, place: int) -> int:
 
 @brief
 def _settle(marks: int, place: int, end: int) -> int:
-    """Return the first place from `place` on, or `end`, that is neither done nor withdrawn."""
+    """Return the first index from `place` on that is neither done nor withdrawn, or `end`."""
     while place < end:
         mark = load(marks + MARKS + 8 * place)
         if mark not in (DONE, WITHDRAWN):
@@ -166,25 +165,26 @@ def _withdraw(marks: int, place: int) -> bool:
 
 
 class Piece(NamedTuple):
-    """A piece of work; arrays are given by their addresses, and contiguous.
+    """A piece of work. Arrays are given by their addresses, and are contiguous.
 
     Attributes:
         client: the number of the client.
-        model: of the model, shape (size,).
-        old: of the model whose gradient is subtracted, shape (size,); 0 for none.
+        model: the model, shape (size,).
+        old: the model whose gradient is subtracted, shape (size,); 0 for none.
         steps: the number of gradient steps; 0 for a gradient.
-        drawn: of the drawn rows, step after step; 0 for all rows, or if they are yet to be drawn.
+        drawn: the drawn rows, step after step; 0 for all rows, or if they are drawn on
+            evaluation.
         batch: b, the rows of a step; 0 for all rows.
-        out: of the result, shape (size,).
-        bits: of the bit generator that the rows are drawn from, as the piece is evaluated; 0 for
-            none.
-        less: whether the model is subtracted from where the steps lead.
-        rule: of the settings of an optimizer, see `settings`; 0 for plain steps.
-        state: of the number of steps and the moments before, see `fedsim.problems.optimizers`; 0
+        out: the result, shape (size,).
+        bits: the bit generator from which rows are drawn on evaluation; 0 for none.
+        subtract_model: whether the model is subtracted from the result of the steps.
+        rule: the settings of an optimizer, see `settings`; 0 for plain steps.
+        state: the number of earlier steps and the moments, see `fedsim.problems.optimizers`; 0
             for a new state.
-        ends: of where the rows of each step begin among those drawn, and where the last ones end,
-            shape (steps + 1,); 0 where all steps have b of them.
-        anchor: of the model that the pull is towards, shape (size,); 0 for the first one.
+        ends: the first drawn row of each step, and the end of the last one, shape (steps + 1,);
+            0 if every step has b rows.
+        anchor: the model towards which the steps are pulled, shape (size,); 0 for the first
+            one.
         single: whether the result is written in float32.
     """
 
@@ -196,7 +196,7 @@ class Piece(NamedTuple):
     batch: int
     out: int
     bits: int
-    less: bool
+    subtract_model: bool
     rule: int = 0
     state: int = 0
     ends: int = 0
@@ -205,16 +205,20 @@ class Piece(NamedTuple):
 
 
 PieceColumns: TypeAlias = tuple[Whole | int, ...]
-"""The fields of several pieces in the order of `Piece`, each of shape (n,) or one for all. The last
-ones may be left out, for 0."""
+"""The fields of several pieces in the order of `Piece`, each of shape (n,) or one value for all.
+Trailing columns may be left out, for 0."""
 
 
-class Page:
-    """A page of pieces: one thread appends, any number of threads take.
+class WorkQueue:
+    """A queue of pieces: one thread appends, any number of threads take.
+
+    Pieces are appended in batches, and then published to other threads: see `publish`. Compiled
+    code has addresses only, so the queue keeps the arrays of a piece alive until its result is
+    fetched.
 
     Pieces are written down some at a time, and then published to other threads: see `publish`. The
-    page keeps the arrays of a piece alive until its result has been fetched: compiled code has only
-    their addresses.
+    queue keeps the arrays of a piece alive until its result has been fetched: compiled code has
+    only their addresses.
 
     Args:
         pieces: the capacity.
@@ -224,7 +228,7 @@ class Page:
         numbers: the same memory as float64.
         marks: the address of the marks.
         count: the number of pieces.
-        published: how many of them other threads see.
+        published: the number of pieces that are visible to other threads.
         right: whether no piece is known to be wrong or infinite.
     """
 
@@ -249,20 +253,21 @@ class Page:
 
     @property
     def waiting(self) -> int:
-        """The number of published pieces that have not been taken in order."""
+        """The number of published pieces that were not taken in order."""
         return self.published - int(self._states[1])
 
     def add(
         self, piece: Piece, eta: float, pull: float, out: NDArray[np.floating], kept: object
     ) -> int:
-        """Append a piece and return its place.
+        """Append a piece and return its index.
 
         Args:
-            piece: see there.
-            eta: of its steps, see `fedsim.problems.kernels.sgd_steps`.
-            pull: of its steps.
-            out: receives the result, shape (size,), or with the state of an optimizer behind it.
-            kept: whatever else it has addresses in.
+            piece: the piece.
+            eta: the step size, see `fedsim.problems.kernels.sgd_steps`.
+            pull: the pull of its steps.
+            out: receives the result, shape (size,), followed by the state of an optimizer if
+                kept.
+            kept: all other objects that own addresses in the piece.
         """
         self._rows.append(piece)
         self._numbers.append((eta, pull))
@@ -272,11 +277,13 @@ class Page:
         return place
 
     def publish(self) -> None:
-        """Write the pieces that were appended since the last call, and let other threads see."""
+        """Write the pieces appended since the last call, and make them visible to other threads."""
         if self._rows:
-            own = slice(self.published, self.count)
-            self.table[own, :ETA] = self._rows
-            self.numbers[own, ETA:] = self._numbers
+            # Appended pieces are collected in lists first: one assignment of many rows to a NumPy
+            # table costs about as much as one of a single row.
+            new_rows = slice(self.published, self.count)
+            self.table[new_rows, :ETA] = self._rows
+            self.numbers[new_rows, ETA:] = self._numbers
             self._rows, self._numbers = [], []
             self.published = self.count
             _publish(self.marks, self.count)
@@ -289,25 +296,25 @@ class Page:
         out: NDArray[np.floating],
         kept: object,
     ) -> None:
-        """Write and publish the pieces of an empty page, all at once.
+        """Write and publish the pieces of an empty queue, all at once.
 
         Args:
-            pieces: as many as its capacity.
+            pieces: columns of as many pieces as the capacity.
             eta: see `add`.
             pull: see `add`.
             out: receives the results, shape (pieces, size).
-            kept: whatever else they have addresses in.
+            kept: all other objects that own addresses in the pieces.
         """
         self._kept.append((out, kept))
-        for column, figures in enumerate(pieces):
-            self.table[:, column] = figures
+        for column, values in enumerate(pieces):
+            self.table[:, column] = values
         self.numbers[:, ETA:] = eta, pull
         self.count = self.published = self._pieces
         _publish(self.marks, self.count)
 
     @property
     def over(self) -> bool:
-        """Whether all pieces are evaluated; none has been withdrawn."""
+        """Whether all pieces are evaluated, if none was withdrawn."""
         place = self._settled
         while place < self.count and (mark := self.mark(place)) >= DONE:
             if mark != DONE:
@@ -321,19 +328,20 @@ class Page:
         return _mark(self.marks, place)
 
     def is_done(self, place: int) -> bool:
-        """Return whether a piece is done, and right and finite: at once for one after the other."""
+        """Return whether a piece is done and its result finite; fast for pieces in order."""
+        # Results are mostly requested in order: then a single scan serves many calls.
         if place >= self._settled:
             self._settled = _settle(self.marks, self._settled, self.published)
         return place < self._settled or self.mark(place) == DONE
 
     def fetch(self, place: int) -> Array:
         """Return the result of a finished piece, once."""
-        kept = self._kept[place]
+        owners = self._kept[place]
         self._kept[place] = None
-        return np.asarray(kept[0] if kept else None)
+        return np.asarray(owners[0] if owners else None)
 
     def withdraw(self, place: int) -> None:
-        """Withdraw a waiting piece; one that has been taken is finished."""
+        """Withdraw a waiting piece; one that was taken is finished."""
         self.publish()
         if _withdraw(self.marks, place):
             self._kept[place] = None

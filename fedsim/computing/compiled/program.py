@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsim.computing.compiled.drawing import MOST, agrees, interface_of
 from fedsim.computing.compiled.loops import evaluate, values
 from fedsim.computing.compiled.loss_functions import code, numbers_of_a_row
-from fedsim.computing.compiled.pages import WRONG, Page, Piece, Whole
+from fedsim.computing.compiled.pages import WRONG, Piece, Whole, WorkQueue
 from fedsim.computing.compiled.rows import Data, LossSpecification
 from fedsim.computing.compiled.settings import settings_of
 from fedsim.ports import Array, Work
@@ -25,20 +25,20 @@ from fedsim.streams import StreamGroup
 _NO_PLACES: Whole = np.zeros((0, 0), np.int64)
 
 _NUMBERS = 2**14
-"""The numbers of a block of rows and of its products, which stay in a cache of the processor."""
+"""Target size of a block of rows and of its products, which stay in the cache."""
 
 _LEAST, _MOST = 8, 512
-"""The rows of a block: with fewer, loops over them are not vectorised, and more gain nothing."""
+"""Bounds for the rows of a block: smaller blocks are not vectorised, larger ones gain nothing."""
 
 BLOCK = 2**18
-"""The bytes of a block of results: only one that is longer is allocated by itself."""
+"""Bytes of a block of results. A longer result is allocated by itself."""
 
 ALIKE = 4
-"""The mean number of clients of a group on sparse rows, from which groups take less time."""
+"""Mean size of groups of clients on sparse rows from which on groups pay."""
 
 SINGLES = 2**12
-"""The length from which a result is written in float32 where it may be: a short one of a block is
-rounded in less time than it takes to have memory of its own."""
+"""Length from which on a result may be written in float32. A shorter one, in a block, is rounded in
+less time than an allocation takes."""
 
 Room: TypeAlias = tuple[Array, Any]
 """The buffers of one thread, in float64 and in the samples' type: see `loops.evaluate`."""
@@ -47,16 +47,16 @@ _ALL = (None,)
 
 
 class _Steps(NamedTuple):
-    """Work in the terms of `pages`.
+    """Arguments of a kernel call in terms of `Piece`.
 
     Attributes:
         w: the model.
         drawn: the rows of each step, or of the gradient.
-        steps: their number; 0 for a gradient.
-        eta, pull: of plain steps.
+        steps: the number of steps; 0 for a gradient.
+        eta, pull: the step size and the pull of plain steps.
         old: the model whose gradient is subtracted.
-        less: whether the model is.
-        training: of the steps of an optimizer.
+        subtract_model: whether the start is subtracted from the result.
+        training: the settings of optimizer steps.
     """
 
     w: Array
@@ -65,7 +65,7 @@ class _Steps(NamedTuple):
     eta: float = 0.0
     pull: float = 0.0
     old: Array | None = None
-    less: bool = False
+    subtract_model: bool = False
     training: Training | None = None
 
 
@@ -86,7 +86,7 @@ def _sgd(w: Array, eta: float, drawn: Minibatches, pull: float | None) -> _Steps
 
 
 def _sgd_change(w: Array, eta: float, drawn: Minibatches, pull: float | None) -> _Steps:
-    return _Steps(w, drawn, len(drawn), eta, pull or 0.0, less=True)
+    return _Steps(w, drawn, len(drawn), eta, pull or 0.0, subtract_model=True)
 
 
 def _optimizer(w: Array, drawn: Minibatches, training: Training) -> _Steps:
@@ -104,18 +104,18 @@ _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
 """The kernels with a compiled form, and the functions that translate their arguments."""
 
 _STEPS = {kernels.sgd_steps: 2, kernels.sgd_change: 2, kernels.optimizer_steps: 1}
-"""Those of steps, and the place of their minibatches among the arguments."""
+"""The kernels of steps, and the index of their minibatches among the arguments."""
 
 
-class Sheet(NamedTuple):
-    """A page with the same work of several clients.
+class WorkBatch(NamedTuple):
+    """A queue with the same work of several clients.
 
     Attributes:
-        page: where it is written.
-        out: receives the results, one a row.
+        queue: the queue.
+        out: receives the results, one per row.
     """
 
-    page: Page
+    queue: WorkQueue
     out: NDArray[np.floating]
 
 
@@ -123,7 +123,7 @@ class CompiledProgram:
     """The compiled evaluation of gradients, minibatches, local steps, and values.
 
     Args:
-        losses: of all clients, `compilable`.
+        losses: the losses of all clients, which are `compilable`.
     """
 
     def __init__(self, losses: Sequence[LocalLoss]) -> None:
@@ -131,30 +131,35 @@ class CompiledProgram:
         self._form = form(losses[0])
         self._kept: list[Any] = []
         self._data = self._gather()
-        self._model: tuple[Array, Array, int] | None = None  # as given, as read, and its address
+        self._model: tuple[Array, Array, int] | None = (
+            None  # as passed, contiguous, and its address
+        )
         self._block = np.empty((0, self._form.size))
         self._used, self._address = 0, 0
 
     def _gather(self) -> Data:
         rows = [loss.arranged for loss in self._losses]
         places: Any = _NO_PLACES
-        X: list[Any] = [each.X for each in rows]
-        t = [each.t.reshape(len(each.t), -1) for each in rows]
+        X: list[Any] = [row.X for row in rows]
+        t = [row.t.reshape(len(row.t), -1) for row in rows]
         kind, index, ends = X[0].dtype, np.dtype(np.int64), _NO_PLACES
+        # Sparse rows: stored numbers, their columns, and the offsets of rows, all of one index
+        # type.
         if not isinstance(X[0], np.ndarray):
-            parts = [each.indices for each in X], [each.indptr for each in X]
+            parts = [matrix.indices for matrix in X], [matrix.indptr for matrix in X]
             index = np.result_type(*{array.dtype for part in parts for array in part})
             places, ends = (self._addresses(part, index) for part in parts)
-            X = [each.data for each in X]
+            X = [matrix.data for matrix in X]
+        # Narrow rows are stored by columns, whose loops are long enough to be vectorised.
         elif self._form.d <= NARROW:
-            X, places = [each.T for each in X], (_NO_PLACES,)
+            X, places = [matrix.T for matrix in X], (_NO_PLACES,)
         return Data(
             x=self._addresses(X, kind),
             places=places,
             ends=ends,
             t=self._addresses(t, kind),
-            rows=np.array([each.X.shape[0] for each in rows], np.int64),
-            factor=np.array([each.factor for each in rows], np.float64),
+            rows=np.array([row.X.shape[0] for row in rows], np.int64),
+            factor=np.array([row.factor for row in rows], np.float64),
             like=np.zeros(0, kind),
             place=np.zeros(0, index),
         )
@@ -166,14 +171,17 @@ class CompiledProgram:
         if not self._sparse:
             return rows
         stored = [entries(loss.arranged.X) for loss in self._losses]
+        # On sparse rows the cost of a step also depends on the stored numbers.
         kinds = np.unique(np.stack([rows, stored], axis=1), axis=0, return_inverse=True)[1]
         return np.asarray(kinds.reshape(-1), np.int64)
 
     def _addresses(self, arrays: Sequence[Any], kind: np.dtype[Any]) -> Whole:
-        """Return the addresses of C-contiguous arrays, which are copied only if necessary."""
-        own = [np.ascontiguousarray(array, kind) for array in arrays]
-        self._kept.append(own)  # compiled code has addresses only: the arrays must stay alive
-        return np.array([each.ctypes.data for each in own], np.int64)
+        """Return the addresses of contiguous arrays; arrays are copied only if necessary."""
+        contiguous = [np.ascontiguousarray(array, kind) for array in arrays]
+        self._kept.append(
+            contiguous
+        )  # compiled code has addresses only, so the arrays must stay alive
+        return np.array([item.ctypes.data for item in contiguous], np.int64)
 
     @property
     def _sparse(self) -> bool:
@@ -185,49 +193,52 @@ class CompiledProgram:
         return self._form.size
 
     def takes(self, work: Work) -> bool:
-        """Return whether work has a compiled kernel and is on an unrestricted loss of a client."""
+        """Return whether work has a compiled kernel and an unrestricted loss."""
         if work.kernel not in _READ or work.client is None or work.bases:
             return False
         if work.kernel is kernels.optimizer_steps and not work.arguments[2].compilable:
             return False
         return work.kernel not in _STEPS or all_or_some(work.arguments[_STEPS[work.kernel]])
 
-    def add(self, work: Work, page: Page) -> int:
-        """Append work on a page and return its place.
+    def add(self, work: Work, queue: WorkQueue) -> int:
+        """Append work to a queue and return its index.
 
         Raises:
             ValueError: a model has another shape than the loss.
         """
-        own = _READ[work.kernel](*work.arguments)
-        model, where = self._read(own.w)
-        if own.old is None:
-            before, there = own.old, 0
+        call = _READ[work.kernel](*work.arguments)
+        model, address = self._read(call.w)
+        if call.old is None:
+            before, old_address = call.old, 0
         else:
-            before, there = self._read(own.old)
-        rows, batch, ends, kept = _rows_of(own.drawn)
+            before, old_address = self._read(call.old)
+        rows, batch, ends, kept = _rows_of(call.drawn)
         bits = interface_of(kept.one) if isinstance(kept, LaterDraws) else 0
         client: Any = work.client
-        if own.training is None:
+        if call.training is None:
+            # float32 results only if they have memory of their own; see `SINGLES`.
             single = work.single and self._form.size >= SINGLES
             out, place = self._single() if single else self._out()
-            places = rows, batch, place, bits, own.less
-            piece = Piece(client, where, there, own.steps, *places, ends=ends, single=single)
-            return page.add(piece, own.eta, own.pull, out, (model, before, kept))
-        rule, state = settings_of(own.training), self._state(own.training)
-        anchor = self._anchor(own.training)
-        out = np.empty(self._form.size + self._values(own.training) * own.training.kept)
-        places = rows, batch, out.ctypes.data, bits, own.less
+            columns = rows, batch, place, bits, call.subtract_model
+            piece = Piece(
+                client, address, old_address, call.steps, *columns, ends=ends, single=single
+            )
+            return queue.add(piece, call.eta, call.pull, out, (model, before, kept))
+        rule, state = settings_of(call.training), self._state(call.training)
+        anchor = self._anchor(call.training)
+        out = np.empty(self._form.size + self._values(call.training) * call.training.kept)
+        columns = rows, batch, out.ctypes.data, bits, call.subtract_model
         piece = Piece(
-            *(client, where, there, own.steps, *places),
+            *(client, address, old_address, call.steps, *columns),
             *(_address(rule), _address(state), ends, _address(anchor)),
         )
-        return page.add(piece, own.eta, own.pull, out, (model, rule, state, anchor, kept))
+        return queue.add(piece, call.eta, call.pull, out, (model, rule, state, anchor, kept))
 
     def _state(self, training: Training) -> Array | None:
-        """Return the state that a training goes on with, as compiled code reads it.
+        """Return an optimizer's earlier state, as compiled code reads it.
 
         Raises:
-            ValueError: it is not of this model.
+            ValueError: its length does not fit the model.
         """
         if training.state is None:
             return None
@@ -237,7 +248,7 @@ class CompiledProgram:
         return np.ascontiguousarray(training.state, np.float64)
 
     def _anchor(self, training: Training) -> Array | None:
-        """Return the model that a training is pulled to, where that is not the first one.
+        """Return the model towards which steps are pulled, unless it is the first one.
 
         Raises:
             ValueError: it has another shape than the loss.
@@ -248,78 +259,92 @@ class CompiledProgram:
         return np.ascontiguousarray(training.anchor, np.float64)
 
     def _values(self, training: Training) -> int:
-        """Return the length of an optimizer's state: the steps, and the moments."""
+        """Return the length of an optimizer's state: the number of steps, and the moments."""
         return 1 + training.optimizer.moments * self._form.size
 
     def alike(self, clients: NDArray[np.int64]) -> list[NDArray[np.intp]]:
-        """Return the places of clients with equally many rows, and stored numbers in these.
+        """Return the indices of clients whose steps cost the same, group by group.
 
-        None where rows are sparse and few clients are alike: groups take more time then.
+        Returns an empty list if rows are sparse and groups are small: then groups take more time.
         """
         sizes = self._sizes[clients]
-        groups = [np.flatnonzero(sizes == each) for each in np.unique(sizes).tolist()]
+        groups = [np.flatnonzero(sizes == size) for size in np.unique(sizes).tolist()]
         few = self._sparse and len(clients) < ALIKE * len(groups)
         return [] if few else groups
 
     def write(
         self, work: Work, clients: NDArray[np.int64], out: NDArray[np.floating]
-    ) -> Sheet | None:
-        """Return the same work of several clients, written on a page of its own.
+    ) -> WorkBatch | None:
+        """Return the same work of several clients in a queue of its own.
 
         Args:
-            work: of the first client; its models are for all, shape (d,), or one for each, (k, d).
-            clients: their numbers, shape (k,).
+            work: the work of the first client; its models are for all, shape (d,), or one per
+                client, (k, d).
+            clients: the numbers of the clients, shape (k,).
             out: receives the results, shape (k, d), in float64 or float32.
 
         Returns:
-            None if it is not to be evaluated like this; nothing has been drawn then.
+            None if the work does not fit a queue; no random number was drawn then.
 
         Raises:
             ValueError: a model has another shape than the loss.
         """
-        own = _READ[work.kernel](*work.arguments)
-        drawn, old, training = own.drawn, own.old, own.training
+        call = _READ[work.kernel](*work.arguments)
+        drawn, old, training = call.drawn, call.old, call.training
+        # Optimizers with a state per client differ from client to client.
         if training is not None and training.own:
             return None
         batch, bits = 0, np.zeros(1, np.int64)
         if isinstance(drawn, LaterDraws) and isinstance(drawn.rng, StreamGroup):
+            # Compiled code could not reproduce NumPy's draws.
             if drawn.rows > MOST or not agrees():
                 return None
             batch, bits = drawn.batch, drawn.rng.addresses(interface_of)
         elif drawn[0] is not None:
             return None
-        model, where = self._read_all(own.w, len(clients))
-        before, there = (
+        model, addresses = self._read_all(call.w, len(clients))
+        before, old_addresses = (
             (None, np.zeros(1, np.int64)) if old is None else self._read_all(old, len(clients))
         )
-        page, single = Page(len(clients)), out.dtype == np.float32
-        place = out.ctypes.data + out.itemsize * self._form.size * np.arange(len(clients))
+        queue, single = WorkQueue(len(clients)), out.dtype == np.float32
+        results = out.ctypes.data + out.itemsize * self._form.size * np.arange(len(clients))
         rule = None if training is None else settings_of(training)
-        columns = clients, where, there, own.steps, 0, batch, place, bits, own.less
+        columns = (
+            clients,
+            addresses,
+            old_addresses,
+            call.steps,
+            0,
+            batch,
+            results,
+            bits,
+            call.subtract_model,
+        )
         pieces = *columns, _address(rule), 0, 0, 0, single
-        page.fill(pieces, own.eta, own.pull, out, (model, before, drawn, rule))
-        return Sheet(page, out)
+        queue.fill(pieces, call.eta, call.pull, out, (model, before, drawn, rule))
+        return WorkBatch(queue, out)
 
     def _read_all(self, w: Array, count: int) -> tuple[Array, Whole]:
-        """Return the models of clients, and the address of each, shape (count,), or the one."""
+        """Return the models of clients, and their addresses, shape (count,) or (1,)."""
         if w.ndim == 1:
-            own, where = self._read(w)
-            return own, np.array([where])
+            contiguous, address = self._read(w)
+            return contiguous, np.array([address])
         if w.shape != (count, self._form.size):
             raise ValueError(
                 f"got models of shape {w.shape}; expected ({count}, {self._form.size})"
             )
-        own = np.ascontiguousarray(w, np.float64)
-        return own, own.ctypes.data + 8 * self._form.size * np.arange(count)
+        contiguous = np.ascontiguousarray(w, np.float64)
+        return contiguous, contiguous.ctypes.data + 8 * self._form.size * np.arange(count)
 
     def _read(self, w: Array) -> tuple[Array, int]:
-        """Return a model as compiled code takes it, and its address; the last one's is known."""
+        """Return a contiguous model and its address; those of the last model are cached."""
+        # Consecutive pieces mostly start from the same model.
         last = self._model
         if last is None or last[0] is not w:
             self._check(w)
-            own = np.ascontiguousarray(w, np.float64)
-            last = w, own, own.ctypes.data
-            if own is w:  # a copy does not follow what becomes of the original
+            contiguous = np.ascontiguousarray(w, np.float64)
+            last = w, contiguous, contiguous.ctypes.data
+            if contiguous is w:  # a copy would miss later changes of the original
                 self._model = last
         return last[1], last[2]
 
@@ -329,15 +354,16 @@ class CompiledProgram:
 
     def _single(self) -> tuple[NDArray[np.float32], int]:
         """Return a vector for a result in float32, and its address."""
-        own = np.empty(self._form.size, np.float32)
-        return own, own.ctypes.data
+        vector = np.empty(self._form.size, np.float32)
+        return vector, vector.ctypes.data
 
     def _out(self) -> tuple[Array, int]:
-        """Return a vector for a result, and its address."""
+        """Return a vector for a result in float64, and its address."""
         size = self._form.size
         if 8 * size > BLOCK:
-            own = np.empty(size)
-            return own, own.ctypes.data
+            vector = np.empty(size)
+            return vector, vector.ctypes.data
+        # Short results are rows of a common block: an allocation per result costs more than a step.
         if self._used == len(self._block):
             self._block = np.empty((BLOCK // (8 * size), size))
             self._used, self._address = 0, self._block.ctypes.data
@@ -352,41 +378,43 @@ class CompiledProgram:
         size = 2 * form.size + form.block * numbers_of_a_row(form.m, form.c) + rest
         return np.empty(5 * form.size), np.empty(size, self._data.like.dtype)
 
-    def load(self, page: Page, room: Room) -> None:
-        """Load the kernels, without evaluating anything."""
-        self.evaluate(page, room, most=0)
+    def load(self, queue: WorkQueue, room: Room) -> None:
+        """Load the kernels without evaluating anything."""
+        self.evaluate(queue, room, most=0)
         self.values(np.zeros(self._form.size), 0, 0)
 
-    def evaluate(self, page: Page, room: Room, only: int = -1, most: int = sys.maxsize) -> int:
-        """Evaluate waiting pieces of a page, each by itself; return their number.
+    def evaluate(
+        self, queue: WorkQueue, room: Room, only: int = -1, most: int = sys.maxsize
+    ) -> int:
+        """Evaluate waiting pieces of a queue, each by itself; return their number.
 
         Args:
-            page: with the pieces.
+            queue: the queue.
             room: the buffers of the thread.
-            only: the place of a single piece; below 0 for all, the oldest first.
+            only: the index of a single piece; negative for all, oldest first.
             most: the largest number of pieces.
         """
         most = 1 if only >= 0 else most
-        ends = page.table, page.numbers, page.marks
+        ends = queue.table, queue.numbers, queue.marks
         return evaluate(self._form, self._data, *ends, *room, only, most)
 
-    def result(self, work: Work, page: Page, place: int) -> Array:
+    def result(self, work: Work, queue: WorkQueue, place: int) -> Array:
         """Return the result of an evaluated piece, once.
 
         Raises:
             IndexError: a drawn row does not exist.
         """
-        if not page.is_done(place) and page.mark(place) == WRONG:
+        if not queue.is_done(place) and queue.mark(place) == WRONG:
             raise IndexError(f"client {work.client} has drawn a row that it does not have")
-        return page.fetch(place)
+        return queue.fetch(place)
 
     def run(self, works: Sequence[Work]) -> Array:
         """Return the results of several pieces of work, shape (works, d)."""
-        page = Page(len(works))
-        placed = [(work, page, self.add(work, page)) for work in works]
-        page.publish()
-        self.evaluate(page, self.room())
-        return np.array([self.result(*each) for each in placed])
+        queue = WorkQueue(len(works))
+        placed = [(work, queue, self.add(work, queue)) for work in works]
+        queue.publish()
+        self.evaluate(queue, self.room())
+        return np.array([self.result(*entry) for entry in placed])
 
     def values(self, w: Array, first: int, end: int) -> Array:
         """Return f_m(w) without penalties of the clients from `first` to `end` - 1."""
@@ -397,6 +425,7 @@ class CompiledProgram:
     def shares(self, parts: int) -> list[tuple[int, int]]:
         """Return `parts` ranges of clients with about the same number of rows each."""
         ends = np.cumsum(self._data.rows)
+        # Cut the cumulative number of rows into equal parts.
         cuts = np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts)
         return list(pairwise([0, *(int(cut) for cut in cuts), len(ends)]))
 
@@ -407,11 +436,12 @@ class CompiledProgram:
 
 
 def form(local: LocalLoss) -> LossSpecification:
-    """Return the specification of all clients' losses, given one of them."""
+    """Return the specification that all losses share, given one of them."""
     loss, outputs = local.loss, local.outputs
     columns = loss.hidden if isinstance(loss, MultilayerPerceptron) else outputs
     kind = code(loss.kind, getattr(loss, "output", ""))
     l1 = float(getattr(loss, "l1", 0.0))
+    # A multiple of 4, since rows are processed in fours.
     block = _NUMBERS // (int(entries(local.arranged.X)) + columns) // 4 * 4
     block = min(max(block, _LEAST), _MOST)
     return LossSpecification(
@@ -425,7 +455,7 @@ def _address(array: Array | None) -> int:
 
 
 class _DrawnRows(NamedTuple):
-    """The rows of steps, as `Piece` has them, and what holds them."""
+    """The drawn rows of all steps in terms of `Piece`, and the arrays that hold them."""
 
     drawn: int
     batch: int
@@ -434,22 +464,22 @@ class _DrawnRows(NamedTuple):
 
 
 def _rows_of(drawn: Minibatches) -> _DrawnRows:
-    """Return the rows of all steps.
+    """Return the drawn rows of all steps.
 
-    All numbers are 0 if all rows are used. The address is 0 if the rows are yet to be drawn, and
-    are by compiled code.
+    All numbers are 0 if all rows are used. The address is 0 if compiled code draws the rows.
     """
     if isinstance(drawn, LaterDraws):
         if drawn.rows <= MOST and agrees():
             return _DrawnRows(0, drawn.batch, 0, drawn)
+        # Drawn by NumPy after all.
         drawn = drawn.drawn
     if drawn[0] is None:
         return _DrawnRows(0, 0, 0, None)
     if isinstance(drawn, np.ndarray):
         rows = np.ascontiguousarray(drawn, np.int64)
         return _DrawnRows(rows.ctypes.data, rows.shape[1], 0, rows)
-    each = cast("Sequence[Whole]", drawn)
-    rows, sizes = np.concatenate(each, dtype=np.int64), list(map(len, each))
+    minibatches = cast("Sequence[Whole]", drawn)
+    rows, sizes = np.concatenate(minibatches, dtype=np.int64), list(map(len, minibatches))
     if len(set(sizes)) == 1:
         return _DrawnRows(rows.ctypes.data, sizes[0], 0, rows)
     ends = np.array([*accumulate(sizes, initial=0)], np.int64)

@@ -1,7 +1,7 @@
-"""The data structures of the compiled kernels, and their elementary operations on vectors.
+"""Data structures of the compiled kernels, and elementary operations on vectors.
 
-Arrays of clients are passed as addresses, so that one call can have those of any number of clients
-without copies. The caller that builds these tuples keeps the arrays alive.
+Arrays of clients are passed as addresses, so that one call covers any number of clients without
+copies. The caller that builds these tuples keeps the arrays alive.
 """
 
 from typing import NamedTuple
@@ -22,11 +22,11 @@ class LossSpecification(NamedTuple):
     The model is a matrix (d, m), row by row, followed by a head (see `loss_functions`).
 
     Attributes:
-        kind: of the loss, a number of `loss_functions`.
-        d, m, c: features, columns of the model, targets a row.
+        kind: the number of the loss in `loss_functions`.
+        d, m, c: features, columns of the model, targets per row.
         size: the length of the model, with its head.
         l1, l2: weights of the penalties.
-        block: how many rows are processed together, a multiple of 4.
+        block: the number of rows processed together, a multiple of 4.
     """
 
     kind: int
@@ -47,8 +47,8 @@ class Data(NamedTuple):
         places, ends: addresses of the columns of stored numbers, and of the offsets of rows; an
             empty matrix for dense rows.
         t: addresses of the targets, (n, c).
-        rows: n of each client.
-        factor: of the sum over a client's rows in its loss.
+        rows: the number of rows n of each client.
+        factor: the factor of the sum over a client's rows in its loss.
         like: an empty array of the type of features and targets.
         place: an empty array of the type of places and ends.
     """
@@ -67,13 +67,13 @@ class StepRule(NamedTuple):
     """The steps of a piece of work.
 
     Attributes:
-        scale: of the gradient of the drawn rows of a step.
+        scale: the factor of the gradient of the drawn rows.
         l1, l2: weights of the penalties.
         eta, pull: see `fedsim.problems.kernels.sgd_steps`.
-        steps: their number.
-        own: the settings of an optimizer, if one is given.
-        rates: the step sizes of an optimizer.
-        taken: the steps of the optimizer's state before them.
+        steps: the number of steps.
+        optimizer: the settings of an optimizer, if any.
+        rates: the step sizes of the optimizer.
+        taken: the steps that the optimizer's state has seen before.
     """
 
     scale: float
@@ -82,17 +82,17 @@ class StepRule(NamedTuple):
     eta: float
     pull: float
     steps: int
-    own: Settings
+    optimizer: Settings
     rates: Array
     taken: int
 
 
 @part
 def rescale(rule: StepRule, scale: float) -> StepRule:
-    """Return the same steps for another number of drawn rows."""
+    """Return the rule for another number of drawn rows."""
     return StepRule(
         *(scale, rule.l1, rule.l2, rule.eta, rule.pull),
-        *(rule.steps, rule.own, rule.rates, rule.taken),
+        *(rule.steps, rule.optimizer, rule.rates, rule.taken),
     )
 
 
@@ -100,8 +100,8 @@ class MomentBuffers(NamedTuple):
     """The buffers of an optimizer, each of the length of a model.
 
     Attributes:
-        H: for a whole gradient.
-        M, S: its state, b or m, and v.
+        H: the full gradient.
+        M, S: the state of the optimizer: momentum b or m, and mean square v.
     """
 
     H: Array
@@ -117,6 +117,7 @@ def rows_are_there(drawn: Whole, rows: int) -> bool:
     """
     there = True
     for i in range(len(drawn)):
+        # Without a branch, so that the loop is vectorised.
         there &= -rows <= drawn[i] < rows
     return there
 
@@ -128,19 +129,21 @@ def copy(source: Array, target: Array) -> None:
         target[k] = source[k]
 
 
-# A step is rounded in one way wherever it stands, so that `sparse` may take it later.
+# Explicit `multiply_add` fixes the rounding of a step wherever it is inlined. So `sparse` may take
+# the step of a coordinate later and still get the same result.
 
 
 @part
 def step_of(v: float, origin: float, g: float, rule: StepRule) -> float:
-    """Return a coordinate after a step.
+    """Return a coordinate of the model after a step.
 
     Args:
-        v: of the model.
-        origin: of the model that `pull` draws it to.
-        g: of the gradient without scale and penalties.
-        rule: of the steps.
+        v: the coordinate of the model.
+        origin: that of the model to which `pull` draws it.
+        g: that of the gradient without scale and penalties.
+        rule: the rule of the steps.
     """
+    # h = scale g + l2 v + l1 sign(v) + pull (v - origin), in this order of operations.
     h = multiply_add(rule.l2, v, g * rule.scale)
     if rule.l1 != 0:
         h = multiply_add(rule.l1, np.sign(v), h)
@@ -153,10 +156,12 @@ def step_of(v: float, origin: float, g: float, rule: StepRule) -> float:
 def move(V: Array, start: Array, G: Array, rule: StepRule) -> None:
     """Take a step; G is the gradient without scale and penalties.
 
-    All vectors are flat: `V`, which is updated, `start`, to which `pull` draws it, and `G`. Loops
-    without signs are vectorised, so there are separate ones for the most common cases.
+    All vectors are flat: `V`, which is updated, `start`, to which `pull` draws it, and `G`. Only
+    loops without signs are vectorised, so the most common cases have separate loops.
     """
     scale, l1, l2, eta, pull = rule.scale, rule.l1, rule.l2, rule.eta, rule.pull
+    # Each branch computes what `step_of` does, with the same roundings: terms that are 0 change
+    # nothing.
     if l1 == 0 and pull == 0:
         for k in range(len(V)):
             V[k] = multiply_add(-eta, multiply_add(l2, V[k], G[k] * scale), V[k])
@@ -170,22 +175,24 @@ def move(V: Array, start: Array, G: Array, rule: StepRule) -> None:
 
 
 @part
-def unload_flat(V: Array, less: Array, out: Array) -> bool:
-    """Set `out` to V, minus `less` unless that is empty; return whether all of it is finite.
+def unload_flat(V: Array, subtracted: Array, out: Array) -> bool:
+    """Set `out` to V, minus `subtracted` unless it is empty; return whether V is finite.
 
-    It may be finite where `out`, of a narrower type, is not.
+    `out` may have a narrower type and overflow although V is finite.
     """
-    wrong = 0.0
-    if len(less):
+    nonfinite = 0.0
+    if len(subtracted):
         for k in range(len(V)):
-            v = V[k] - less[k]
+            v = V[k] - subtracted[k]
             out[k] = v
-            wrong += 0 * v
+            # 0 * v is NaN if v is infinite or NaN, and 0 otherwise: a check without branches, which
+            # is vectorised.
+            nonfinite += 0 * v
     else:
         for k in range(len(V)):
             out[k] = V[k]
-            wrong += 0 * V[k]
-    return wrong == 0
+            nonfinite += 0 * V[k]
+    return nonfinite == 0
 
 
 @part
@@ -203,6 +210,7 @@ def differentiate(V: Array, G: Array, scale: float, l1: float, l2: float) -> Non
 def row_at(drawn: Whole, i: int, n: int) -> int:
     """Return the number of the i-th of the drawn rows, or of all n if none is drawn."""
     row = drawn[i] if len(drawn) else i
+    # Negative numbers count from the end, as in NumPy.
     return row + n if row < 0 else row
 
 
@@ -210,14 +218,14 @@ def row_at(drawn: Whole, i: int, n: int) -> int:
 def load_targets(t: Array, drawn: Whole, first: int, count: int, T: Array) -> None:
     """Set T, shape (c, B), to the targets (n, c) of a block of rows."""
     if len(T) == 1 and len(drawn) == 0:  # a common case, whose numbers are contiguous
-        own, flat = T[0], t.reshape(len(t))
+        targets, flat = T[0], t.reshape(len(t))
         for r in range(count):
-            own[r] = flat[first + r]
+            targets[r] = flat[first + r]
         return
     for k in range(len(T)):
-        own = T[k]
+        targets = T[k]
         for r in range(count):
-            own[r] = t[row_at(drawn, first + r, len(t)), k]
+            targets[r] = t[row_at(drawn, first + r, len(t)), k]
 
 
 # Products of four vectors with others, and back.
@@ -235,6 +243,7 @@ def add_products(x0: Array, x1: Array, x2: Array, x3: Array, W: Array, out: Arra
     The rows of W may be longer than the vectors.
     """
     m, zero = len(W), W.dtype.type(0)
+    # Two rows of W at a time; an odd last one follows below.
     for c in range(0, m - 1, 2):
         v, w = W[c], W[c + 1]
         a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zero
@@ -247,8 +256,13 @@ def add_products(x0: Array, x1: Array, x2: Array, x3: Array, W: Array, out: Arra
             b1 += x1[k] * w[k]
             b2 += x2[k] * w[k]
             b3 += x3[k] * w[k]
-        own, other = out[c, at : at + 4], out[c + 1, at : at + 4]
-        own[0], own[1], own[2], own[3] = own[0] + a0, own[1] + a1, own[2] + a2, own[3] + a3
+        row, other = out[c, at : at + 4], out[c + 1, at : at + 4]
+        row[0], row[1], row[2], row[3] = (
+            row[0] + a0,
+            row[1] + a1,
+            row[2] + a2,
+            row[3] + a3,
+        )
         other[0], other[1] = other[0] + b0, other[1] + b1
         other[2], other[3] = other[2] + b2, other[3] + b3
     if m % 2:
@@ -259,13 +273,18 @@ def add_products(x0: Array, x1: Array, x2: Array, x3: Array, W: Array, out: Arra
             a1 += x1[k] * w[k]
             a2 += x2[k] * w[k]
             a3 += x3[k] * w[k]
-        own = out[m - 1, at : at + 4]
-        own[0], own[1], own[2], own[3] = own[0] + a0, own[1] + a1, own[2] + a2, own[3] + a3
+        row = out[m - 1, at : at + 4]
+        row[0], row[1], row[2], row[3] = (
+            row[0] + a0,
+            row[1] + a1,
+            row[2] + a2,
+            row[3] + a3,
+        )
 
 
 @part
 def add_product(x: Array, W: Array, out: Array, at: int) -> None:
-    """Add the products of one vector likewise."""
+    """Add the products of one vector, like `add_products`."""
     for c in range(len(W)):
         w, a = W[c], W.dtype.type(0)
         for k in range(len(x)):
@@ -293,7 +312,7 @@ def add_multiples(x0: Array, x1: Array, x2: Array, x3: Array, S: Array, at: int,
 
 @part
 def add_multiple(x: Array, S: Array, at: int, G: Array) -> None:
-    """Add the multiples of one vector likewise."""
+    """Add the multiples of one vector, like `add_multiples`."""
     for c in range(len(G)):
         g, s = G[c], S[c, at]
         for k in range(len(x)):

@@ -44,9 +44,9 @@ def load(_: Rows, w: Array, V: Array, d: int, m: int) -> None:  # noqa: ARG001 -
 
 
 @part
-def unload(_: Rows, V: Array, less: Array, out: Array, d: int, m: int) -> bool:  # noqa: ARG001
-    """Set `out` to V, minus `less` unless that is empty; return whether all of it is finite."""
-    return unload_flat(V, less, out)
+def unload(_: Rows, V: Array, subtracted: Array, out: Array, d: int, m: int) -> bool:  # noqa: ARG001
+    """Set `out` to V, minus `subtracted` unless it is empty; return whether V is finite."""
+    return unload_flat(V, subtracted, out)
 
 
 @part
@@ -83,6 +83,7 @@ def _multiply(rows: Rows, drawn: Whole, first: int, count: int, W: Array, block:
     for i in range(count):
         row = row_at(drawn, first + i, len(ends) - 1)
         begin, end = ends[row], ends[row + 1]
+        # One column is by far the most common case, and needs no inner loop.
         if len(A) == 1:
             A[0, i] = _product(x[begin:end], places[begin:end], W)
         else:
@@ -141,12 +142,13 @@ def sum_up(
 
 # Steps on sparse rows.
 #
-# A step moves the coordinates that its rows have, and, by penalties and `pull`, all others in a way
-# that depends on each of them alone. So a step updates what its rows have, and what others would
-# have become meanwhile is computed, by the very same operations, when a row has them, or after the
-# last step. A step then costs what is stored of its rows, however long the model. The gradient is 0
-# between steps. Rows in single precision are multiplied with numbers of the model that are rounded
-# one by one: a rounded copy of all of it would take the place of others in the cache.
+# A step moves the coordinates that occur in its rows. By penalties and `pull` it also moves all
+# others, each in a way that depends on itself alone. So a step updates the coordinates of its rows
+# only. The steps that another coordinate has missed are made up for, by the very same operations,
+# when a row contains it, or after the last step. The cost of a step is then proportional to the
+# stored numbers of its rows, however long the model is. The gradient is 0 between steps. Rows in
+# single precision are multiplied with numbers of the model that are rounded one by one: a rounded
+# copy of the model would displace other data from the cache.
 
 
 @part
@@ -156,16 +158,17 @@ def begin(
     parts: Any,  # noqa: ANN401 - buffers
     rule: StepRule,
 ) -> NDArray[np.int32]:
-    """Get ready for steps from the model in V; return how many each feature has taken.
+    """Prepare steps from the model in V; return the number of steps each feature has taken.
 
-    That is empty where features change by their rows' gradients alone.
+    It is empty if features only change by the gradients of their rows.
     """
     start, V, G = parts[0], parts[1], parts[3]
     G[:] = 0
-    if rule.pull != 0 or rule.own.given:
+    if rule.pull != 0 or rule.optimizer.given:
         copy(V, start)
+    # Without penalties and pull, a coordinate moves only by gradients, and no counts are needed.
     others = rule.pull != 0 or rule.l1 != 0 or rule.l2 != 0
-    return np.zeros(form.d if others and not rule.own.given else 0, np.int32)
+    return np.zeros(form.d if others and not rule.optimizer.given else 0, np.int32)
 
 
 @part
@@ -183,31 +186,32 @@ def step(
     start, V, _, G, block, moments = parts
     _, places, ends = rows
     d, m, n = form.d, form.m, len(ends) - 1
+    # Before the gradient: the products of the rows need the present coordinates.
     if len(taken) and s:
         for i in range(len(drawn) or n):
             row = row_at(drawn, i, n)
             for p in range(ends[row], ends[row + 1]):
-                _go_on(places[p], s, m, parts, rule, taken)
+                _catch_up(places[p], s, m, parts, rule, taken)
     _add_up(rows, t, drawn, form, V.reshape(d, m), G.reshape(d, m), block)
-    if rule.own.given:  # all coordinates move, by what they had from earlier rows
+    if rule.optimizer.given:  # momentum moves all coordinates
         advance(V, start, G, moments, rule, s)
         G[:] = 0
         return
     for i in range(len(drawn) or n):
         row = row_at(drawn, i, n)
-        own = places[ends[row] : ends[row + 1]]
+        features = places[ends[row] : ends[row + 1]]
         if len(taken) == 0:
-            _move_own(own, V, G, m, rule)
+            _move_own(features, V, G, m, rule)
         else:
-            for q in range(len(own)):
-                _go_on(own[q], s + 1, m, parts, rule, taken)
+            for q in range(len(features)):
+                _catch_up(features[q], s + 1, m, parts, rule, taken)
 
 
 @part
 def _move_own(places: NDArray[np.integer], V: Array, G: Array, m: int, rule: StepRule) -> None:
-    """Let the features of a row take a step, none of which changes without its gradient.
+    """Move the features of a row by a step, if features without gradient do not change.
 
-    Rows may share a feature: its gradient is 0 at its second turn.
+    Rows may share a feature: its gradient is 0 at its second occurrence.
     """
     if m == 1:
         for p in range(len(places)):
@@ -222,7 +226,7 @@ def _move_own(places: NDArray[np.integer], V: Array, G: Array, m: int, rule: Ste
 
 
 @part
-def _go_on(
+def _catch_up(
     feature: int,
     s: int,
     m: int,
@@ -230,14 +234,16 @@ def _go_on(
     rule: StepRule,
     taken: NDArray[np.int32],
 ) -> None:
-    """Let a feature take all steps up to the s-th, the first of them with its gradient in G."""
+    """Move a feature by all steps up to the s-th, the first of them with its gradient in G."""
     start, V, G = parts[0], parts[1], parts[3]
+    # A feature may occur in several rows of the step.
     if taken[feature] == s:
         return
     for k in range(m * feature, m * (feature + 1)):
         v = V[k]
         for _ in range(taken[feature], s):
             v = step_of(v, start[k] if rule.pull != 0 else v, G[k], rule)
+            # Only the first missed step has a gradient; the others have penalties and pull alone.
             G[k] = 0
         V[k] = v
     taken[feature] = s
@@ -251,9 +257,9 @@ def end(
     rule: StepRule,
     taken: NDArray[np.int32],
 ) -> None:
-    """Let all features take the steps that they have not taken."""
+    """Move all features by the steps that they have not taken yet."""
     for feature in range(len(taken)):
-        _go_on(feature, rule.steps, form.m, parts, rule, taken)
+        _catch_up(feature, rule.steps, form.m, parts, rule, taken)
 
 
 @part

@@ -1,4 +1,4 @@
-"""The sum of many rows: what a server does with the replies to a round."""
+"""Sums of many rows: the aggregation of the replies to a round."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,8 @@ from fedsim.computing.compiled.rows import Whole
 from fedsim.ports import Array
 
 BLOCK = 2048
-"""The coordinates that are added at once: with those of four rows they fit in the fast memory."""
+"""Number of coordinates added at once: with those of four rows they fit in the first-level
+cache."""
 
 
 @exact
@@ -19,18 +20,20 @@ def add_rows(total: Array, rows: Whole, like: NDArray[np.floating], factors: Arr
     """
     many = len(rows) // 4 * 4
     for begin in range(0, len(total), BLOCK):
-        own = total[begin : begin + BLOCK]
+        part = total[begin : begin + BLOCK]
         skip = begin * like.itemsize
         for i in range(0, many, 4):
-            x0 = vector_at(rows[i] + skip, len(own), like)
-            x1 = vector_at(rows[i + 1] + skip, len(own), like)
-            x2 = vector_at(rows[i + 2] + skip, len(own), like)
-            x3 = vector_at(rows[i + 3] + skip, len(own), like)
+            x0 = vector_at(rows[i] + skip, len(part), like)
+            x1 = vector_at(rows[i + 1] + skip, len(part), like)
+            x2 = vector_at(rows[i + 2] + skip, len(part), like)
+            x3 = vector_at(rows[i + 3] + skip, len(part), like)
             f0, f1, f2, f3 = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
-            for k in range(len(own)):
-                own[k] = (((own[k] + f0 * x0[k]) + f1 * x1[k]) + f2 * x2[k]) + f3 * x3[k]
+            for k in range(len(part)):
+                # In the order of the rows, each product and sum rounded (`exact`), as NumPy adds
+                # them.
+                part[k] = (((part[k] + f0 * x0[k]) + f1 * x1[k]) + f2 * x2[k]) + f3 * x3[k]
         for i in range(many, len(rows)):
-            x = vector_at(rows[i] + skip, len(own), like)
+            x = vector_at(rows[i] + skip, len(part), like)
             f = factors[i]
-            for k in range(len(own)):
-                own[k] += f * x[k]
+            for k in range(len(part)):
+                part[k] += f * x[k]

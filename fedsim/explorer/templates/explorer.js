@@ -71,10 +71,10 @@ function showAnswer({ invalid, costs }) {
   const moved = state.values.filter((value, n) => value !== written[n]).length;
   const where = moved ? `With ${moved} constant${moved > 1 ? "s" : ""} moved: ` : "As written: ";
   const parts = moved ? costs.map(lowest).filter(Boolean) : study.verdicts;
-  element("answer").textContent = `${where}${parts.join("; ") || "nothing is known"}.`;
+  element("answer").textContent = `${where}${parts.join("; ") || "no cost is known"}.`;
   const low = costs[0].flatMap((own, n) => (own.some(([, each]) => Number.isNaN(each)) ? [label(n)] : []));
-  const battery = `${low.join(", ")}: a battery runs low here, so the run would take another course`;
-  element("invalid").textContent = invalid ? `This is no device: ${invalid}.` : `${battery}; train it again with fedsim run.`;
+  const battery = `${low.join(", ")}: a battery runs low here, so the run would go differently`;
+  element("invalid").textContent = invalid ? `No device has these values: ${invalid}.` : `${battery}; train it again with fedsim run.`;
   element("invalid").hidden = !invalid && !low.length;
 }
 
@@ -108,7 +108,7 @@ function showBars({ costs }) {
   ]);
   element("bars").setAttribute("aria-label", `${words}: ${texts.join(", ")}`);
   element("bars").replaceChildren(...bars);
-  element("bars-note").textContent = `The ${words} of each variant; dashed: as written.`;
+  element("bars-note").textContent = `The ${words} of each variant; dashed: original.`;
 }
 
 /** Show the commands that give the figures of the page. */
@@ -121,7 +121,7 @@ function showCommand() {
     return sets.length ? `fedsim reprice ${place}${sets.join("")}` : "";
   });
   const text = lines.filter(Boolean).join("\n");
-  element("command").textContent = text || "fedsim reprice: nothing is moved yet";
+  element("command").textContent = text || "fedsim reprice: no constant has been moved";
   element("command-note").textContent = text
     ? "This writes the re-priced runs, with logs and tables, and gives these figures."
     : "Move a constant to see the overrides that give the same figures.";
@@ -152,7 +152,7 @@ function showEffects() {
     const factor = Math.exp(reach);
     const size = factor < 1.1 ? `${digits(100 * (factor - 1), 2)} %` : `a factor of ${digits(factor)}`;
     const change = reach < 5e-4 ? `no effect on ${words}` : `changes ${words} by up to ${size}`;
-    element(`e${n}`).textContent = turns ? `${change}; another variant takes the least` : change;
+    element(`e${n}`).textContent = turns ? `${change}; another variant becomes the cheapest` : change;
     element(`s${n}`).closest(".slider").classList.toggle("idle", reach < 5e-4);
   });
 }
@@ -290,7 +290,7 @@ function showMapNote(svg, cells) {
   const keys = shares.flatMap(([n, text]) => [
     draw("svg", { class: "mark", viewBox: "0 0 10 10", "aria-hidden": "true" },
       draw("rect", { width: 10, height: 10, class: "bar", style: colour(n) })), ` ${text}  `]);
-  const rest = `Least ${words}, all other constants as the sliders have them. Darker: by a larger lead. Dot: here; dashed: as written.`;
+  const rest = `Least ${words}, all other constants as set by the sliders. Darker: larger lead. Dot: current; dashed: original.`;
   element("map-note").replaceChildren(...keys, make("br"), rest);
 }
 
@@ -349,8 +349,8 @@ function showCheck() {
       worst = Math.max(worst, known ? Math.abs(own / known - 1) : Math.abs(own));
     });
   }
-  const text = `With all constants as written, the costs differ from those of the logs by ${
-    worst.toExponential(1)} at most, relative to them.`;
+  const text = `With the original constants, costs differ from those of the logs by at most ${
+    worst.toExponential(1)}, relative to them.`;
   element("check").textContent = text;
   element("check").dataset.worst = worst;
 }

@@ -6,8 +6,7 @@ async function openStudy(json, text) {
   const study = JSON.parse(json);
   for (const { groups, server } of study.fleets) {
     restoreInfinite(server);
-    for (const group of groups)
-      for (const block of [group.radio, group.device, group.reserve ?? {}]) restoreInfinite(block);
+    for (const { radio, device } of groups) [radio, device].forEach(restoreInfinite);
   }
   const block = await unpackBlock(text);
   for (const run of study.runs) run.arrays = run.history && openHistory(block, run.history);

@@ -59,7 +59,7 @@ def _seconds(text: str) -> float:
 
 
 def read_lumos(path: Path, run: int, repeat: bool) -> Steps:  # noqa: FBT001
-    """Read a run of Lumos5G's table: a row a second, of TCP throughput downlink.
+    """Read a run of Lumos5G's table: one row per second, of TCP throughput downlink.
 
     A CSV file with, among others, run_num, seq_num (the second of the run) and Throughput, which
     is in Mbit/s. Narayanan et al., "Lumos5G: Mapping and Predicting Commercial mmWave 5G

@@ -16,12 +16,13 @@ on the air beyond that.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import UNLIMITED, Bytes, Fraction, JoulesPerBit, Seconds, Watts
 from fedsim.blocks.spec import KindFirst, Spec, as_written
 from fedsim.columns import choose, larger
@@ -73,8 +74,8 @@ class Draw(Spec):
     usually 0, since these are whole powers of states.
     """
 
-    energy_up: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is sent")
-    energy_down: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is received")
+    energy_up: JoulesPerBit = as_written("0 J/bit", "energy per bit sent")
+    energy_down: JoulesPerBit = as_written("0 J/bit", "energy per bit received")
     base: Watts = as_written("0 W", "power while a message is in progress, at any rate")
     send: Watts = as_written("0 W", "additional power while sent bits are on the air")
     receive: Watts = as_written("0 W", "additional power while received bits are on the air")
@@ -89,9 +90,11 @@ class Listening(Spec):
     part of `latency`.
     """
 
-    listen: Watts = as_written("0 W", "power while it listens for messages, between them")
-    sleep: Watts = as_written("0 W", "power between them while it does not listen")
-    listening: Fraction = as_written("100 %", "the share of that time in which it listens")
+    listen: Watts = as_written("0 W", "power while it listens, between messages")
+    sleep: Watts = as_written("0 W", "power while it does not listen, between messages")
+    listening: Fraction = as_written(
+        "100 %", "share of the time between messages in which it listens"
+    )
 
     @property
     def mean(self) -> float:
@@ -151,6 +154,20 @@ class RadioLaw(KindFirst):
         Args:
             signals: of its `traces`, by the same keys.
         """
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that its rates are not constant, that it loses packets, or has to be waited for."""
+        if self.traces:
+            yield "", Nature(varies=f"{self.kind} follows a trace")
+        if self.loss.mean:
+            yield "", Nature(loses=f"{self.kind} loses packets")
+        if self.traces or self.loss.mean:
+            return
+        if not all(rate.continuous and rate.constant for rate in self.rates({})):
+            yield "", Nature(varies=f"{self.kind} has no constant rate")
+        elif self.states.stages[0].name and not self.latency:
+            # It may be woken as its bits begin to flow.
+            yield "", Nature(waits=f"{self.kind} has no latency")
 
     @property
     def traces(self) -> Mapping[str, Trace]:

@@ -66,10 +66,14 @@ class PowerControl(Spec):
     """Open-loop power control of an uplink: P = min(Pmax, P0 + alpha PL + 10 log10 M)."""
 
     target: Level = as_written(
-        "-95 dBm", "P0: what the cell wants to receive in each resource block of 180 kHz"
+        "-95 dBm", "P0: received power that the cell aims at, per resource block of 180 kHz"
     )
-    compensation: Share = as_written("80 %", "alpha: how much of the loss a client makes up for")
-    efficiency: Share = as_written("45 %", "of the power amplifier, which saves the rest")
+    compensation: Share = as_written(
+        "80 %", "alpha: share of the path loss that a client compensates"
+    )
+    efficiency: Share = as_written(
+        "45 %", ("efficiency of the power amplifier: radiating 1 W less saves 1/efficiency W")
+    )
 
 
 class Coverage(Spec):
@@ -81,16 +85,18 @@ class Coverage(Spec):
 
     level: Annotated[
         Literal["ce0", "ce1", "ce2"] | None,
-        Field(description="its edge: a coupling loss of 144, 154 or 164 dB"),
+        Field(description="coverage level, at its edge: a coupling loss of 144, 154 or 164 dB"),
     ] = None
     coupling_loss: PathLossOrNone = as_written(
-        None, "in place of a level: from the module to the cell, antennas included"
+        None, "loss from the module to the cell, antennas included; in place of a level"
     )
     target: Level = as_written(
-        "-105 dBm", "P0: what the cell wants to receive; TS 36.331 allows -126 to 24 dBm"
+        "-105 dBm", "P0: received power that the cell aims at; TS 36.331 allows -126 to 24 dBm"
     )
-    compensation: Share = as_written("100 %", "alpha: how much of the loss the module makes up for")
-    efficiency: Share = as_written("45 %", "of the power amplifier")
+    compensation: Share = as_written(
+        "100 %", "alpha: share of the path loss that the module compensates"
+    )
+    efficiency: Share = as_written("45 %", "efficiency of the power amplifier")
 
     @property
     def loss(self) -> float:

@@ -29,11 +29,11 @@ class Radio(Draw, Connection, Listening, Presettable, PacketRadio):
 
     up: Rate = Field(description="rate from the client to the server")
     down: Rate = Field(description="rate from the server to the client")
-    energy_up: JoulesPerBit = Field(description="energy of a bit that is sent")
-    energy_down: JoulesPerBit = Field(description="energy of a bit that is received")
+    energy_up: JoulesPerBit = Field(description="energy per bit sent")
+    energy_down: JoulesPerBit = Field(description="energy per bit received")
     base: Watts = Field(description="power while a message is in progress, whatever the rate")
-    up_trace: AnyTrace = as_written(None, "the rate follows a file, in place of up")
-    down_trace: AnyTrace = as_written(None, "the rate follows a file, in place of down")
+    up_trace: AnyTrace = as_written(None, "rate over time from a file, in place of up")
+    down_trace: AnyTrace = as_written(None, "rate over time from a file, in place of down")
 
     @property
     def cellular(self) -> bool:
@@ -87,8 +87,12 @@ class FirstOrderRadio(Listening, PacketRadio):
     up: Rate = Field(description="rate from the client to the server")
     down: Rate = Field(description="rate from the server to the client")
     distance: Metres = Field(description="d, from the client to the server")
-    electronics: JoulesPerBit = as_written("50 nJ/bit", "E_elec, either way")
-    amplifier: JoulesPerBitArea = as_written("100 pJ/bit/m^2", "eps, of what is sent")
+    electronics: JoulesPerBit = as_written(
+        "50 nJ/bit", "E_elec, energy of the electronics per bit sent or received"
+    )
+    amplifier: JoulesPerBitArea = as_written(
+        "100 pJ/bit/m^2", "eps_amp, energy of the amplifier per bit sent"
+    )
     latency: Seconds = as_written("0 s", LATENCY)
 
     @property

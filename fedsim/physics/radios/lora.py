@@ -211,14 +211,14 @@ class LoRaRadio(Moded, Listening, Presettable, RadioLaw):
 
     kind: str = Field(description="the preset to start from")
     spreading: int = Field(ge=7, le=12, description="the spreading factor, SF7 to SF12")
-    bandwidth: Hertz = as_written("125 kHz", "of the channel")
+    bandwidth: Hertz = as_written("125 kHz", "bandwidth of the channel")
     coding: int = Field(default=1, ge=1, le=4, description="CR: the code rate is 4/(4 + CR)")
-    duty: Share = as_written("1 %", "the share of time that it may be on the air")
+    duty: Share = as_written("1 %", "duty cycle: share of time in which it may transmit")
     latency: Seconds = as_written("1 s", LATENCY)
     send: Watts = as_written("92 mW", "power while it sends")
     receive: Watts = as_written("37 mW", "power while it receives")
     lorawan: Given[EndDevice | None, EndDevice | Keys | None] = as_written(
-        None, "what it is to the gateway of network.lora; class b where none is given"
+        None, "the device that the gateway of network.lora sees; class B by default"
     )
 
     @classmethod

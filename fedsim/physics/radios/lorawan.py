@@ -15,12 +15,14 @@ collide, as `fedsim.sim.network.lora` simulates it. Sources:
   Network.
 """
 
+from collections.abc import Iterator
 from math import floor, log10
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import (
     Decibels,
     DecibelsOrNone,
@@ -98,17 +100,23 @@ class EndDevice(Spec):
 
     device_class: Literal["a", "b", "c"] = Field(
         default="a",
-        description="a listens after it has sent, b for the radio's `listening`, c always; sets"
-        " `listening` and `latency` where the radio does not",
+        description=(
+            "a: it listens after sending; b: in the share of time that the radio's"
+            " `listening` gives; c: always. It sets `listening` and `latency` where the"
+            " radio does not"
+        ),
     )
     poll: Period = as_written(
-        "10 min", "class A: an empty frame is sent so long after the last frame, to be answered"
+        "10 min",
+        ("class A: time after the last frame at which it sends an empty frame, to be answered"),
     )
-    adr: bool = Field(default=False, description="whether the network sets spreading and power")
-    power: Power = as_written("25 mW", "what it radiates, at most: 14 dBm in EU868")
-    path_loss: PathLoss = as_written("120 dB", "from the device to the gateway")
+    adr: bool = Field(
+        default=False, description="whether the network sets spreading factor and power"
+    )
+    power: Power = as_written("25 mW", "highest radiated power: 14 dBm in EU868")
+    path_loss: PathLoss = as_written("120 dB", "path loss from the device to the gateway")
     shadowing: Decibels = as_written(
-        "0 dB", "standard deviation of the path loss in dB, drawn once a client"
+        "0 dB", "standard deviation of the path loss in dB, drawn once per client"
     )
 
     @property
@@ -125,30 +133,63 @@ class LoRaGateway(Spec):
     """
 
     channels: int = Field(
-        default=3, ge=1, le=96, description="for frames up; each frame draws one of them"
+        default=3,
+        ge=1,
+        le=96,
+        description="number of uplink channels; each frame draws one of them",
     )
     capture: DecibelsOrNone = as_written(
-        "6 dB", "a frame this much stronger than each that it overlaps is received; null: none is"
+        "6 dB",
+        (
+            "a frame is received if it is this much stronger than each overlapping one;"
+            " null: it is lost"
+        ),
     )
     isolation: DecibelsOrNone = as_written(
-        None, "a frame of another spreading factor is harmless up to this much more; null: always"
+        None,
+        (
+            "a frame of another spreading factor is harmless if at most this much stronger;"
+            " null: always"
+        ),
     )
     demodulators: int = Field(
-        default=8, ge=1, description="frames that it receives at a time, of any channel and factor"
+        default=8,
+        ge=1,
+        description="frames received at a time, over all channels and spreading factors",
     )
-    noise_figure: Decibels = as_written("6 dB", "of its receiver")
+    noise_figure: Decibels = as_written("6 dB", "noise figure of its receiver")
     delay: Duration = as_written("1 s", "RX1: from the end of a frame up to its answer; RX2 is 1 s")
     rx2_spreading: int = Field(
-        default=12, ge=7, le=12, description="of RX2: 12 in LoRaWAN, 9 in The Things Network"
+        default=12,
+        ge=7,
+        le=12,
+        description="spreading factor of RX2: 12 in LoRaWAN, 9 in The Things Network",
     )
-    rx1_duty: Share = as_written("1 %", "of the band of RX1, in which devices send")
-    rx2_duty: Share = as_written("10 %", "of the band of RX2, also of classes B and C")
+    rx1_duty: Share = as_written("1 %", "duty cycle of the band of RX1, in which devices send")
+    rx2_duty: Share = as_written(
+        "10 %", "duty cycle of the band of RX2, also used by classes B and C"
+    )
     acknowledge: bool = Field(
         default=False,
-        description="whether acknowledgements of frames that may be sent again take windows",
+        description=(
+            "whether acknowledgements of frames that may be sent again occupy receive windows"
+        ),
     )
-    adr_frames: int = Field(default=20, ge=1, description="frames up between decisions of ADR")
-    adr_margin: Decibels = as_written("10 dB", "what ADR keeps in reserve")
+    adr_frames: int = Field(
+        default=20, ge=1, description="uplink frames between two decisions of ADR"
+    )
+    adr_margin: Decibels = as_written("10 dB", "margin that ADR keeps")
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it is."""
+        yield "", self.nature
+
+    @property
+    def nature(self) -> Nature:
+        """Frames meet at the gateway."""
+        return Nature(
+            shares="frames of LoRa radios collide", waits="frames of LoRa radios wait for windows"
+        )
 
     @property
     def second_delay(self) -> float:

@@ -55,30 +55,36 @@ class NarrowbandRadio(Presettable, PacketRadio):
     customs: ClassVar[tuple[str, ...]] = ()
 
     kind: str = Field(description="the preset to start from")
-    up: Rate = Field(description="rate from the client to the server, sent once")
-    down: Rate = Field(description="rate from the server to the client, sent once")
+    up: Rate = Field(description="rate from the client to the server, without repetitions")
+    down: Rate = Field(description="rate from the server to the client, without repetitions")
     repetitions: int = Field(
-        default=1, ge=1, le=2048, description="how often all is sent, by the coverage"
+        default=1, ge=1, le=2048, description="how often everything is sent, by the coverage"
     )
-    idle: Watts = Field(description="power while it sleeps, the least of all")
+    idle: Watts = Field(description="power while it sleeps, the lowest of all")
     send: Watts = Field(description="power while it sends")
     receive: Watts = Field(description="power while it receives or listens")
-    doze: Watts = Field(description="power between two times of listening, while connected")
-    between: Watts = Field(description="power between two times of listening, while idle")
+    doze: Watts = Field(description="power between listening periods, while connected")
+    between: Watts = Field(description="power between listening periods, while idle")
     listen: Seconds = Field(description="how long it listens after the last bit")
-    connected: Seconds = Field(description="from the last bit until the connection is released")
-    drx_cycle: Seconds = Field(description='how often it listens then; "0 s" for always')
-    drx_on: Seconds = Field(description="for how long, each time")
-    paging_cycle: Seconds = Field(description='how often it is paged while idle; "0 s" for always')
-    paging_on: Seconds = Field(description="how long it listens for that, each time")
-    resume_time: Seconds = Field(description="how long a connection takes to be resumed")
-    resume_power: Watts = Field(description="power meanwhile")
-    coverage: Given[Coverage | None, Coverage | Keys | None] = as_written(
-        None, "where it is, which sets repetitions and power; null: as given, at full power"
+    connected: Seconds = Field(
+        description="time from the last bit until the connection is released"
     )
-    paged: Seconds = as_written("0 s", "T3324: how long it is idle before PSM")
-    tau: Hours = as_written("0 s", 'T3412: how often PSM ends by itself; "0 s" for no PSM')
-    sync_time: Seconds = as_written("0 s", "how long it listens to its cell after PSM")
+    drx_cycle: Seconds = Field(description='how often it listens while connected; "0 s": always')
+    drx_on: Seconds = Field(description="how long it listens in each DRX cycle")
+    paging_cycle: Seconds = Field(description='how often it is paged while idle; "0 s": always')
+    paging_on: Seconds = Field(description="how long it listens for each paging")
+    resume_time: Seconds = Field(description="how long resuming a connection takes")
+    resume_power: Watts = Field(description="power while resuming")
+    coverage: Given[Coverage | None, Coverage | Keys | None] = as_written(
+        None,
+        (
+            "the module's coverage, which sets repetitions and power; null: repetitions as"
+            " given, at full power"
+        ),
+    )
+    paged: Seconds = as_written("0 s", "T3324: time in idle before PSM")
+    tau: Hours = as_written("0 s", 'T3412: how often PSM ends by itself; "0 s": no PSM')
+    sync_time: Seconds = as_written("0 s", "how long it synchronises with its cell after PSM")
 
     @property
     def states(self) -> States:

@@ -167,18 +167,20 @@ class ShannonRadio(Listening, PacketRadio):
 
     kind: Literal["shannon"] = Field(default="shannon", description="the limit of a fading channel")
     bandwidth: Hertz = Field(description="B, of each direction")
-    power: Power = Field(description="p, what the client radiates, at most under control")
-    server_power: Power = Field(description="p, what the server radiates")
+    power: Power = Field(description="p, radiated power of the client; with control, its highest")
+    server_power: Power = Field(description="p, radiated power of the server")
     distance: Metres = Field(description="d, from the client to the server")
     shadowing: Decibels = as_written("8 dB", "standard deviation of the shadowing")
     noise: NoiseDensity = as_written("-174 dBm/Hz", "N0, the noise density")
-    attenuation: Share = as_written("100 %", "what a real modem reaches of the limit")
-    most: Efficiency = as_written("4.4 bit/s/Hz", "what modulation and coding reach at best")
+    attenuation: Share = as_written("100 %", "share of the Shannon limit that a real modem reaches")
+    most: Efficiency = as_written(
+        "4.4 bit/s/Hz", "highest spectral efficiency of modulation and coding"
+    )
     latency: Seconds = as_written("0 s", LATENCY)
-    send: WattsOrNone = as_written(None, "power while it sends; what it radiates, where null")
+    send: WattsOrNone = as_written(None, "power while it sends; null: the radiated power")
     receive: Watts = as_written("0 W", "power while it receives")
     control: Given[PowerControl | None, PowerControl | Keys | None] = as_written(
-        None, "of the power up, by the mean path loss; null for p at any distance"
+        None, "uplink power control by the mean path loss; null: p at any distance"
     )
 
     @model_serializer(mode="wrap")

@@ -23,9 +23,9 @@ from fedsim.physics.traces import read_csv, read_mahimahi
 Shift = Literal["none", "random"]
 """Where in its pattern a trace starts: at the beginning, or anywhere, client by client."""
 
-_SHIFT = "where each client starts in the pattern: all at its beginning, or each anywhere"
+_SHIFT = "where clients start in the file: all at its beginning, or each at a random place"
 
-_DIRECTION = "which way the bits went that were measured: up from the device, or down to it"
+_DIRECTION = "direction of the measured traffic: up from the device, or down to it"
 
 
 def check_shift(shift: Shift, *, repeat: bool) -> None:
@@ -96,7 +96,8 @@ class RateFile(Trace):
 
     path: AnyPath = Field(description="the file, relative to that of the scenario")
     repeat: bool = Field(
-        default=True, description="whether it starts again at its end; else the last rate stays"
+        default=True,
+        description="whether the file repeats after its end; otherwise its last rate stays",
     )
     shift: Shift = Field(default="none", description=_SHIFT)
 
@@ -143,7 +144,7 @@ class LumosTrace(RateFile):
     """
 
     kind: Literal["lumos5g"] = Field(default="lumos5g", description="Lumos5G's table")
-    run: int = Field(ge=0, description="which run_num of the table")
+    run: int = Field(ge=0, description="run_num of the table")
 
     def rate(self, read: TraceReader) -> Steps:
         """Return what the file says of that run."""

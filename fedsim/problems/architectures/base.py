@@ -77,7 +77,7 @@ class Architecture(Spec):
         It maps a batch of shape (b, *self.shape(features)) to outputs, shape (b, outputs).
 
         Args:
-            features: numbers a row.
+            features: numbers per row.
             outputs: how many classes there are, or 1.
 
         Raises:

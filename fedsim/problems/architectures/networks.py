@@ -39,7 +39,7 @@ class DenseLayers(Architecture):
 
     kind: Literal["mlp"] = "mlp"
     hidden: tuple[int, ...] = Field(
-        default=(200, 200), min_length=1, description="units of each hidden layer"
+        default=(200, 200), min_length=1, description="units per hidden layer"
     )
 
     def module(self, features: int, outputs: int) -> "nn.Module":
@@ -210,8 +210,10 @@ class ImageNetwork(Architecture):
 
     image: tuple[int, int, int] | None = Field(
         default=None,
-        description="channels, height and width of a row's image; a square if null, grey or of "
-        "three colours as its numbers have it",
+        description=(
+            "channels, height and width of a row's image; null: a square, grey or with"
+            " three colours, by the number of features"
+        ),
     )
 
     def shape(self, features: int) -> tuple[int, int, int]:
@@ -220,7 +222,7 @@ class ImageNetwork(Architecture):
             return square_image(features)
         c, h, w = self.image
         if c * h * w != features:
-            text = f"{c} x {h} x {w} is {c * h * w} numbers a row; the data has {features}"
+            text = f"{c} x {h} x {w} is {c * h * w} numbers per row; the data has {features}"
             raise DataError("loss.model.image", text)
         return self.image
 
@@ -254,9 +256,11 @@ class Convolutional(ImageNetwork):
 
     kind: Literal["cnn"] = "cnn"
     channels: tuple[int, ...] = Field(
-        default=(32, 64), min_length=1, description="of each convolution"
+        default=(32, 64), min_length=1, description="channels of each convolution"
     )
-    hidden: int = Field(default=512, ge=1, description="units of the dense layer between")
+    hidden: int = Field(
+        default=512, ge=1, description="units of the dense layer before the outputs"
+    )
 
     def module(self, features: int, outputs: int) -> "nn.Module":
         """Return the layers; see `Architecture.module`."""
@@ -315,7 +319,9 @@ class ResidualNetwork(ImageNetwork):
         default=16, ge=1, description="channels of the first stage; the others have 2 and 4 times"
     )
     groups: int = Field(
-        default=2, ge=1, description="groups of channels that are normalised; divides the width"
+        default=2,
+        ge=1,
+        description="number of groups of channels for normalisation; divides the width",
     )
 
     @field_validator("depth")
@@ -357,7 +363,7 @@ class TokenNetwork(Architecture):
     tokens: ClassVar[bool] = True
 
     vocabulary: int | None = Field(
-        default=None, ge=2, description="how many tokens there are; as many as outputs if null"
+        default=None, ge=2, description="number of tokens; null: as many as outputs"
     )
 
     def distinct(self, outputs: int) -> int:
@@ -393,9 +399,11 @@ class Transformer(TokenNetwork):
     )
 
     kind: Literal["transformer"] = "transformer"
-    width: int = Field(default=64, ge=1, description="numbers of an embedded token")
-    layers: int = Field(default=2, ge=1, description="of attention and dense ones")
-    heads: int = Field(default=4, ge=1, description="of attention; they divide the width")
+    width: int = Field(default=64, ge=1, description="size of a token's embedding")
+    layers: int = Field(
+        default=2, ge=1, description="number of blocks, each of attention and dense layers"
+    )
+    heads: int = Field(default=4, ge=1, description="attention heads; divides the width")
 
     @field_validator("heads")
     @classmethod
@@ -426,9 +434,9 @@ class CharacterLSTM(TokenNetwork):
     source: ClassVar[str] = "Caldas et al., LEAF, arXiv:1812.01097, 2018 (Shakespeare)"
 
     kind: Literal["char-lstm"] = "char-lstm"
-    embedding: int = Field(default=8, ge=1, description="numbers of an embedded character")
-    hidden: int = Field(default=256, ge=1, description="units of each layer")
-    layers: int = Field(default=2, ge=1, description="recurrent layers")
+    embedding: int = Field(default=8, ge=1, description="size of a character's embedding")
+    hidden: int = Field(default=256, ge=1, description="units per layer")
+    layers: int = Field(default=2, ge=1, description="number of recurrent layers")
 
     def module(self, features: int, outputs: int) -> "nn.Module":  # noqa: ARG002 - any length will do
         """Return the network; see `Architecture.module`."""

@@ -227,7 +227,7 @@ ENTRIES: dict[str, Entry] = {
     "femnist": Entry(
         format="npz",
         parts={"train": PartSpecification(files=(File(name="femnist.npz"),), shape=(0, 784))},
-        origin="Caldas et al., LEAF, 2018: a writer a client; from a file of the user's own",
+        origin="Caldas et al., LEAF, 2018: one writer per client; from a file of the user's own",
         made="LEAF (https://github.com/TalwalkarLab/leaf, data/femnist) makes it; save its images "
         "as X (n, 784), their classes as y (n,) and the numbers of their writers as client (n,) "
         "with numpy.savez",
@@ -243,7 +243,7 @@ FOLDER_VARIABLE = "FEDSIM_DATA"
 
 
 class Catalogue(Source):
-    """A well-known data set: a copy of the user's own, or one that `fedsim fetch` has got.
+    """A well-known data set: a copy of the user's own, or one downloaded by `fedsim fetch`.
 
     It is searched for in the folder named by FEDSIM_DATA, in its subfolder with the set's name, and
     then among the downloads. It is recognised by the checksums of its files; if the catalogue has
@@ -258,7 +258,7 @@ class Catalogue(Source):
         description="ijcnn1: 49990 x 22, labels -1 (45137 rows) and +1 (4853 rows); a1a: 1605 x "
         "123, labels -1 and +1; rcv1: 20242 x 47236, sparse, labels -1 and +1; e2006-tfidf: "
         "16087 x 150360, sparse, for regression; mnist: 60000 x 784, pixels 0..255, labels "
-        "0..9; femnist: a writer a client, from a user-supplied file"
+        "0..9; femnist: one writer per client, from a user-supplied file"
     )
     part: Part = Field(
         default="train",

@@ -1,4 +1,4 @@
-"""Comma-separated values: a row a sample, one column of labels, features in all others."""
+"""Comma-separated values: one row per sample, one column of labels, features in all others."""
 
 # ruff: noqa: ARG002 - a file draws nothing
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.blocks.spec import AnyPath
+from fedsim.blocks.wording import numbers_columns
 from fedsim.errors import DataError
 from fedsim.files import decompress, read_bytes
 from fedsim.problems.data.base import Source
@@ -63,8 +64,10 @@ class Csv(Source):
     label: Column = Field(description="the column of labels: its name, or its number from 1")
     client: Column | None = Field(
         default=None,
-        description="the client column, which is no feature: name or number; "
-        "for the split `groups`",
+        description=(
+            "the column that names the client, by its name or number; not a feature; for"
+            " the split `groups`"
+        ),
     )
     header: bool = Field(default=True, description="whether the first line names the columns")
     separator: str = Field(
@@ -110,6 +113,8 @@ class Csv(Source):
     def _frame(self, content: bytes, path: Path) -> "pd.DataFrame":
         import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
+        if not content.strip():
+            raise DataError("data.path", f"{path} is empty")
         try:
             self._check_names(content, path)
             with warnings.catch_warnings():
@@ -153,10 +158,18 @@ class Csv(Source):
             dtype=str,
         )
         names = first.iloc[0].dropna()
+        if "header" not in self.model_fields_set and _are_numbers(first.iloc[0]):
+            shown = self.separator.join(names)[:_SHOWN]
+            text = f"the first line of {path}, {shown!r}, has numbers alone; give header: false"
+            raise DataError("data.header", f"{text} if it is a row, header: true if it has names")
         twice = names[names.duplicated()]
         if len(twice):
             text = f"{path} has several columns {twice.iloc[0][:_SHOWN]!r}; give each a name of its"
             raise DataError("data.path", f"{text} own, or header: false and numbers")
+        if len(names) < first.shape[1]:
+            place = int(np.argmax(first.iloc[0].isna().to_numpy())) + 1
+            text = f"column {place} of {path} has no name, as the index of a data frame has none"
+            raise DataError("data.path", f"{text}; give it one, or leave it out")
 
     def _position(self, frame: "pd.DataFrame", column: Column, key: str, path: Path) -> int:
         """Return the index, from 0, of a column given by name or number."""
@@ -205,3 +218,11 @@ class Csv(Source):
                 "every value must be a number",
             )
         return numbers
+
+
+def _are_numbers(names: "pd.Series") -> bool:
+    """Return whether the cells of a first line are numbers that do not count columns."""
+    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    numbers = pd.to_numeric(names, errors="coerce")
+    return not numbers.isna().any() and not numbers_columns(names.tolist())

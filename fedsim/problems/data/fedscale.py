@@ -53,8 +53,10 @@ class FedScale(PictureSource):
         "the scenario file's folder"
     )
     samples: AnyPath = Field(
-        description="the folder that each sample_path starts from, of images; or an archive of "
-        "NumPy with an array X, in which sample_path is the number of a row, from 0"
+        description=(
+            "the folder of images that each sample_path starts from; or a NumPy archive"
+            " with an array X, whose rows sample_path numbers from 0"
+        )
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
@@ -121,7 +123,7 @@ def _pick(rows: list[_Row], samples: Path, path: Path) -> Array:
     found = arrays.get("X")
     if found is None or found.dtype.kind not in "biuf" or found.ndim < 2:
         seen = ", ".join(f"{name} {each.dtype}{each.shape}" for name, each in arrays.items())
-        text = f"{samples} has no array X of numbers, a row a sample; it has {seen or 'none'}"
+        text = f"{samples} has no array X of numbers, one row per sample; it has {seen or 'none'}"
         raise DataError("data.samples", text)
     for row in rows:
         if not _is_whole(row.sample) or not 0 <= int(row.sample) < len(found):

@@ -114,16 +114,18 @@ class HuggingFace(PictureSource):
 
     kind: Literal["hugging-face"] = "hugging-face"
     path: AnyPath = Field(
-        description="a folder that `save_to_disk` has written, a file of Parquet, or a folder of "
-        "these, relative to the scenario file's folder"
+        description=(
+            "a folder written by `save_to_disk`, a Parquet file, or a folder of these,"
+            " relative to the scenario file's folder"
+        )
     )
     features: Given[tuple[str, ...], Sequence[str]] = as_written(
-        (), "the columns of features, one beside the other; all but label and client when empty"
+        (), "the columns of features, concatenated; if empty, all but label and client"
     )
     label: str = Field(default="label", description="the column of labels: numbers or names")
     client: str | None = Field(
         default=None,
-        description="the client column, of numbers or names; for the split `groups`",
+        description="the column that names or numbers the client; for the split `groups`",
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
@@ -149,7 +151,7 @@ class HuggingFace(PictureSource):
             return number_values(column).astype(np.float64)
         y = numbers(column, self.label, key, where).astype(np.float64)
         if y.shape[1] != 1:
-            text = f"{where}: the column {self.label!r} has {y.shape[1]} numbers a row"
+            text = f"{where}: the column {self.label!r} has {y.shape[1]} numbers per row"
             raise DataError(key, f"{text}; a label is one")
         unknown = np.flatnonzero(y[:, 0] < 0)
         if len(unknown) and _is_class(table.schema, self.label):

@@ -54,11 +54,13 @@ class PictureSource(Source):
 
     size: Given[tuple[Side, Side] | None, Sequence[int] | None] = as_written(
         None,
-        "height and width that every image is resized to, bilinearly; if null, all images are of "
-        "one size as they are",
+        (
+            "height and width that every image is resized to, bilinearly; null: images keep"
+            " their size, which must be the same"
+        ),
     )
     channels: Literal[1, 3] | None = Field(
-        default=None, description="1: grey; 3: red, green, blue; if null, as the first image is"
+        default=None, description="1: grey; 3: red, green, blue; null: as in the first image"
     )
 
     def rows_of(self, count: int, key: str) -> "ImageReader":
@@ -180,7 +182,7 @@ def _show(size: tuple[int, int]) -> str:
     return f"{size[0]} x {size[1]}"
 
 
-# Folders of images: a class a subfolder.
+# Folders of images: one class per subfolder.
 
 # ruff: noqa: ARG002 - files draw nothing
 

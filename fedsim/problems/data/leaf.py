@@ -60,7 +60,9 @@ class Leaf(Source):
         "scenario file's folder"
     )
     characters: str = Field(
-        default=CHARACTERS, min_length=2, description="of texts, by their numbers from 0"
+        default=CHARACTERS,
+        min_length=2,
+        description="the characters of texts, in the order of their numbers from 0",
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
@@ -75,7 +77,7 @@ class Leaf(Source):
             raise DataError(_KEY, f"{folder / self.path}: no user has a row")
         for user in users:
             if user.X.shape[1] != users[0].X.shape[1]:
-                seen = f"{user.X.shape[1]} numbers a row, but that of {users[0].name!r}"
+                seen = f"{user.X.shape[1]} numbers per row, but that of {users[0].name!r}"
                 text = f"{folder / self.path}: the data of user {user.name!r} has {seen}"
                 raise DataError(_KEY, f"{text} {users[0].X.shape[1]}")
         numbers = np.unique([user.name for user in users], return_inverse=True)[1]

@@ -49,7 +49,7 @@ class LibSVM(Source):
     kind: Literal["libsvm"] = "libsvm"
     path: AnyPath = Field(description="the file, relative to the scenario file's folder")
     features: int | None = Field(
-        default=None, ge=1, description="number of features; the largest index when not given"
+        default=None, ge=1, description="number of features; by default the largest index"
     )
     layout: Layout = Field(
         default="auto",

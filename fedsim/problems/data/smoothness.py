@@ -31,10 +31,10 @@ class PlantedSmoothness(Source):
 
     kind: Literal["smoothness"] = "smoothness"
     clients: int = Field(default=9, ge=1, description="M, the number of clients")
-    rows: int = Field(default=50, ge=1, description="samples of each client")
-    features: int = Field(default=50, ge=1, description="features of each sample")
+    rows: int = Field(default=50, ge=1, description="samples per client")
+    features: int = Field(default=50, ge=1, description="features per sample")
     constants: Positive | tuple[Positive, ...] | None = Field(
-        default=None, description="the L_m: one number for all, or a list of one a client"
+        default=None, description="the L_m: one number for all, or a list with one per client"
     )
     growth: float | None = Field(
         default=None, gt=0, description="instead of constants: L_m = (growth^(m-1))^2, m from 1"

@@ -83,7 +83,7 @@ class LowRankData(Source):
 
     kind: Literal["low-rank"] = "low-rank"
     clients: Count = Field(default=64, description="number of clients")
-    rows: Count = Field(default=128, description="samples of each client")
+    rows: Count = Field(default=128, description="samples per client")
     shape: tuple[Count, Count] = Field(
         default=(32, 32), description="rows and columns of a sample and of the model"
     )
@@ -132,9 +132,9 @@ class ShiftedMean(Source):
 
     kind: Literal["shifted-mean"] = "shifted-mean"
     clients: Count = Field(default=50, description="M, the number of clients")
-    rows: Count = Field(default=100, description="samples of each client")
-    features: Count = Field(default=1000, description="features of each sample")
-    sparsity: Count = Field(default=10, description="entries of the model other than 0")
+    rows: Count = Field(default=100, description="samples per client")
+    features: Count = Field(default=1000, description="features per sample")
+    sparsity: Count = Field(default=10, description="nonzero entries of the model")
     alpha: Variance = Field(default=1.0, description="variance of the clients' means mu_i")
     decay: float = Field(
         default=1.1, ge=0, description="client i's entries have the variance i^-decay, i from 1"
@@ -187,9 +187,12 @@ class SparseLinear(Source):
 
     kind: Literal["sparse-linear"] = "sparse-linear"
     clients: Count = Field(default=64, description="number of clients")
-    rows: Count = Field(default=128, description="samples of each client")
-    features: Count = Field(default=1024, description="features of each sample")
-    ones: Count = Field(default=512, description="entries of the model that are 1, the first ones")
+    rows: Count = Field(default=128, description="samples per client")
+    features: Count = Field(default=1024, description="features per sample")
+    ones: Count = Field(
+        default=512,
+        description="number of entries of the model that are 1, the first ones; all others are 0",
+    )
     correlation: float = Field(
         default=0.5, gt=-1, lt=1, description="correlation of neighbouring features of a client"
     )
@@ -269,12 +272,11 @@ class Tong(Source):
     clients: Count = Field(default=100, description="number of clients")
     rows: Count | None = Field(
         default=None,
-        description="samples of each client; 100 for regression and 1000 for classification "
-        "when not given",
+        description="samples per client; by default 100 for regression and 1000 for classification",
     )
-    features: Count = Field(default=1000, description="features of each sample, d")
+    features: Count = Field(default=1000, description="d, features per sample")
     informative: Count = Field(
-        default=100, description="entries of the models other than 0, the first ones"
+        default=100, description="nonzero entries of the models, the first ones"
     )
     alpha: Variance = Field(default=1.0, description="variance of the clients' levels u_i")
     beta: Variance = Field(default=1.0, description="variance of the clients' centres B_i")
@@ -283,8 +285,10 @@ class Tong(Source):
     )
     reading: tuple[Reading, ...] = Field(
         default=(),
-        description="departures from the literal reading of the paper: deviations, "
-        "client-noise, feature-centres, row-means",
+        description=(
+            "departures from the literal text of the paper: deviations, client-noise,"
+            " feature-centres, row-means"
+        ),
     )
 
     @model_validator(mode="after")
@@ -294,7 +298,7 @@ class Tong(Source):
                 f"{self.informative} informative features, but only {self.features} features"
             )
         if self.task == "classification" and self.samples < 2:
-            raise ValueError("classification takes 2 rows a client or more; got 1")
+            raise ValueError("classification takes 2 rows per client or more; got 1")
         return self
 
     @property

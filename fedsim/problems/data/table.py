@@ -29,7 +29,7 @@ from fedsim.problems.description import Description, names_of_clients
 from fedsim.problems.samples import Samples, check
 from fedsim.problems.tables import features
 from fedsim.problems.tables.fit_exchange import FitExchange, exchange_of
-from fedsim.problems.tables.formats import Found, Reading, read_table
+from fedsim.problems.tables.formats import Found, Reading, check_names, read_table
 from fedsim.problems.tables.rows import Wanted, table_samples
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
@@ -46,18 +46,22 @@ class TableSource(Source):
     label: Place = Field(description="the column of labels: its name, or its number from 1")
     client: Place | None = Field(
         default=None,
-        description="the client column, such as hospitals by name; for the split `groups`",
+        description="the column that names the client, such as a hospital; for the split `groups`",
     )
     drop: Given[tuple[Place, ...], Sequence[Place]] = as_written(
-        (), "columns that are left out, by name or number"
+        (), "columns to leave out, by name or number"
     )
     columns: Mapping[str, Literal["number", "category", "date"]] = Field(
-        default_factory=dict, description="roles of columns that their cells do not show, by name"
+        default_factory=dict,
+        description="roles of columns, by name, where the cells do not show them",
     )
     missing: Literal["impute", "drop-rows"] = Field(
         default="impute",
-        description="impute: a gap becomes the median of its column, or its most frequent text;"
-        " drop-rows: rows with a gap are left out and counted. Rows without a label always are",
+        description=(
+            "impute: a missing cell becomes the median of its column, or its most frequent"
+            " text; drop-rows: rows with missing cells are left out and counted. Rows"
+            " without a label always are"
+        ),
     )
     missing_marks: Given[tuple[str, ...], Sequence[str]] = as_written(
         (),
@@ -65,10 +69,11 @@ class TableSource(Source):
         " files of text",
     )
     not_missing: Given[tuple[str, ...], Sequence[str]] = as_written(
-        (), "words such as NA and -, which are values among texts, not gaps"
+        (), "texts such as NA and - that count as values, not as missing"
     )
     decimal: Literal[".", ","] | None = Field(
-        default=None, description="the decimal sign of texts; found for the whole table if null"
+        default=None,
+        description="decimal sign of numbers in text; null: detected for the whole table",
     )
     duplicates: Literal["keep", "drop"] = Field(
         default="keep", description="whether rows that repeat an earlier one are kept"
@@ -82,7 +87,8 @@ class TableSource(Source):
         " ascending order of the texts. Several texts may share one",
     )
     rename: Mapping[str, str] = Field(
-        default_factory=dict, description="other names for clients, by name; equal ones are joined"
+        default_factory=dict,
+        description="new names of clients, by name; clients of equal names are merged",
     )
     scale: Literal["standardise", "unit-range", "none"] = Field(
         default="standardise",
@@ -91,13 +97,18 @@ class TableSource(Source):
     )
     rare: float = Field(
         default=0.01, ge=0, lt=1,
-        description="texts of a category in a smaller share of the rows are pooled into one",
+        description=(
+"texts of a category that appear in a smaller share of the rows are pooled into"
+" one"
+),
     )  # fmt: skip
     fit: Literal["all", "exchange", "clients"] = Field(
         default="all",
-        description="the training rows by which gaps are filled and numbers scaled: all of them,"
-        " information that would have to travel; exchange: all, and its messages are charged;"
-        " or each client its own",
+        description=(
+            "training rows that decide imputation and scaling. all: those of all clients,"
+            " at no cost; exchange: those of all clients, and the messages are charged;"
+            " clients: each client's own"
+        ),
     )
 
     @model_validator(mode="after")
@@ -233,9 +244,8 @@ class TableSource(Source):
             return "preprocessing is fitted on each client's own training rows (data.fit: clients)"
         numbers = recipe.statistics
         return (
-            "preprocessing is fitted on the training rows of all clients (data.fit: all): at least"
-            f" {numbers} numbers a client up, and as many down, would have to travel for it, which"
-            " are not charged"
+            "preprocessing is fitted on the training rows of all clients (data.fit: all); the at"
+            f" least {numbers} numbers per client in each direction that this takes are not charged"
         )
 
     def _recipe(self, samples: Samples) -> features.FeatureRecipe:
@@ -247,9 +257,13 @@ class TableSource(Source):
         where = str(getattr(self, "path", None) or "the table")
         wanted = replace(self.wanted, thousands=found.separator == ",", typed=found.typed)
         samples = table_samples(found.frame, wanted, where, like)
-        if like is None and found.words and samples.described is not None:
-            noted = (f"{where} is read as {found.words}", *samples.described.notes)
-            samples = replace(samples, described=replace(samples.described, notes=noted))
+        noted = [f"{where} is read as {found.words}"] if found.words else []
+        if (index := found.frame.index.name) is not None:
+            text = f"the index {str(index)!r} is left out"
+            noted.append(f"{text}; frame.reset_index() makes a column of it")
+        if like is None and noted and samples.described is not None:
+            noted += samples.described.notes
+            samples = replace(samples, described=replace(samples.described, notes=tuple(noted)))
         return samples
 
     @staticmethod
@@ -275,17 +289,22 @@ class Table(TableSource):
     kind: Literal["table"] = "table"
     path: AnyPath = Field(description="the file, relative to the scenario file's folder")
     separator: str | None = Field(
-        default=None, min_length=1, max_length=1, description="between two cells; found if null"
+        default=None,
+        min_length=1,
+        max_length=1,
+        description="separator between cells; null: detected",
     )
     encoding: str | None = Field(
-        default=None, description="of text, such as latin-1 or utf-16; found if null"
+        default=None, description="encoding of text, such as latin-1 or utf-16; null: detected"
     )
     header: bool | None = Field(
         default=None,
-        description="whether the first line names the columns; if null it does, unless it is"
-        " like the rows after it",
+        description=(
+            "whether the first line names the columns; null: it does, unless it is like the"
+            " rows after it"
+        ),
     )
-    sheet: str | None = Field(default=None, description="of a workbook; the first if null")
+    sheet: str | None = Field(default=None, description="sheet of a workbook; null: the first")
 
     def table(self, folder: Path) -> Found:
         """Read the file."""
@@ -308,7 +327,7 @@ class Database(TableSource):
         description="a file of SQLite, relative to the scenario file's folder, or an address of"
         " SQLAlchemy, such as postgresql://host/name",
     )
-    query: str = Field(min_length=1, description="what is read: SELECT ... FROM ...")
+    query: str = Field(min_length=1, description="the query: SELECT ... FROM ...")
 
     @model_validator(mode="after")
     def _reads_only(self) -> Self:
@@ -337,8 +356,8 @@ class OpenML(TableSource):
     source: ClassVar[str] = "Vanschoren et al., OpenML, SIGKDD Explorations 2013"
 
     kind: Literal["openml"] = "openml"
-    name: str = Field(min_length=1, description="of the data set, such as credit-g")
-    version: int = Field(default=1, ge=1, description="of the data set")
+    name: str = Field(min_length=1, description="name of the data set, such as credit-g")
+    version: int = Field(default=1, ge=1, description="version of the data set")
 
     def table(self, folder: Path) -> Found:
         """Get the data set."""
@@ -353,7 +372,7 @@ class Hub(TableSource):
     source: ClassVar[str] = "Lhoest et al., Datasets, EMNLP 2021"
 
     kind: Literal["hub"] = "hub"
-    name: str = Field(min_length=1, description="of the data set, such as scikit-learn/iris")
+    name: str = Field(min_length=1, description="name of the data set, such as scikit-learn/iris")
     part: str = Field(default="train", description="the split of the data set")
     revision: str | None = Field(
         default=None, description="a commit of the data set, so that later changes have no effect"
@@ -392,7 +411,7 @@ def table(
         fedsim.run({"problem": {"data": data, "split": "groups", ...}, ...})
 
     Args:
-        frame: a row a sample.
+        frame: one row per sample.
         target: the column of labels: its name, or its number from 1.
         client: the column of clients, for the split `groups`.
         keys: further keys of `kind: table` that concern columns, such as `drop`, `columns`,
@@ -418,6 +437,8 @@ def table(
         raise DataError("data", "got a frame without rows; at least one is needed")
     held = frame.reset_index(drop=True).copy()
     held.columns = [str(name) for name in held.columns]
+    held.index.name = ", ".join(str(name) for name in frame.index.names if name is not None) or None
+    check_names(held, "the frame", "data")
     try:
         block = FrameTable.of_values(
             held, partial(_digest, held), rows=len(held), label=target, client=client, **keys
@@ -436,7 +457,7 @@ def _digest(frame: "pd.DataFrame") -> str:
     for name in frame.columns:
         column = frame[name]
         digest.update(f"{name!r} {column.dtype} ".encode())
-        if column.dtype.kind in "iufbM":
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iufbM":
             digest.update(np.ascontiguousarray(column.to_numpy()).view(np.uint8).data)
         else:
             for value in column.tolist():

@@ -27,8 +27,10 @@ class Text(Source):
 
     kind: Literal["text"] = "text"
     path: AnyPath = Field(description="the file, relative to the scenario file's folder")
-    context: PositiveInt = Field(default=16, description="the bytes that a row has")
-    stride: PositiveInt = Field(default=1, description="the bytes from one row to the next")
+    context: PositiveInt = Field(default=16, description="bytes per row")
+    stride: PositiveInt = Field(
+        default=1, description="bytes from the start of one row to the start of the next"
+    )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read the file."""

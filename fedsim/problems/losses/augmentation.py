@@ -17,7 +17,10 @@ class Crop(Spec):
 
     crop: int = Field(
         ge=1,
-        description="pixels of zeros around an image, of which a part of its own size is cut out",
+        description=(
+            "pixels of zeros added around an image, from which a random part of the"
+            " original size is cut"
+        ),
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CRITERION: Any = Field(
     default="cross-entropy",
-    description="cross-entropy: an output a class; squared: (o - y)^2/2 with one output",
+    description="cross-entropy: one output per class; squared: (o - y)^2/2 with one output",
 )
 OUTPUTS: Any = Field(
     default=None,
@@ -110,7 +110,9 @@ class TorchLoss(Loss):
         default="float32",
         description="number type; bfloat16: in products and convolutions, by autocast",
     )
-    device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is computed")
+    device: Literal["cpu", "cuda"] = Field(
+        default="cpu", description="device that computes the loss"
+    )
     statistics: Literal["refused", "local", "averaged"] = Field(
         default="refused",
         description="running means and variances of batch normalisation: a module that has them is"

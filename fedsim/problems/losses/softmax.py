@@ -19,7 +19,7 @@ class Softmax(Loss):
     """Cross entropy log sum_c exp(x.w_c) - x.w_y of a linear classifier of C classes.
 
     The classes are the distinct labels of all clients, ascending. The model W, shape (d, C),
-    has a column a class, and is flat row by row. A gradient on m rows costs 4 m d C
+    has one column per class, and is flat row by row. A gradient on m rows costs 4 m d C
     floating-point operations: 2 m d C for X W and as many for X^T (P - T).
     """
 

@@ -17,7 +17,7 @@ _PAIRS = 256
 
 
 class Generation(Measure):
-    """Greedy continuations of test rows by the model, beside how the text goes on.
+    """Greedy continuations of test rows by the model, compared with the true text.
 
     A prompt is the tokens of a test row. The model's most likely next token is appended, the
     oldest one dropped, and so on: it reads its own tokens, never the true ones. `exact_match` is
@@ -30,9 +30,9 @@ class Generation(Measure):
     columns: ClassVar[tuple[str, ...]] = ("exact_match", "generation_accuracy")
 
     kind: Literal["generation"] = "generation"
-    length: int = Field(default=8, ge=1, description="tokens of a continuation")
+    length: int = Field(default=8, ge=1, description="tokens per continuation")
     prompts: int = Field(
-        default=64, ge=1, description="so many prompts at most, evenly spaced in the test rows"
+        default=64, ge=1, description="largest number of prompts, evenly spaced in the test rows"
     )
 
     def bind(self, problem: Problem) -> Observer:

@@ -64,9 +64,9 @@ class GivenMeasure(Holding, Measure):
     higher: ClassVar[frozenset[str]] = _OwnHigher()  # type: ignore[assignment]  # likewise
 
     kind: Literal["given"] = "given"
-    name: str = Field(pattern=f"^{NAME}$", description="of the column")
+    name: str = Field(pattern=f"^{NAME}$", description="name of the column")
     on: Literal["test", "clients"] = Field(
-        default="test", description="the rows: those held out, or each client's own"
+        default="test", description="the rows: the held-out ones, or each client's own"
     )
 
     @model_serializer(mode="wrap")

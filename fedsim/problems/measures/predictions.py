@@ -216,7 +216,11 @@ class HeldOutTopAccuracy(Measure):
     columns: ClassVar[tuple[str, ...]] = ("test_top_accuracy",)
 
     kind: Literal["test_top_accuracy"] = "test_top_accuracy"
-    k: int = Field(default=5, ge=1, description="so many classes")
+    k: int = Field(
+        default=5,
+        ge=1,
+        description="k: a row counts if its label is among the k most probable classes",
+    )
 
     def bind(self, problem: Problem) -> Observer:
         """Return the share; see `Measure.bind`.

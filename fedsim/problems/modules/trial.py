@@ -115,7 +115,7 @@ class ModuleTrial:
         return self._mean_loss(self._rows)
 
     def operations(self, numbers: Sequence[int]) -> float:
-        """Return the operations of loss and gradient a row, in one batch.
+        """Return the operations of loss and gradient per row, in one batch.
 
         Args:
             numbers: of the rows, where a row is a number; rows of zeros if there are none.

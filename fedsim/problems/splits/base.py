@@ -48,7 +48,7 @@ class SizedSplit(Split):
     """A split that cannot infer the number of clients from the data."""
 
     clients: int | None = Field(
-        default=None, ge=1, description="number of clients; as many as the fleet when not given"
+        default=None, ge=1, description="number of clients; by default as many as the fleet"
     )
 
     def count(self, rows: int, fleet: int | None, least: int = 1) -> int:

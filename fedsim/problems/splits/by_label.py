@@ -29,7 +29,7 @@ class ByLabel(SizedSplit):
     sees_features: ClassVar[bool] = False
 
     kind: Literal["labels"] = "labels"
-    per_client: int = Field(default=2, ge=1, description="how many labels each client has")
+    per_client: int = Field(default=2, ge=1, description="number of labels per client")
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
@@ -39,7 +39,7 @@ class ByLabel(SizedSplit):
         if self.per_client > len(labels):
             raise DataError(
                 "split.per_client",
-                f"{self.per_client} labels a client, but the data has {len(labels)}",
+                f"{self.per_client} labels per client, but the data has {len(labels)}",
             )
         return _deal(kinds, self.count(samples.rows, clients), self.per_client, rng)
 
@@ -55,8 +55,8 @@ class Clusters(SizedSplit):
     source: ClassVar[str] = "Tong et al., Algorithms 2022, 15, 319; Sculley, WWW 2010"
 
     kind: Literal["clusters"] = "clusters"
-    clusters: int = Field(default=10, ge=1, description="how many clusters to look for")
-    per_client: int = Field(default=2, ge=1, description="how many clusters each client has")
+    clusters: int = Field(default=10, ge=1, description="number of clusters")
+    per_client: int = Field(default=2, ge=1, description="number of clusters per client")
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
@@ -163,7 +163,7 @@ class Shards(SizedSplit):
     sees_features: ClassVar[bool] = False
 
     kind: Literal["shards"] = "shards"
-    per_client: int = Field(default=2, ge=1, description="how many shards each client has")
+    per_client: int = Field(default=2, ge=1, description="number of shards per client")
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
@@ -181,7 +181,7 @@ class Shards(SizedSplit):
 
 
 class LabelMix(SizedSplit):
-    """Each client has a mix of labels from a Dirichlet distribution, all as many rows.
+    """Each client has a mix of labels from a Dirichlet distribution, all equally many rows.
 
     A client's mix is drawn around the shares p of the labels in the data, Dirichlet(alpha p), and
     its rows by that mix, none twice: of a label that has run out, the others take its place. The

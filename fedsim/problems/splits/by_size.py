@@ -67,8 +67,10 @@ class IID(_EqualParts):
     kind: Literal["iid"] = "iid"
     stratify: bool = Field(
         default=False,
-        description="deal out each label evenly, so that of any label two clients differ by "
-        "at most one row",
+        description=(
+            "whether each label is dealt out evenly: the numbers of rows with a label"
+            " differ by at most one between clients"
+        ),
     )
 
     def assign(
@@ -97,7 +99,9 @@ class Groups(Split):
 
     kind: Literal["groups"] = "groups"
     least: int = Field(
-        default=1, ge=1, description="rows: clients of the data that have fewer are left out"
+        default=1,
+        ge=1,
+        description="fewest rows of a client; clients of the data with fewer are left out",
     )
 
     def assign(
@@ -183,7 +187,7 @@ class LogNormal(SizedSplit):
     sigma: float = Field(
         default=1.0, ge=0, le=20, description="standard deviation of the logarithm of sizes"
     )
-    least: int = Field(default=1, ge=1, description="rows that each client has at least")
+    least: int = Field(default=1, ge=1, description="fewest rows of a client")
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator

@@ -29,7 +29,9 @@ class Writers(SizedSplit):
 
     kind: Literal["writers"] = "writers"
     rows: int | None = Field(
-        default=None, ge=1, description="rows of each client, drawn; all of the writer's by default"
+        default=None,
+        ge=1,
+        description="rows per client, drawn at random; by default all rows of the writer",
     )
 
     def assign(

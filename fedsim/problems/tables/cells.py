@@ -73,15 +73,27 @@ def clean(
         None if gone else value
         for value, gone in zip(column.tolist(), column.isna().tolist(), strict=True)
     ]
-    known: dict[object, object] = {}
-    for value in dict.fromkeys(texts):
-        known[value] = _clean(value, missing, kept) if isinstance(value, str) else value
-        if marked and _number_of(known[value]) in marked:
-            known[value] = None
+    known: dict[_Cell, object] = {}
+    for cell in dict.fromkeys(map(_cell, texts)):
+        value = cell.value
+        known[cell] = _clean(value, missing, kept) if isinstance(value, str) else value
+        if marked and _with_point(str(known[cell])) in marked:
+            known[cell] = None
     import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
-    return pd.Series([known[value] for value in texts], index=column.index, dtype=object,
+    return pd.Series([known[_cell(value)] for value in texts], index=column.index, dtype=object,
                      name=column.name)  # fmt: skip
+
+
+class _Cell(NamedTuple):
+    """A cell, told from others: Python takes True for 1."""
+
+    truth: bool
+    value: object
+
+
+def _cell(value: object) -> _Cell:
+    return _Cell(isinstance(value, bool | np.bool_), value)
 
 
 def _clean(text: str, missing: frozenset[str], kept: frozenset[str]) -> str | None:
@@ -95,22 +107,15 @@ def _numbers_among(marks: frozenset[str]) -> frozenset[float]:
     return frozenset(number for number in map(_with_point, marks) if not np.isnan(number))
 
 
-def _number_of(value: object) -> float:
-    """Return a cell as a number; NaN if it is none."""
-    if isinstance(value, bool | np.bool_) or value is None:
-        return np.nan
-    return _with_point(str(value))
-
-
 def has(column: "pd.Series", marks: frozenset[str]) -> bool:
     """Return whether a cell is one of the texts, or the same number as one of them."""
     numbers = _numbers_among(marks)
     if column.dtype.kind in "iuf":
         return bool(column.isin(numbers).any())
-    for value in dict.fromkeys(column.dropna().tolist()):
+    for _, value in dict.fromkeys(map(_cell, column.dropna().tolist())):
         if isinstance(value, str) and " ".join(value.split()) in marks:
             return True
-        if numbers and _number_of(value) in numbers:
+        if numbers and _with_point(str(value)) in numbers:
             return True
     return False
 

@@ -198,17 +198,22 @@ def number_texts(column: "pd.Series") -> tuple[NDArray[np.float64], tuple[str, .
     Numbers are ordered as numbers, and everything else as texts.
     """
     known = column.dropna()
-    distinct = sorted({_as_text(value) for value in known.tolist()}, key=_order)
+    distinct = sorted({as_text(value) for value in known.tolist()}, key=_order)
     places = {text: float(place) for place, text in enumerate(distinct)}
     missing = column.isna().tolist()
     values = [
-        np.nan if gone else places[_as_text(value)]
+        np.nan if gone else places[as_text(value)]
         for value, gone in zip(column.tolist(), missing, strict=True)
     ]
     return np.array(values, np.float64), tuple(distinct)
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
+    """Return a cell as a text; a whole number without a decimal point.
+
+    >>> as_text(2.0), as_text(2.5), as_text("2.0")
+    ('2', '2.5', '2.0')
+    """
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

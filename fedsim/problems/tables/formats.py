@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
+from fedsim.blocks.wording import numbers_columns
 from fedsim.errors import DataError
 from fedsim.extras import missing
 from fedsim.files import decompress, open_file, read_bytes
 from fedsim.memory import check_budget
 from fedsim.problems.arrow_files import Budget, read_arrow, read_parquet
 from fedsim.problems.tables import cells
+from fedsim.problems.tables.columns import as_text
 from fedsim.problems.tables.workbooks import check_workbook
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read
@@ -42,6 +44,9 @@ _BEFORE = 10  # lines of another form before a table, at most
 _ALIKE = 0.9  # of the lines after them that have the usual number of cells, at least
 _SHOWN = 30  # characters of a line in a message
 _REASON = 200  # characters of a library's message, which may quote a whole line
+_NUMBERED = ", no line of names: columns are numbered from 1"
+_ARRAY = re.compile(r"\s*\[\s*\{")  # of JSON
+_INDEX = re.compile(r"__index_level_\d+__")  # as pandas calls an index without a name in a file
 _ZIP, _PARQUET, _ARROW, _FEATHER = b"PK\x03\x04", b"PAR1", b"ARROW1", b"FEA1"
 _SQLITE, _OLD_EXCEL = b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
@@ -123,6 +128,10 @@ def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
         raise DataError("data.path", f"{text} and a `query` that selects rows")
     check_budget("data.path", f"{path}: its cells", TIMES * len(content))
     text, encoding = _decode(content, path, wanted.encoding)
+    if not text.strip():
+        raise DataError("data.path", f"{path} is empty")
+    if _ARRAY.match(text):
+        raise DataError("data.path", f"{path} is an array of JSON; give an object per line")
     if text.lstrip()[:1] == "{":
         return Found(_json_lines(text, path), "JSON lines")
     separator = wanted.separator or find_separator(text)
@@ -130,17 +139,13 @@ def _parse(content: bytes, path: Path, wanted: Reading) -> Found:
     frame = _separator(text, path, separator, skip=len(before))
     if not before and _counts_the_table(frame):
         before, frame = text.splitlines()[:1], frame.iloc[1:].reset_index(drop=True)
-    header = wanted.header
-    if header is None:
-        header = not (_is_row_of_data(frame) or _goes_on(frame))
+    frame, numbered = _name_columns(frame, header=wanted.header)
     shown = SEPARATOR_NAMES.get(separator, repr(separator))
     words = f"text separated by {shown}, {_NAMES.get(encoding, encoding)}"
     if before:
         many = "a line" if len(before) == 1 else f"{len(before)} lines"
         words += f", after {many} of another form ({before[0][:_SHOWN]!r})"
-    if not header and wanted.header is None:
-        words += ", no line of names: columns are numbered from 1"
-    return Found(_name_columns(frame, header=header), words, separator)
+    return Found(frame, words + numbered, separator)
 
 
 def _decode(content: bytes, path: Path, encoding: str | None) -> tuple[str, str]:
@@ -246,8 +251,8 @@ def _is_row_of_data(frame: "pd.DataFrame") -> bool:
     row = [cells.clean(frame.iloc[:1, place], frozenset()) for place in range(frame.shape[1])]
     if any(cell.isna().any() or cells.numbers(cell, None).wrong.any() for cell in row):
         return False
-    first = [str(cell.iloc[0]) for cell in row]
-    return all(first != [str(start + place) for place in range(len(first))] for start in (0, 1))
+    first = [as_text(cell.iloc[0]) for cell in row]
+    return not numbers_columns(first)
 
 
 def _goes_on(frame: "pd.DataFrame") -> bool:
@@ -295,18 +300,28 @@ def _separator(text: str, path: Path, separator: str, *, skip: int) -> "pd.DataF
     return frame
 
 
-def _name_columns(frame: "pd.DataFrame", *, header: bool) -> "pd.DataFrame":
-    """Return a table with the names of its columns: its first row, or numbers from 1."""
-    if not header:
+def _name_columns(frame: "pd.DataFrame", *, header: bool | None) -> "tuple[pd.DataFrame, str]":
+    """Return a table with the names of its columns: its first row, or numbers from 1.
+
+    With it comes a clause for when the first row was found to be no names.
+
+    Args:
+        frame: without names.
+        header: whether the first row holds them; None to find out.
+    """
+    if header is False or (header is None and (_is_row_of_data(frame) or _goes_on(frame))):
         frame.columns = [str(number + 1) for number in range(frame.shape[1])]
-        return frame
-    names = [str(name).strip() if isinstance(name, str) else "" for name in frame.iloc[0]]
+        return frame, "" if header is False else _NUMBERED
+    names = [
+        "" if missing else as_text(name).strip()
+        for name, missing in zip(frame.iloc[0], frame.iloc[0].isna(), strict=True)
+    ]
     frame = frame.iloc[1:].reset_index(drop=True)
     frame.columns = [name or f"column {place + 1}" for place, name in enumerate(names)]
-    return frame
+    return frame, ""
 
 
-def check_names(frame: "pd.DataFrame", where: str) -> None:
+def check_names(frame: "pd.DataFrame", where: str, key: str = "data.path") -> None:
     """Check that no two columns have the same name.
 
     Raises:
@@ -316,7 +331,20 @@ def check_names(frame: "pd.DataFrame", where: str) -> None:
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         text = f"{where} has several columns called {', '.join(map(repr, twice))[:_REASON]}"
-        raise DataError("data.path", f"{text}; each needs a name of its own")
+        raise DataError(key, f"{text}; each needs a name of its own")
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON whose names are all different.
+
+    Raises:
+        ValueError: one is there twice.
+    """
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the name {twice!r} is there twice")
+    return row
 
 
 def _json_lines(text: str, path: Path) -> "pd.DataFrame":
@@ -327,7 +355,7 @@ def _json_lines(text: str, path: Path) -> "pd.DataFrame":
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(line, object_pairs_hook=_distinct)
             except (ValueError, RecursionError) as error:
                 text_ = f"{path}, line {number} is no JSON ({error}); each line is an object"
                 raise DataError("data.path", text_) from None
@@ -364,11 +392,11 @@ def _arrow(content: bytes, path: Path, kind: str) -> "pd.DataFrame":
             raise DataError(
                 "data.path", f"{text[:_REASON]}; each value is a number, a text or null"
             )
-        frame: pd.DataFrame = table.to_pandas()
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.path", f"{path} is damaged {kind.title()}: {reason}") from error
-    return frame
+    return frame.loc[:, [not _INDEX.fullmatch(str(name)) for name in frame.columns]]
 
 
 def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
@@ -391,13 +419,14 @@ def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
         frame = pd.read_excel(
             book,
             sheet_name=sheet,
-            header=None if wanted.header is False else 0,
+            header=None,
             keep_default_na=False,
             na_values=[""],
         )
-    if wanted.header is False:
-        frame.columns = [str(number + 1) for number in range(frame.shape[1])]
-    return Found(frame, f"Excel, sheet {sheet}")
+    if not len(frame):
+        raise DataError("data.sheet", f"{path}: the sheet {sheet} is empty")
+    frame, numbered = _name_columns(frame, header=wanted.header)
+    return Found(frame.infer_objects(), f"Excel, sheet {sheet}{numbered}")
 
 
 def _is_workbook(content: bytes) -> bool:

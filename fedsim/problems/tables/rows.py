@@ -167,8 +167,9 @@ def words_notes(gaps: WordCounts, kept: WordCounts) -> Iterator[str]:
         text = f"cells of {word!r} are taken for missing values: {_counts(gaps[word])}"
         yield f"{text}; `not_missing: [{_quoted(word)}]` keeps the word in columns of texts"
     for word in sorted(kept):
-        text = f"cells of {word!r} are values, as this table knows its gaps: {_counts(kept[word])}"
-        yield f"{text}; `missing_marks: [{_quoted(word)}]` makes gaps of them"
+        why = "as this table marks missing cells itself"
+        text = f"cells of {word!r} are values, {why}: {_counts(kept[word])}"
+        yield f"{text}; `missing_marks: [{_quoted(word)}]` makes them missing"
 
 
 def _counts(cells_of: Mapping[str, int]) -> str:

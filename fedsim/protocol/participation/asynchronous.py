@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import DurationOrNone, Fraction
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.ports import Array
@@ -18,6 +19,7 @@ from fedsim.protocol.participation.rounds import (
     NOTICED,
     Early,
     Noticed,
+    charge_decides,
     check_heartbeat,
 )
 
@@ -97,14 +99,16 @@ class AsynchronousParticipation(Spec):
     kind: Literal["asynchronous"] = Field(
         default="asynchronous", description="a client that has answered is asked again"
     )
-    buffer: int = Field(default=1, ge=1, description="replies that make an update")
+    buffer: int = Field(default=1, ge=1, description="replies per update of the model")
     concurrency: int | None = Field(
-        default=None, ge=1, description="clients at work at a time; all, where null"
+        default=None, ge=1, description="number of clients that compute at a time; null: all"
     )
     give_up: DurationOrNone = as_written(
         None,
-        "when those at work are not waited for any more, from the last update on: the model stays,"
-        " and they are asked anew",
+        (
+            "time after the last update at which the server stops waiting for clients at"
+            " work: the model stays, and they are asked again"
+        ),
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
     noticed: Noticed = Field(default="at-once", description=NOTICED)
@@ -116,6 +120,11 @@ class AsynchronousParticipation(Spec):
     over_selects: ClassVar[bool] = False
     quorum: ClassVar[None] = None
     wanted: ClassVar[None] = None
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield that there are no rounds."""
+        yield "kind", Nature(reacts=f"got {self.kind}: the order of arrival decides what happens")
+        yield from charge_decides(self.least_charge)
 
     @model_validator(mode="after")
     def _fills(self) -> Self:

@@ -34,15 +34,19 @@ class CarbonAwareParticipation(Informed):
     )
     draw: Literal["cleanest", "weighted"] = Field(
         default="cleanest",
-        description="the lowest intensities, ties in random order; or a sample without replacement"
-        " in proportion to 1/intensity",
+        description=(
+            "the clients with the lowest intensities, ties in random order; or a sample"
+            " without replacement in proportion to 1/intensity"
+        ),
     )
     below: GramsPerKilowattHour | None = Field(
         default=None,
-        description="a round waits until the mean of the lowest intensities, of as many clients as"
-        " are asked, is at most this",
+        description=(
+            "a round waits until the mean intensity of its cleanest clients, as many as are"
+            " asked, is at most this"
+        ),
     )
-    patience: DurationOrNone = as_written(None, "the longest wait of a round; null for any")
+    patience: DurationOrNone = as_written(None, "longest wait of a round; null: unlimited")
 
     source: ClassVar[str] = "fedsim: the lowest intensities; rounds wait below a threshold"
 

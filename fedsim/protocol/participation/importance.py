@@ -52,7 +52,7 @@ class ImportanceParticipation(WithOracle):
         description="probabilities in proportion to the clients' weights times the norms of their"
         " last updates, which they report; or to the weights alone",
     )
-    plain: Fraction = as_written("10 %", "the share of draws by weights alone")
+    plain: Fraction = as_written("10 %", "share of draws by weights alone")
     estimate: Estimate = estimate_by("unbiased")
 
     chances: ClassVar[Chances] = "recorded"

@@ -8,7 +8,7 @@ outcome of each exchange. A reported quantity is a part of the reply: it is enco
 # ruff: noqa: ARG002 - a selector may need less than it is handed
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.blocks.nature import Nature
 from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation.asynchronous import ascending
@@ -187,6 +188,21 @@ class Informed(Sample):
     by_schedule: ClassVar[bool] = False
     """Whether no choice depends on times, reports or batteries, so that a run can be re-priced."""
 
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what of its choices depends on times, reports or batteries."""
+        yield from super().natures()
+        if not self.by_schedule:
+            text = (
+                f"got {self.kind}: replies, their times or reports decide which clients are asked"
+            )
+            yield "kind", Nature(reacts=text)
+        if self.sees_all:
+            text = "a live server does not see the state of its clients"
+            yield "oracle", Nature(simulated=text)
+        if {"charge", "harvest"} & {*self.reports}:
+            text = f"got {self.kind}: a live client has no battery whose charge it could report"
+            yield "kind", Nature(simulated=text)
+
     @property
     def sees_all(self) -> bool:
         """Whether the policy is an oracle, which sees the true state of the world."""
@@ -217,8 +233,10 @@ class WithOracle(Informed):
 
     oracle: bool = Field(
         default=False,
-        description="whether the true state of the world decides, which no server sees, in place of"
-        " reports: an upper bound",
+        description=(
+            "whether the server selects by the true state of the world, which no real"
+            " server sees, in place of reports: an upper bound"
+        ),
     )
 
     @property
@@ -250,8 +268,10 @@ class AgeParticipation(Informed):
     kind: Literal["age"] = Field(default="age", description="the oldest updates")
     draw: Literal["oldest", "weighted"] = Field(
         default="oldest",
-        description="the oldest updates first, ties in random order; or a sample without"
-        " replacement in proportion to age + 1",
+        description=(
+            "the clients with the oldest updates, ties in random order; or a sample without"
+            " replacement in proportion to age + 1"
+        ),
     )
 
     by_schedule: ClassVar[bool] = True

@@ -43,11 +43,13 @@ class PowerOfChoiceParticipation(WithOracle):
     kind: Literal["power-of-choice"] = Field(
         default="power-of-choice", description="the largest losses of some candidates"
     )
-    candidates: int = Field(ge=1, description="d: how many candidates are drawn")
+    candidates: int = Field(ge=1, description="d: number of candidates")
     losses: Literal["asked", "last"] = Field(
         default="asked",
-        description="candidates are asked for their loss first, which is charged; or the one that"
-        " each reported with its last update counts",
+        description=(
+            "asked: candidates are asked for their loss first, which is charged; last: the"
+            " loss that each reported with its last update"
+        ),
     )
     estimate: Estimate = estimate_by("plain")
 

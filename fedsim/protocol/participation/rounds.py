@@ -10,22 +10,23 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.nature import Nature
 from fedsim.blocks.quantities import DurationOrNone, Fraction, ShareOrNone
 from fedsim.blocks.spec import Spec, as_written
 from fedsim.ports import Array
 
 LEAST_CHARGE = "clients whose battery holds less are skipped"
 _GIVE_UP = (
-    "when a round is given up in which too few have reported, from its broadcast on: the model"
-    " stays, and the next round asks anew; where null, after 10 min if a message that is lost for"
-    " good could keep a round from closing"
+    "time after the broadcast at which a round with too few replies is abandoned: the model stays,"
+    " and the next round samples anew. Default: 10 min if messages can be lost for good, otherwise"
+    " never"
 )
 
 NOTICED = (
-    "when the server notices that a client it waits for has gone: at-once, as its connection ends;"
-    " heartbeat, at the next beat; or deadline, not before the round is closed or given up"
+    "when the server notices that a client it waits for has left: at-once, as its connection ends;"
+    " heartbeat, at the next heartbeat; or deadline, when the round is closed or abandoned"
 )
-HEARTBEAT = "time between two beats, from time 0 on; their messages are not charged"
+HEARTBEAT = "time between two heartbeats, from time 0 on; their messages are not charged"
 
 Noticed = Literal["at-once", "heartbeat", "deadline"]
 """When the server notices that a client has gone."""
@@ -75,13 +76,17 @@ class Rounds(Spec):
     asynchronous: ClassVar[bool] = False
 
     kind: str
-    deadline: DurationOrNone = as_written(None, "from the broadcast to the end of the round")
-    quorum: ShareOrNone = as_written(None, "share of those asked whose reports let the round close")
+    deadline: DurationOrNone = as_written(None, "time after the broadcast at which the round ends")
+    quorum: ShareOrNone = as_written(
+        None, "share of the asked clients whose replies close the round"
+    )
     give_up: DurationOrNone = as_written(None, _GIVE_UP)
     late: Literal["keep", "drop"] = Field(
         default="keep",
-        description="a reply that misses its round: kept for a later one, or dropped; where silence"
-        " is waited for, silence.late decides instead",
+        description=(
+            "a reply that misses its round is kept for a later one, or dropped; with"
+            " `silence: {kind: deadline}`, silence.late decides"
+        ),
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
     noticed: Noticed = Field(default="at-once", description=NOTICED)
@@ -91,6 +96,12 @@ class Rounds(Spec):
     def _beats(self) -> Self:
         check_heartbeat(self.noticed, self.heartbeat)
         return self
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield the rules by which replies in time, or batteries, decide."""
+        for key, seen, decides in self.early():
+            yield key, Nature(reacts=f"got {seen}: {decides} the aggregate of a round")
+        yield from charge_decides(self.least_charge)
 
     def among(self, clients: int) -> Self:
         """Return the policy with shares of the fleet resolved to numbers of clients."""
@@ -164,6 +175,13 @@ class FullParticipation(Rounds):
     """Every client takes part in every round."""
 
     kind: Literal["full"] = Field(default="full", description="all clients")
+
+
+def charge_decides(least: float) -> Iterator[tuple[str, Nature]]:
+    """Yield that batteries decide which clients take part, where some charge is asked for."""
+    if least:
+        text = f"got {100 * least:g} %: batteries decide which clients take part"
+        yield "least_charge", Nature(reacts=text)
 
 
 def at_least(share: float) -> int:

@@ -45,10 +45,12 @@ class Sample(Rounds):
     asked than are wanted, the round closes with as many replies as are wanted (Bonawitz et al.).
     """
 
-    count: int | None = Field(default=None, ge=1, description="how many clients a round")
-    share: ShareOrNone = as_written(None, "how many, as a share of all, in place of count")
+    count: int | None = Field(default=None, ge=1, description="clients per round")
+    share: ShareOrNone = as_written(None, "clients per round as a share of all, in place of count")
     over: float = Field(
-        default=1.0, ge=1, description="so many times as many are asked, the first ones count"
+        default=1.0,
+        ge=1,
+        description="over-selection: ask `over` x `count` clients, use the first `count` replies",
     )
     estimate: Estimate = estimate_by("self-normalised")
 
@@ -167,7 +169,9 @@ class WeightedParticipation(Sample):
     """
 
     kind: Literal["weighted"] = Field(default="weighted", description="a weighted sample")
-    by: Literal["samples"] = Field(default="samples", description="what a client weighs")
+    by: Literal["samples"] = Field(
+        default="samples", description="what the probability of a client is proportional to"
+    )
     estimate: Estimate = estimate_by("unbiased")
     chances: ClassVar[Chances] = "by-size"
 

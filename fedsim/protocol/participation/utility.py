@@ -58,18 +58,18 @@ class UtilityParticipation(WithOracle):
     """Base class of sampling by Oort's utility."""
 
     exploration: Fraction = as_written(
-        "90 %", "epsilon: the share of the first cohort that was never asked before"
+        "90 %", "epsilon in the first round: share of the cohort that was never asked before"
     )
-    decay: float = Field(default=0.98, gt=0, le=1, description="factor on epsilon, a round")
-    least_exploration: Fraction = as_written("20 %", "epsilon does not fall below it")
+    decay: float = Field(default=0.98, gt=0, le=1, description="factor on epsilon per round")
+    least_exploration: Fraction = as_written("20 %", "smallest epsilon")
     penalty: float = Field(
         default=2.0, ge=0, description="alpha in (T/t)^alpha for clients slower than T; 0 for none"
     )
-    pace: Fraction = as_written("30 %", "T: this quantile of the known times of clients")
-    pacer_step: Fraction = as_written("10 %", "by which the pacer raises the pace")
-    pacer_window: int = Field(default=20, ge=1, description="rounds that the pacer adds up")
+    pace: Fraction = as_written("30 %", "quantile of the known times of clients that is T")
+    pacer_step: Fraction = as_written("10 %", "by how much the pacer raises the pace")
+    pacer_window: int = Field(default=20, ge=1, description="rounds per window of the pacer")
     staleness: bool = Field(
-        default=True, description="whether clients that were not asked for long gain utility"
+        default=True, description="whether clients gain utility while they are not asked"
     )
 
     source: ClassVar[str] = (
@@ -111,7 +111,7 @@ class EnergyAwareParticipation(UtilityParticipation):
     utility: Fraction = as_written("25 %", "f: the weight of Oort's utility; the rest is energy")
     energy: Literal["charge", "harvest"] = Field(
         default="charge",
-        description="what else counts: the charge that is left, or what is harvested",
+        description="the energy that counts: the charge that is left, or what is harvested",
     )
 
     @property

@@ -1,4 +1,4 @@
-"""Channels in arrays: what differs from message to message, asked of each client's own channel."""
+"""Channels of a vectorised exchange: terms that vary per message come from each channel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,21 +15,21 @@ from fedsim.sim.lazy import LazyTable
 from fedsim.sim.power.radio_kind import RadioKind
 
 MakeChannel = Callable[[ClientId, bool], Channel]
-"""Makes the channel of a client, up to the server or down from it."""
+"""Makes the channel of a client: uplink if the second argument is true, else downlink."""
 
 
 @dataclass
 class RadioLeg:
-    """One message of each of some clients, in one direction.
+    """One message per client, in one direction.
 
     Attributes:
-        clients: theirs, shape (n,).
-        up: its direction.
-        ready: when each was sent, s, shape (n,).
-        events: during which event that was, shape (n,).
-        bits: of each, without framing, shape (n,) or (1,).
-        framing: the bits of its packets' headers, shape (n,) or (1,).
-        number: of the round.
+        clients: the clients that send or receive, shape (n,).
+        up: whether the direction is the uplink.
+        ready: the time at which each message was sent, s, shape (n,).
+        events: the event in which it was sent, shape (n,).
+        bits: the bits of each message without framing, shape (n,) or (1,).
+        framing: the bits of packet headers, shape (n,) or (1,).
+        number: the number of the round.
     """
 
     clients: Ids
@@ -43,16 +43,16 @@ class RadioLeg:
 
 @dataclass
 class RadioFlow:
-    """How the bits of messages flow where nothing but radios limits them, shapes (n,) or (1,).
+    """Transmission of messages that only radios limit, shapes (n,) or (1,).
 
     Attributes:
-        bits: that flow, framing and what is sent again included.
-        again: of these, what is sent again.
+        bits: the transmitted bits, including framing and retransmissions.
+        again: the retransmitted bits among them.
         caps: the radios' rates, bit/s.
-        over: when the last bit has passed, s.
+        over: the time at which the last bit has passed, s.
         per_bit: the energy of a bit, J/bit.
         on_air: power beyond that of bits and of being connected, W.
-        rests: for how long some radios are silent after theirs, s.
+        rests: how long radios must keep silent afterwards, s, by index of the message.
     """
 
     bits: NDArray[np.int64]
@@ -65,12 +65,12 @@ class RadioFlow:
 
 
 class Channels:
-    """The channels of clients whose messages are not all sent alike.
+    """The channels of clients whose transmission terms vary between messages.
 
     Args:
         table: the constants of clients.
         make: makes a channel.
-        kind: returns what a client's radio has in common with others.
+        kind: returns the constants of a client's radio.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Channels:
     ) -> None:
         self._table = table
         self._kind = kind
-        self._own = tuple(
+        self._channels = tuple(
             LazyTable[Channel](lambda client, up=up: make(client, up))  # type: ignore[misc]
             for up in (False, True)
         )
@@ -86,19 +86,20 @@ class Channels:
         self._silent: list[dict[ClientId, float]] = [{}, {}]
 
     def ready_times(self, leg: RadioLeg) -> Array:
-        """Return when each radio may send after its last message, s, or later, shape (n,)."""
+        """Return the times from which radios may send, after their duty-cycle silence, s, (n,)."""
         if not (silent := self._silent[leg.up]):
             return leg.ready
+        # Few radios have a duty cycle, so that a dictionary is smaller than an array.
         until = np.array([silent.get(client, 0.0) for client in leg.clients.tolist()])
         ready: Array = np.maximum(leg.ready, until)
         return ready
 
     def flow(self, leg: RadioLeg, began: Array) -> RadioFlow:
-        """Let the bits of messages flow.
+        """Return the transmission of messages whose bits begin to flow.
 
         Args:
             leg: the messages.
-            began: when their first bits do, s, shape (n,).
+            began: the time at which their bits begin to flow, s, shape (n,).
 
         Raises:
             ReactionError: a message does not arrive.
@@ -106,6 +107,7 @@ class Channels:
         table, ids, up = self._table, leg.clients, int(leg.up)
         bits, caps = leg.bits + leg.framing, table.of(f"cap{up}", ids)
         per_bit = table.of(f"per_bit{up}", ids)
+        # No channel varies: one value per constant serves all messages.
         if not self._varies[up]:
             none = np.zeros(1, np.int64)
             return RadioFlow(bits, none, caps, began + bits / caps, per_bit)
@@ -117,26 +119,29 @@ class Channels:
         over = np.zeros(shape)
         over[plain] = began[plain] + bits[plain] / caps[plain]
         flow = RadioFlow(bits, np.zeros(shape, np.int64), caps, over, per_bit, np.zeros(shape))
-        self._ask(leg, began, varies, flow)
+        self._fill_varying(leg, began, varies, flow)
         return flow
 
     def keep_silence(self, leg: RadioLeg, flow: RadioFlow, over: Array) -> None:
-        """Let radios be silent after messages whose last bits have passed, s, shape (n,)."""
+        """Start the silence of radios after messages that have passed at `over`, s, (n,)."""
+        # The silence starts when the last bit has passed, which a shared link may delay.
         for place, rest in flow.rests.items():
             self._silent[leg.up][int(leg.clients[place])] = float(over[place]) + rest
 
-    def _ask(self, leg: RadioLeg, began: Array, varies: Numbers, flow: RadioFlow) -> None:
-        """Ask the channels of some clients, and enter what they say."""
+    def _fill_varying(self, leg: RadioLeg, began: Array, varies: Numbers, flow: RadioFlow) -> None:
+        """Send the messages of varying channels one by one, and fill in their terms."""
         up, ids = leg.up, leg.clients[varies].tolist()
-        own = self._own[up]
+        channels = self._channels[up]
         bits, framing = (
-            np.broadcast_to(each, leg.clients.shape)[varies].tolist()
-            for each in (leg.bits, leg.framing)
+            np.broadcast_to(column, leg.clients.shape)[varies].tolist()
+            for column in (leg.bits, leg.framing)
         )
         for place, client, size, headers, begin in zip(
             varies.tolist(), ids, bits, framing, began[varies].tolist(), strict=True
         ):
-            channel, kind = own[client], self._kind(client)
+            # In the order of clients, in which events would send: each channel draws from its own
+            # stream, so that the order across clients does not change any draw.
+            channel, kind = channels[client], self._kind(client)
             terms, again, lost = channel.send(size, headers, leg.number)
             if lost:
                 raise ReactionError("a message is lost for good")
@@ -149,6 +154,7 @@ class Channels:
             flow.over[place] = end
             if channel.signal is not None:
                 flow.on_air[place] = kind.powers.on_air[up]  # type: ignore[index]  # an array here
+            # The bit energy follows from the airtime where the rate was drawn for this message.
             elif channel.cap is None:
                 flow.per_bit[place] = kind.bit_energy(up, channel.airtime(terms))
             if terms.rest:

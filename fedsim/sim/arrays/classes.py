@@ -1,4 +1,4 @@
-"""Classes of clients that are alike in all that a round's times and joules depend on."""
+"""Classes of clients with equal constants in everything that affects times and energy."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedsim.physics.radios import States
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.physics.topology import Route, Topology
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, route_lanes
 from fedsim.sim.power.radio_kind import RadioKind
 
@@ -17,15 +17,15 @@ Ids = NDArray[np.int64]
 """Numbers of clients."""
 
 Class = tuple[ClientConfig, tuple[Route, Route]]
-"""A client, and its routes up and down."""
+"""A client's configuration, and its routes up and down."""
 
 
 def classes(kinds: RunLengthSequence[ClientConfig], links: Topology) -> RunLengthSequence[Class]:
     """Return the classes of a fleet in a star, by client.
 
     Args:
-        kinds: for each client one like it.
-        links: their routes to the server and from it.
+        kinds: the configuration of each client.
+        links: the routes of clients to the server and back.
     """
     up, down = (RunLengthSequence.of(routes) for routes in (links.up, links.down))
     return joint(kinds, joint(up, down))
@@ -34,13 +34,14 @@ def classes(kinds: RunLengthSequence[ClientConfig], links: Topology) -> RunLengt
 def plan_links(
     kinds: RunLengthSequence[ClientConfig], links: Topology
 ) -> tuple[LinkPlan, list[tuple[int, RoutedLane]]]:
-    """Return which links limit which lanes of a fleet in a star, and how many there are of which.
+    """Return the links that limit the lanes of a fleet in a star, and runs of equal lanes.
 
     Args:
-        kinds: for each client one like it.
-        links: their routes to the server and from it.
+        kinds: the configuration of each client.
+        links: the routes of clients to the server and back.
     """
     up, down = (kinds.map(lambda kind: kind.rates.up), kinds.map(lambda kind: kind.rates.down))
+    # Watched lanes report their rates to a battery.
     both = route_lanes(links, up, down, kinds.map(lambda kind: kind.battery is not None))
     lanes = [*both[0].runs, *both[1].runs]
     return LinkPlan(links, lanes), lanes
@@ -50,15 +51,15 @@ class ClassTable:
     """The constants of each class, as columns.
 
     Args:
-        kinds: for each client one like it.
-        links: their routes to the server and from it.
-        least_charge: with which a client takes part, whatever its battery says.
+        kinds: the configuration of each client.
+        links: the routes of clients to the server and back.
+        least_charge: the state of charge that participation requires beside the battery's own mark.
 
     Attributes:
-        capacities: of the links, bit/s; infinite for those that vary.
-        shares_links: whether messages of some client are limited by a link.
-        states: of the radios of each class.
-        names: of their stages.
+        capacities: the capacities of links, bit/s; infinite for those that vary.
+        shares_links: whether a link limits the messages of some client.
+        states: the radio states of each class.
+        names: the names of radio stages.
     """
 
     def __init__(
@@ -79,35 +80,37 @@ class ClassTable:
         self._columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         sizes = [size for size, _ in members.runs]
         self._count = len(members)
+        # One class needs no labels: constants stay scalars, which NumPy broadcasts.
         self._class = None if len(rows) == 1 else np.repeat(np.arange(len(rows)), sizes)
 
     def any(self, name: str) -> bool:
-        """Return whether a constant is not zero for some class."""
+        """Return whether a constant is nonzero for some class."""
         return bool(self._columns[name].any())
 
     def alike(self, clients: Ids) -> list[Ids]:
-        """Return the places of those of some clients that are of one class, for each class."""
+        """Return the indices of the clients of each class, among some clients."""
         if self._class is None:
             return [np.arange(len(clients))]
-        own = self._class[clients]
-        order = np.argsort(own, kind="stable")
-        return np.split(order, np.flatnonzero(np.diff(own[order])) + 1)
+        labels = self._class[clients]
+        # Stable, so that clients of a class stay in their order.
+        order = np.argsort(labels, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
 
     def of(self, name: str, clients: Ids) -> NDArray[Any]:
-        """Return a constant of some clients, shape (n,), or () where all have the same."""
+        """Return a constant of some clients, shape (n,), or () if there is one class."""
         column = self._columns[name]
         return column[0] if self._class is None else column[self._class[clients]]
 
     def every(self, name: str) -> NDArray[Any]:
-        """Return a constant of all clients, shape (M,); one number where all have the same."""
+        """Return a constant of all clients, shape (M,), broadcast if there is one class."""
         column = self._columns[name]
         return np.broadcast_to(column, self._count) if self._class is None else column[self._class]
 
     def of_stage(self, name: str, clients: Ids, stages: NDArray[np.integer]) -> NDArray[Any]:
         """Return a constant of the stages that the radios of some clients are in, shape (n,)."""
-        own = 0 if self._class is None else self._class[clients]
-        found: NDArray[Any] = self._stages[name][own, stages]
-        return found
+        labels = 0 if self._class is None else self._class[clients]
+        constants: NDArray[Any] = self._stages[name][labels, stages]
+        return constants
 
     def states_of(self, client: int) -> States:
         """Return the states of the radio of a client."""
@@ -115,23 +118,25 @@ class ClassTable:
 
 
 def _stage_columns(states: Sequence[States]) -> tuple[list[str], dict[str, NDArray[Any]]]:
-    """Return the names of stages, and constants by class and stage; `name` is a place, or -1."""
-    names = list(dict.fromkeys(stage.name for each in states for stage in each.stages))
+    """Return the names of stages, and constants by class and stage; `name` is an index or -1."""
+    names = list(dict.fromkeys(stage.name for state in states for stage in state.stages))
     names = [name for name in names if name]
-    shape = len(states), max(len(each.stages) for each in states)
+    shape = len(states), max(len(state.stages) for state in states)
     columns: dict[str, NDArray[Any]] = {"name": np.full(shape, -1, np.int64)}
     for key in ("time", "power", "cycle", "wake_time", "wake_power"):
         columns[key] = np.zeros(shape)
-    for number, each in enumerate(states):
-        for place, stage in enumerate(each.stages):
+    for number, state in enumerate(states):
+        for place, stage in enumerate(state.stages):
             for key, column in columns.items():
-                own = getattr(stage, key)
-                column[number, place] = own if key != "name" else names.index(own) if own else -1
+                value = getattr(stage, key)
+                if key == "name":
+                    value = names.index(value) if value else -1
+                column[number, place] = value
     return names, columns
 
 
 def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) -> dict[str, float]:
-    """Return the constants of a class; those of a direction end in 0 for down, in 1 for up."""
+    """Return the constants of a class; a suffix 0 stands for downlink, 1 for uplink."""
     radio, device, both = member.radio, member.device, (member.rates.down, member.rates.up)
     kind, stages = RadioKind.of(radio, member.rates), radio.states.stages
     framing = radio.packaging
@@ -147,16 +152,20 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
         "packet": framing.packet,
     }
     for up, (rate, route) in enumerate(zip(both, reversed(routes), strict=True)):
+        # Constant rate, no silence and no losses: every message has the same terms.
         plain = rate.constant is not None and rate.continuous and not radio.loss.mean
         row[f"varies{up}"] = not plain
         # A client that is not always there, or has a battery, has lanes that could break off.
         stays = member.availability.always and member.battery is None
+        # "full": the start of a message's bits is an event of its own. Elsewhere a single timer
+        # covers latency and transmission, see `Lane.direct`.
         row[f"full{up}"] = full = not (plain and kind.detached and stays)
-        row[f"cap{up}"] = rate.peak  # of every message, unless it varies
+        row[f"cap{up}"] = rate.peak  # overwritten per message if the channel varies
         row[f"latency{up}"] = radio.latency + route.latency
         row[f"per_bit{up}"] = kind.per_bit[up]
         shared = plan.links(RoutedLane(0, bool(up), rate, route, watched=False))
         row[f"link{up}"] = shared[0] if shared else -1
+        # Neither latency nor transmission take time: the message arrives in the event of sending.
         timed = full or row[f"latency{up}"] or rate.peak < np.inf or shared
         row[f"instant{up}"] = not timed
     return row
@@ -165,6 +174,7 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
 def _battery_constants(member: ClientConfig, least_charge: float) -> dict[str, float]:
     """Return the constants of the batteries of a class; zeros and ones on mains."""
     if (battery := member.battery) is None:
+        # Neutral values: columns exist for all classes if any has a battery.
         names = ("battery", "rest", "leak", "mark", "initial", "level")
         return {"capacity": 1.0, "efficiency": 1.0} | dict.fromkeys(names, 0.0)
     store = member.store(least_charge)

@@ -1,4 +1,4 @@
-"""A client whose work takes its time in arrays: its handler is driven by hand."""
+"""A client in arrays: the driver of its handler, not an event loop, completes its work."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from math import inf
@@ -17,17 +17,17 @@ from fedsim.sim.participant import Belongings
 from fedsim.worlds.clock import Clock
 
 Piece = tuple[float, float, float, bool, int]
-"""A piece of work: its seconds, operations and samples, whether it is evaluated along with others
-that begin at the same instant, where it takes no time, and how many equal ones are done in turn."""
+"""A piece of work: its duration in s, its operations and samples, whether the evaluator batches it
+with other work of the same instant (which matters if it takes no time), and its repetitions."""
 
 
 class Pieces(NamedTuple):
     """Pieces of work of n clients, equally many of each.
 
     Attributes:
-        seconds: how long each takes, by piece and client, shape (pieces, n); (n,) of one piece.
-        operations, samples: of each piece of a client, shape (n,).
-        at_once: whether a client's first piece is evaluated along with others; see `Piece`.
+        seconds: the durations by piece and client, s, shape (pieces, n); (n,) for one piece.
+        operations, samples: the operations and samples of each piece of a client, shape (n,).
+        at_once: whether a client's first piece is batched with other work; see `Piece`.
     """
 
     seconds: Array
@@ -36,33 +36,40 @@ class Pieces(NamedTuple):
     at_once: NDArray[np.bool_]
 
 
-def alike(given: Array) -> Iterator[tuple[Numbers, Pieces]]:
-    """Yield clients that do equally many pieces, and these; see `Piece`, shape (n, 5)."""
-    seconds, operations, samples, at_once, counts = given.T
+def alike(pieces: Array) -> Iterator[tuple[Numbers, Pieces]]:
+    """Group clients by their number of repetitions; yield indices and pieces of each group.
+
+    Args:
+        pieces: a `Piece` per client, shape (n, 5).
+    """
+    seconds, operations, samples, at_once, counts = pieces.T
     for count in np.unique(counts).tolist():
-        own = np.flatnonzero(counts == count)
-        every = np.broadcast_to(seconds[own], (int(count), len(own)))
-        yield own, Pieces(every, operations[own], samples[own], at_once[own] > 0)
+        members = np.flatnonzero(counts == count)
+        durations = np.broadcast_to(seconds[members], (int(count), len(members)))
+        yield (
+            members,
+            Pieces(durations, operations[members], samples[members], at_once[members] > 0),
+        )
 
 
 @coroutine
 def _hand_over(piece: Piece) -> Generator[Piece, None, None]:
-    """Let the driver of the handler have a piece of work; it goes on when that is done."""
+    """Yield a piece of work to the driver; resume when it is complete."""
     yield piece
 
 
 class ArrayClient(Participant):
-    """Implements `fedsim.ports.Client` where nothing reacts to what it does.
+    """Implements `fedsim.ports.Client` for a client to which nothing reacts within a round.
 
     Args:
-        protocol: its endpoint.
-        clock: its time.
-        device: what it is made of.
-        own: what else belongs to it.
-        mains: whether it has no battery.
+        protocol: the client's endpoint.
+        clock: the client's clock.
+        device: the client's device.
+        own: the other dependencies of the client.
+        mains: whether the client has no battery.
 
     Attributes:
-        protocol: its endpoint.
+        protocol: the client's endpoint.
     """
 
     __slots__ = ("_mains", "protocol")
@@ -85,7 +92,7 @@ class ArrayClient(Participant):
         """None on mains.
 
         Raises:
-            ReactionError: it has one, whose state is known once the exchange is over.
+            ReactionError: the client has one. Its state is known only after the exchange.
         """
         self._looks.add("battery")
         if not self._mains:
@@ -98,38 +105,44 @@ class ArrayClient(Participant):
         Raises:
             Diverged: a vector that was computed is not finite.
         """
+        # Submitted before the first yield, so that the evaluator sees the work of all clients at
+        # once.
         ticket: Any = self._submit(work)
         together, figures = self._evaluator.together, (work.operations, work.samples)
         if begun is None and not self.draws_times:
             await _hand_over((self.seconds(work), *figures, together, work.pieces))
             return self._collect(ticket)
-        for number in range(1, work.pieces + 1):
+        # Piece by piece if durations are drawn or a callback runs before each piece. Only the first
+        # piece can be batched with other work: the evaluator computes all pieces as one.
+        for repetition in range(1, work.pieces + 1):
             if begun is not None:
-                begun(number)
-            await _hand_over((self.seconds(work), *figures, number == 1 and together, 1))
+                begun(repetition)
+            await _hand_over((self.seconds(work), *figures, repetition == 1 and together, 1))
         return self._collect(ticket)
 
     @property
     def draws_times(self) -> bool:
-        """Whether the duration of work is drawn, for each piece."""
+        """Whether the duration of each piece of work is drawn at random."""
         return bool(self._device.slowdown.drawn)
 
     def seconds(self, work: Work) -> float:
-        """Return how long a piece of work takes, s; see `Participant`."""
+        """Return the duration of a piece of work, s; see `Participant`."""
+        # Same operations as in `Worker.compute`, for the same rounding.
         return work.operations / self._speed if self._speed else self._duration(work)
 
     def drawn_seconds(self, work: Work, streams: Sequence[np.random.Generator]) -> Array:
-        """Return how long work takes clients with this one's device, s, shape (pieces, n).
+        """Return durations of work on clients with this client's device, s, shape (pieces, n).
 
         Args:
-            work: theirs, of several pieces.
-            streams: of their slowdowns.
+            work: the work of each client, in several pieces.
+            streams: the random stream of each client's slowdowns.
 
         Raises:
-            ReactionError: that of one is refused; events tell which one is the first.
+            ReactionError: a duration is invalid. Only the event-by-event run finds the first one.
         """
         device, pieces = self._device, range(work.pieces)
         nominal, draw = device.seconds(work.operations, work.samples), device.slowdown.draw
+        # Piece by piece for each client: the order in which a single client draws.
         seconds = np.array([[nominal * draw(rng) for _ in pieces] for rng in streams]).T
         if not ((seconds >= 0.0) & (seconds < inf)).all():
             raise ReactionError("work never ends, or ends before it begins")

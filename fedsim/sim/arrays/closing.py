@@ -1,4 +1,4 @@
-"""When an exchange in arrays closes: with the last reply, or at a deadline that all keep."""
+"""End of a vectorised exchange: with the last reply, or at a deadline that all clients meet."""
 
 from dataclasses import dataclass
 from math import inf, nextafter
@@ -13,12 +13,12 @@ from fedsim.sim.config import WorldConfig
 class Closing:
     """The deadlines of a round, after its broadcast.
 
-    The server sets its timers as ever, and asks its protocol. What is decided here is only whether
-    these timers find what arrays can express: all replies there, and no client at work.
+    The server still sets its timers and consults its protocol. This class only checks that each
+    timer expires in a state that arrays can express: all replies have arrived and no client works.
 
     Attributes:
-        after: the deadline that closes it, s; infinite for none.
-        timeout: after which it is given up, s; infinite for none.
+        after: the deadline that closes the round, s; infinite for none.
+        timeout: the time after which the round is abandoned, s; infinite for none.
     """
 
     after: float
@@ -30,20 +30,21 @@ class Closing:
         policy = setup.participation
         return cls(min(setup.silence.closes_after, policy.closes_after), policy.round_timeout)
 
-    def over(self, now: float, last: float, done: Array, *, silent: bool) -> float:
-        """Return the time before which the tails of radios end within this exchange, s.
+    def horizon(self, now: float, last: float, done: Array, *, silent: bool) -> float:
+        """Return the time up to which the tails of radios belong to this exchange, s.
 
         Args:
-            now: when it was opened, s.
-            last: when its last reply arrives, s.
-            done: when each client is done, s, shape (n,).
+            now: the time of the broadcast, s.
+            last: the arrival of the last reply, s.
+            done: the time at which each client has finished, s, shape (n,).
             silent: whether a client sends nothing, so that the deadline closes the exchange.
 
         Raises:
-            ReactionError: a client is late, or the round is given up.
+            ReactionError: a client misses the deadline, or the round is abandoned.
         """
         deadline, timeout = now + self.after, now + self.timeout
         if max(last, float(done.max())) > deadline or (deadline if silent else last) >= timeout:
             raise ReactionError("a deadline is missed")
-        # A deadline is the last of its instant: a tail that ends then has ended.
+        # The timer of a deadline comes last among the events of its instant. So a tail that ends
+        # exactly then still belongs to this exchange, and the horizon lies one float beyond it.
         return nextafter(deadline, inf) if silent else last

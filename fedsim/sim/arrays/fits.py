@@ -1,13 +1,14 @@
-"""Which scenarios are played in arrays: those in which nothing reacts within a round.
+"""Choice between arrays and events: a run is vectorised if nothing reacts within a round.
 
-Among peers there are no arrays, and a kernel in their place (`fedsim.sim.exchanges`): it plays what
-depends on the messages' lengths alone.
+Runs of peers use a compiled kernel (`fedsim.sim.exchanges`) in place of arrays. It fits if an
+exchange depends on nothing but the lengths of the messages.
 """
 
 import os
 from collections.abc import Iterator
 from math import inf
 
+from fedsim.blocks.nature import WITHIN_ROUNDS
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Constant
@@ -17,87 +18,70 @@ from fedsim.protocol.participation import Informed
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.arrays.classes import classes, plan_links
 from fedsim.sim.arrays.together import may_be_alike
-from fedsim.sim.config import ClientConfig, WorldConfig, what_follows
+from fedsim.sim.config import WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
-from fedsim.sim.network.tcp.worlds import COMPILED
+from fedsim.sim.members import ClientConfig
 
 VARIABLE = "FEDSIM_ROUNDS"
-"""The environment variable that, set to "events", has all rounds played event by event; set to
-"arrays", those of few clients are played in arrays, too."""
+"""Environment variable: "events" runs all rounds event by event; "arrays" vectorises rounds of few
+clients, too."""
 
 _DEADLINES = {"deadline", "give_up"}
 
-_SELDOM = 1e-6
-"""The share of packets that are lost for good up to which a run is tried in arrays, all the same:
-where one is, it is made again by events."""
-
+_RARE_LOSS = 1e-6
+"""Largest residual packet loss for which the vectorised path is attempted; an actual loss restarts
+the run event by event."""
 
 _FEW, _FEW_TOGETHER = 200, 16
-"""Rounds of fewer clients take more time in arrays than event by event: where each client's handler
-runs by itself, and where one run stands for many. An array costs as much for one client as for a
-hundred; see "Rounds in arrays" in docs/explanation/speed.md."""
-
+"""Smallest cohorts for which arrays are faster than events: if handlers run one by one, and if one
+handler runs for many clients. An array operation costs as much for one client as for a hundred; see
+"Rounds in arrays" in docs/explanation/speed.md."""
 
 _ROUNDS, _MESSAGES = 100, 20_000
-"""Fewer messages of so many rounds take less time among peers than loading a kernel does."""
+"""Peers need fewer messages than `_MESSAGES` in `_ROUNDS` rounds to be faster without the kernel,
+which takes time to load."""
 
 
 def why_events(setup: WorldConfig) -> str:
-    """Return why the rounds of a world are played event by event; empty if in arrays.
+    """Return why the rounds of a world run event by event; empty if they run in arrays.
 
-    The log is the same, byte by byte; only the time that the run takes differs.
+    Both produce the same log, byte by byte, in different time.
     """
     if os.environ.get(VARIABLE) == "events":
         return f"{VARIABLE} is set to events"
     if setup.overlay is not None:
         return next(_of_peers(setup), "")
+    # The world first: its reasons are cheap, while those of a fleet visit every class of clients.
     return next(_of_world(setup), "") or next(_of_fleet(setup), "")
 
 
 def why_slower(setup: WorldConfig) -> str:
-    """Return why a world's rounds would take more time in arrays; empty if they do not."""
+    """Return why arrays would be slower than events for a world; empty if they are not."""
     if os.environ.get(VARIABLE) == "arrays":
         return ""
     if isinstance(setup.overlay, Overlay):
         edges = sum(map(len, setup.overlay.neighbours))
         few = edges * min(setup.stop.rounds, _ROUNDS) < _MESSAGES
-        return "there are few messages, and a kernel is to be loaded" if few else ""
+        return "there are few messages, and loading a kernel takes longer" if few else ""
     count = len(setup.fleet)
+    # Only the clients of one round count.
     if setup.participation.asked is not None:
         count = min(count, setup.participation.asked)
     if count >= _FEW or (count >= _FEW_TOGETHER and may_be_alike(setup)):
         return ""
-    return f"{count} clients are asked at once, and arrays pay with more"
+    return f"only {count} clients are asked at once; arrays pay off with more"
 
 
 def why_objects(setup: WorldConfig) -> str:
-    """Return why no kernel carries segments under `network.model: tcp`; empty if any may, or none.
+    """Return why no kernel simulates the packets of a network; empty if one does or none exist.
 
-    Times are the same to the last bit; only the time that the run takes differs.
+    Both produce the same times, to the last bit.
     """
-    return next(_of_segments(setup), "") if setup.sharing == "tcp" else ""
-
-
-def _of_segments(setup: WorldConfig) -> Iterator[str]:
-    """Yield what is known to segments that are objects, and not to kernels."""
-    if setup.tcp.discipline not in COMPILED:
-        yield f"the discipline of queues is {setup.tcp.discipline}"
-    if setup.tcp.connections != "new":
-        yield "connections are kept"
-    links = setup.topology.links if setup.topology is not None else ()
-    if any(link.capacity.signal is not None for link in links):
-        yield "the rate of a link is not the same at all times"
-    for _, kind in Roster.of(setup.fleet).kinds.runs:
-        if kind.battery is not None:
-            yield "clients have batteries"
-        if kind.radio.loss.mean:
-            yield "packets are lost"
-        if kind.rates.up.signal is not None or kind.rates.down.signal is not None:
-            yield f"the rate of the radio {kind.radio.kind} is not the same at all times"
+    return setup.network.why_objects(Roster.of(setup.fleet).kinds, setup.topology)
 
 
 def _of_world(setup: WorldConfig) -> Iterator[str]:
-    """Yield what of a whole world happens, or may end, within a round."""
+    """Yield reasons for events that concern the whole world."""
     yield from _of_network(setup)
     yield from _of_protocol(setup)
     if foreign := _foreign(setup):
@@ -109,12 +93,7 @@ def _of_world(setup: WorldConfig) -> Iterator[str]:
 def _of_network(setup: WorldConfig) -> Iterator[str]:
     if setup.hierarchy is not None:
         yield "gateways have rounds of their own with those below them"
-    if setup.sharing != "fluid":
-        yield f"messages under network.model {setup.sharing} depend on each other"
-    if setup.wifi is not None or setup.cell is not None or setup.lora is not None:
-        yield "the clients of a cell share the air"
-    if setup.cells:
-        yield "a broadcast is received by a whole cell"
+    yield from filter(None, (nature.first(WITHIN_ROUNDS) for nature in setup.network.natures()))
 
 
 def _of_protocol(setup: WorldConfig) -> Iterator[str]:
@@ -124,8 +103,9 @@ def _of_protocol(setup: WorldConfig) -> Iterator[str]:
     if isinstance(policy, Informed):
         yield f"participation.kind {policy.kind} depends on the replies of earlier rounds"
     # A deadline is no reaction where it is not missed; see `fedsim.sim.arrays.closing`.
-    if early := [each.key for each in policy.early() if each.key not in _DEADLINES]:
+    if early := [rule.key for rule in policy.early() if rule.key not in _DEADLINES]:
         yield f"participation.{early[0]} may close a round before all have replied"
+    # Silence is signalled by a beacon, or inferred from a deadline; arrays handle either one.
     if silence.beacon and silence.closes_after < inf:
         yield f"silence.kind {silence.kind} has both beacons and a deadline"
     if not silence.beacon and silence.closes_after == inf:
@@ -134,15 +114,16 @@ def _of_protocol(setup: WorldConfig) -> Iterator[str]:
 
 
 def _end_within_rounds(setup: WorldConfig) -> Iterator[str]:
-    """Yield which stop rules may end a run within a round."""
+    """Yield the stop rules that may end a run within a round."""
     for rule in setup.stop.rules:
         if rule.mid_round:
             yield f"stop.{rule.key} may end a run within a round"
 
 
 def _foreign_part(setup: WorldConfig, *parts: str) -> str:
-    """Return which part of a method is not known to wait for messages and work alone."""
+    """Return which method of an algorithm may await more than messages and work."""
     for part in parts:
+        # The class that defines the method, which a user may have overridden.
         owner = next((cls for cls in type(setup.algorithm).__mro__ if part in vars(cls)), object)
         if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("in_arrays")):
             return f"{owner.__name__}.{part} may wait for more than messages and work"
@@ -150,14 +131,14 @@ def _foreign_part(setup: WorldConfig, *parts: str) -> str:
 
 
 def _foreign(setup: WorldConfig) -> str:
-    """Return what of a method of a star is not known to wait for messages and work alone."""
+    """Return what of a star's algorithm may await more than messages and work."""
     if what_follows(setup.algorithm) is not None:
         return f"{type(setup.algorithm).__name__}.afterwards goes on after replies"
     return _foreign_part(setup, "serve", "handle")
 
 
 def _of_fleet(setup: WorldConfig) -> Iterator[str]:
-    """Yield what of a client or its route may change, or be drawn, within a round."""
+    """Yield reasons for events that concern clients, their batteries and their routes."""
     kinds = Roster.of(setup.fleet).kinds
     links = setup.topology or star(len(kinds))
     for _, kind in kinds.runs:
@@ -168,13 +149,18 @@ def _of_fleet(setup: WorldConfig) -> Iterator[str]:
                 yield f"{type(setup.algorithm).__name__}.handle reads the state of charge"
     plan, lanes = plan_links(kinds, links)
     shared = [lane.up for _, lane in lanes if plan.links(lane)]
+    # Zero-duration work ends in the instant in which messages arrive, and its order depends on all
+    # of them.
     if False in shared and any(not kind.device.seconds(1.0, 1.0) for _, kind in kinds.runs):
         yield "work of no time follows messages that share a link"
-    # Each message is one of its own then, and of thousands some end at one instant, by rounding.
+    # Each message then begins by itself. Of thousands, some end at one instant, by rounding, and
+    # their order would depend on all other messages of the link.
     if True in shared and any(kind.device.slowdown.drawn for _, kind in kinds.runs):
         yield "messages share a link after work whose times are drawn"
     for _, (kind, routes) in classes(kinds, links).runs:
         if any(route.relays for route in routes):
+            # A relay spends energy on a message in the middle of its way, which only events
+            # resolve.
             yield "clients forward the messages of others"
         least = kind.radio.latency + min(route.latency for route in routes)
         if kind.battery is not None and kind.radio.states.stateful and not least:
@@ -183,19 +169,20 @@ def _of_fleet(setup: WorldConfig) -> Iterator[str]:
 
 
 def _of_links(kinds: RunLengthSequence[ClientConfig], links: Topology) -> Iterator[str]:
-    """Yield which links messages share in another way than fairly, in one direction."""
+    """Yield links whose messages do not share one link fairly, in one direction."""
     plan, lanes = plan_links(kinds, links)
-    ways = dict[int, bool]()
+    directions = dict[int, bool]()
     followed = {link for _, lane in lanes if lane.watched for link in plan.links(lane)}
     for _, lane in lanes:
-        for link in (kept := plan.links(lane)):
+        for link in (limiting := plan.links(lane)):
             name = links.links[link].name or link
             if link in followed:
                 yield f"batteries follow the rates of messages that share the link {name}"
+            # Simple: the lane has one contended link, which is shared fairly.
             elif not plan.simple(lane):
-                why = "with messages that have other links" if len(kept) > 1 else "not fairly"
+                why = "with messages that have other links" if len(limiting) > 1 else "not fairly"
                 yield f"messages share the link {name} {why}"
-            elif ways.setdefault(link, lane.up) is not lane.up:
+            elif directions.setdefault(link, lane.up) is not lane.up:
                 yield f"messages up and down share the link {name}"
 
 
@@ -203,23 +190,26 @@ def _of_client(kind: ClientConfig) -> Iterator[str]:
     radio = kind.radio
     if reaction := kind.availability.reaction:
         yield reaction
-    if radio.loss.mean and radio.loss.residual(radio.most_tries) > _SELDOM:
+    if radio.loss.mean and radio.loss.residual(radio.most_tries) > _RARE_LOSS:
         yield "packets may be lost for good"
-    both = kind.rates.up, kind.rates.down
-    if any(rate.constant == 0 for rate in both):
+    rates = kind.rates.up, kind.rates.down
+    if any(rate.constant == 0 for rate in rates):
         yield f"the radio {radio.kind} has no rate"
+    # The stage would be entered and left in one instant: the radio may be woken as its bits begin
+    # to flow.
     if radio.states.stages[0].name and not radio.latency:
-        yield f"the radio {radio.kind} has no latency"  # it may be woken as its bits begin to flow
-    if radio.states.stateful and not all(rate.continuous for rate in both):
+        yield f"the radio {radio.kind} has no latency"
+    if radio.states.stateful and not all(rate.continuous for rate in rates):
         yield f"the radio {radio.kind} has states, and is silent after a message"
 
 
 def _of_battery(kind: ClientConfig, least_charge: float) -> Iterator[str]:
-    """Yield what changes a battery, or its power, within a round."""
+    """Yield reasons why a battery, or its power, changes within a round."""
     if not isinstance(kind.source, Constant) or kind.source.peak:
         yield "a battery is charged"
     elif not kind.store(least_charge).ready:
         yield "a battery is below its threshold as the run begins"
+    # The power of a radio follows its rate, which changes within a message.
     if any(rate.signal is not None for rate in (kind.rates.up, kind.rates.down)):
         yield f"a battery follows the rate of the radio {kind.radio.kind}, which changes"
 
@@ -228,7 +218,7 @@ def _of_battery(kind: ClientConfig, least_charge: float) -> Iterator[str]:
 
 
 def _of_peers(setup: WorldConfig) -> Iterator[str]:
-    """Yield what of a world of peers depends on more than the lengths of messages."""
+    """Yield reasons for events among peers: dependence on more than the lengths of messages."""
     yield from _between_peers(setup)
     if hasattr(setup.algorithm, "answer"):
         yield "nodes meet in pairs"
@@ -248,7 +238,7 @@ def _of_peers(setup: WorldConfig) -> Iterator[str]:
 
 
 def _between_peers(setup: WorldConfig) -> Iterator[str]:
-    """Yield what of the graph, and of what lies between radios."""
+    """Yield reasons for events that concern the graph of peers and the links between them."""
     overlay = setup.overlay
     if not isinstance(overlay, Overlay):
         yield "the graph of peers changes"
@@ -256,14 +246,11 @@ def _between_peers(setup: WorldConfig) -> Iterator[str]:
         yield "edges between peers lead one way"
     elif not all(overlay.neighbours):
         yield "a node has no neighbour"
-    if setup.medium is not None:
-        yield "nodes in range share a medium"
-    if setup.sharing != "fluid":
-        yield f"messages under network.model {setup.sharing} depend on each other"
-    ways = setup.topology
-    if ways is not None and (
-        ways.paths is not None
-        or any(route.links or route.latency for route in (*ways.up, *ways.down))
+    yield from filter(None, (nature.first(WITHIN_ROUNDS) for nature in setup.network.natures()))
+    links = setup.topology
+    if links is not None and (
+        links.paths is not None
+        or any(route.links or route.latency for route in (*links.up, *links.down))
     ):
         yield "links or latencies are between peers"
 
@@ -284,7 +271,9 @@ def _of_peer(kind: ClientConfig) -> Iterator[str]:
         elif rate.constant == inf and not radio.latency:
             yield f"messages of the radio {radio.kind} may take no time"
     if states.stateful and (
-        len(states.stages) > 2 or states.stages[0].name or any(each.cycle for each in states.stages)
+        len(states.stages) > 2
+        or states.stages[0].name
+        or any(stage.cycle for stage in states.stages)
     ):
         yield f"the radio {radio.kind} has stages, or cannot be reached at all times"
 

@@ -1,4 +1,9 @@
-"""Handlers of clients, driven by hand from a message to the reply."""
+"""Handlers of clients, driven without an event loop from a received message to the reply.
+
+A handler is a coroutine that awaits nothing but work. The driver here resumes all handlers of a
+batch, collects the pieces of work that they yield, computes all durations as arrays, and resumes
+them at the new times.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,49 +22,49 @@ from fedsim.sim.arrays.messages import MessageBatch
 from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.arrays.rows import RowBlocks
 from fedsim.sim.arrays.supplies import SupplyArrays
-from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, go_on
+from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, resume
 from fedsim.sim.client import Handler
 from fedsim.sim.power.supply import Part
 from fedsim.streams import EntityStreams
 from fedsim.wire.replies import one_of
 
 _AT_ONCE = 4096
-"""So many handlers are in progress together: their work is evaluated in one batch."""
+"""Number of handlers advanced per batch; their work is evaluated together."""
 
 
 class ClientClock:
-    """The time at the client whose handler runs.
+    """The clock of the client whose handler runs.
 
     Attributes:
-        now: it, s.
+        now: the time, s.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
 
     def at_deadline(self, when: float, callback: Callable[..., object], *args: Any) -> Any:  # noqa: ANN401, ARG002
-        """Refuse: nothing of a client waits for a time but its work."""
+        """Refuse: a client in arrays waits for nothing but its work."""
         raise ReactionError("a client sets a timer")
 
 
 @dataclass
 class HandlerBatch:
-    """The clients that handle a message each.
+    """A cohort of clients, each of which handles one message.
 
     Attributes:
-        clients: their numbers, shape (n,).
-        asked: the envelope that each has received.
-        times: when each handler goes on, s, shape (n,).
-        events: in which event that is, shape (n,).
-        turns: where no time has passed since the messages were sent, how many turns of the loop
-            have; -1 elsewhere, shape (n,).
-        crowded: whether each goes on in an event in which others go on, too, shape (n,).
-        replies: the envelope that each answers with; None where a silent client sends nothing.
+        clients: the numbers of the clients, shape (n,).
+        received: the envelope that each client has received.
+        times: the time at which each handler resumes, s, shape (n,).
+        events: the event in which it resumes, shape (n,).
+        turns: the number of turns of the loop since the messages were sent, if no time has passed
+            since; otherwise -1, shape (n,).
+        crowded: whether other handlers resume in the same event, shape (n,).
+        replies: the envelope of each reply; None if a silent client sends nothing.
         together: the replies of clients that were handled together, in place of `replies`.
     """
 
     clients: Ids
-    asked: Sequence[Envelope]
+    received: Sequence[Envelope]
     times: Array
     events: Numbers
     turns: Numbers
@@ -67,28 +72,31 @@ class HandlerBatch:
     replies: list[Envelope | None]
     together: ReplyRows | None = None
 
-    def check_alone(self, whose: Numbers) -> None:
-        """Check that what some clients write now comes in no event in which others get messages.
+    def check_alone(self, indices: Numbers) -> None:
+        """Check that no row of some clients falls into an event in which others receive messages.
 
         Raises:
-            ReactionError: it does; their handlers would wait until all have theirs.
+            ReactionError: one does. On the event loop, these handlers would only resume after all
+                messages of the event have arrived.
         """
-        if self.crowded[whose].any():
+        if self.crowded[indices].any():
             raise ReactionError("work of no time follows messages that arrive together")
 
     def answers(self) -> tuple[Numbers, MessageBatch]:
-        """Return the places of those that send an answer, and these."""
+        """Return the indices of the clients that send an answer, and their messages."""
         if self.together is not None:
-            both = self.together
-            every = len(both.senders) == len(self.clients)
-            clients = self.clients if every else self.clients[both.senders]
-            return both.senders, MessageBatch(clients, both.envelopes, both.kinds)
-        senders = np.array([n for n, each in enumerate(self.replies) if each is not None], int)
-        return senders, MessageBatch(self.clients[senders], [each for each in self.replies if each])
+            rows = self.together
+            complete = len(rows.senders) == len(self.clients)
+            clients = self.clients if complete else self.clients[rows.senders]
+            return rows.senders, MessageBatch(clients, rows.envelopes, rows.kinds)
+        senders = np.array([n for n, reply in enumerate(self.replies) if reply is not None], int)
+        return senders, MessageBatch(
+            self.clients[senders], [reply for reply in self.replies if reply]
+        )
 
 
 class _Group(NamedTuple):
-    """The handler of a group of clients, their places in the cohort, and its first work."""
+    """The handler of a group of clients, their indices in the cohort, and its first work."""
 
     places: Numbers
     protocol: ClientProtocol
@@ -96,21 +104,22 @@ class _Group(NamedTuple):
     first: Any
 
 
-def _take_turns(cohort: HandlerBatch, whose: Numbers, order: EventOrder) -> None:
-    """Let work of no time that is evaluated together end after all that began with it."""
-    cohort.turns[whose] += 1
-    for turn in np.unique(cohort.turns[whose]).tolist():
-        own = whose[cohort.turns[whose] == turn]
-        times, events = cohort.times[own], cohort.events[own]
-        cohort.events[own] = order.add(times, events, priority=turn_priority(turn))
+def _take_turns(cohort: HandlerBatch, indices: Numbers, order: EventOrder) -> None:
+    """Order zero-duration work after all work submitted at the same instant."""
+    cohort.turns[indices] += 1
+    for turn in np.unique(cohort.turns[indices]).tolist():
+        members = indices[cohort.turns[indices] == turn]
+        times, events = cohort.times[members], cohort.events[members]
+        cohort.events[members] = order.add(times, events, priority=turn_priority(turn))
 
 
 def turn_priority(turn: int) -> float:
-    """Return the priority, below all of the calendar's, of what happens in a turn of the loop.
+    """Return the priority of the events of a turn of the loop, which precedes the calendar's.
 
     Args:
-        turn: how many came before it since the messages were sent.
+        turn: the number of turns before it since the messages were sent.
     """
+    # Rises with the turn and stays below 1, the normal priority of the calendar.
     return turn / (1 + turn)
 
 
@@ -118,14 +127,15 @@ class Handlers:
     """Drives the handlers of clients.
 
     Args:
-        clients: by number, each made at its first lookup.
-        table: their constants.
-        handle: the method's.
-        joules: takes the energy of processors, by client, shape (M,).
-        clock: their time.
-        slowdowns: their streams of slowdowns.
-        cohorts: divides them into groups that are handled together; None if each is by itself.
-        supplies: their batteries; None where all are on mains.
+        clients: the clients by number, each made at its first lookup.
+        table: the constants of the clients.
+        handle: the method's handler of one client.
+        joules: receives the energy of processors, by client, shape (M,).
+        clock: the clock of the client whose handler runs.
+        slowdowns: the random streams of the clients' slowdowns.
+        cohorts: divides clients into groups that are handled together; None to handle all clients
+            one by one.
+        supplies: the clients' batteries; None if all clients are on mains.
     """
 
     def __init__(
@@ -150,43 +160,48 @@ class Handlers:
 
     @property
     def made(self) -> int:
-        """The number of clients that were made so far."""
+        """The number of clients that exist so far."""
         return len(self._clients)
 
     def run(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> None:
         """Run the handlers of a cohort up to their replies.
 
         Raises:
-            ReactionError: a handler waits for something else than its work.
+            ReactionError: a handler awaits something other than its work.
         """
-        if self._cohorts is not None and cohort.asked[0] is cohort.asked[-1]:
+        # One run of a handler for a group needs one message for all: the same envelope object.
+        if self._cohorts is not None and cohort.received[0] is cohort.received[-1]:
             try:
                 groups = self._begin(self._cohorts, cohort)
             except NotAlikeError as error:
+                # Too late to handle clients one by one if groups hold their state or have drawn
+                # from their streams.
                 if self._cohorts.remembers:
                     raise ReactionError("clients with one state are not alike") from error
                 self._cohorts = None
             else:
                 self._run_together(groups, cohort, order, rows)
                 return
+        # In batches, which bounds the number of coroutines in progress.
         for begin in range(0, len(cohort.clients), _AT_ONCE):
             self._run(cohort, begin, begin + _AT_ONCE, order, rows)
 
     def _begin(self, cohorts: Cohorts, cohort: HandlerBatch) -> "list[_Group]":
-        """Begin the handlers of groups of clients, up to the first work of each.
+        """Start the handlers of groups of clients, up to the first work of each.
 
         Raises:
-            NotAlikeError: they have to be handled one by one; nothing has happened so far.
+            NotAlikeError: clients have to be handled one by one. Nothing has been written so far.
         """
-        begun, envelope = list[_Group](), cohort.asked[0]
+        begun, envelope = list[_Group](), cohort.received[0]
         try:
             for places, group in cohorts.groups(cohort.clients):
                 handler: Any = cohorts.handle(group, group.protocol.open(envelope))
                 begun.append(_Group(places, group.protocol, handler, None))
-                begun[-1] = begun[-1]._replace(first=go_on(handler))
+                begun[-1] = begun[-1]._replace(first=resume(handler))
+        # Coroutines that have started have to be closed.
         except BaseException:
-            for each in begun:
-                each.handler.close()
+            for group in begun:
+                group.handler.close()
             raise
         return begun
 
@@ -194,14 +209,16 @@ class Handlers:
         self, groups: "list[_Group]", cohort: HandlerBatch, order: EventOrder, rows: RowBlocks
     ) -> None:
         """Run the handlers of groups from their first work up to their replies."""
-        envelope, count = cohort.asked[0], len(cohort.clients)
+        envelope, count = cohort.received[0], len(cohort.clients)
         replies, silent = list[tuple[Numbers, Message]](), np.zeros(count, np.bool_)
         sent, number = None, int(envelope.round)
         for places, protocol, handler, piece in groups:
             while isinstance(piece, tuple) and isinstance(piece[0], Work):
                 pieces = self._pieces(cohort.clients[places], *piece)
                 self._work(cohort, places, pieces, number, order, rows)
-                piece = go_on(handler)  # noqa: PLW2901 - the next one
+                piece = resume(handler)  # noqa: PLW2901 - the next piece
+            # A group replies with its message and a mask of silent clients, or with a message
+            # alone.
             message, silent[places] = piece if isinstance(piece, tuple) else (piece, False)
             if not isinstance(message, Message):
                 raise ReactionError("a group of clients does not reply")
@@ -214,16 +231,16 @@ class Handlers:
             self._cohorts.keep()
 
     def _pieces(self, ids: Ids, work: Work, at_once: bool) -> Pieces:  # noqa: FBT001 - of a piece
-        """Return the pieces of the same work of some clients."""
+        """Return the durations of the same work on some clients."""
         seconds = np.empty((work.pieces, len(ids)))
         for places in self._table.alike(ids):
-            own = ids[places]
-            one = self._clients[int(own[0])]
-            if one.draws_times:
-                streams = self._slowdowns.of_many(own.tolist())
-                seconds[:, places] = one.drawn_seconds(work, streams)
+            members = ids[places]
+            representative = self._clients[int(members[0])]
+            if representative.draws_times:
+                streams = self._slowdowns.of_many(members.tolist())
+                seconds[:, places] = representative.drawn_seconds(work, streams)
             else:
-                seconds[:, places] = one.seconds(work)
+                seconds[:, places] = representative.seconds(work)
         same = (work.operations, work.samples, at_once)
         return Pieces(seconds, *(np.broadcast_to(figure, len(ids)) for figure in same))
 
@@ -231,19 +248,22 @@ class Handlers:
         self, cohort: HandlerBatch, begin: int, end: int, order: EventOrder, rows: RowBlocks
     ) -> None:
         handle, clients = self._handle, self._clients
-        own = cohort.clients[begin:end].tolist()
-        given = zip(own, cohort.asked[begin:end], strict=True)
+        numbers = cohort.clients[begin:end].tolist()
+        received = zip(numbers, cohort.received[begin:end], strict=True)
         handlers = list[Any]()
         try:
             handlers.extend(
                 handle(client := clients[number], client.protocol.open(envelope))
-                for number, envelope in given
+                for number, envelope in received
             )
-            answers = self._drive([each.send for each in handlers], cohort, begin, order, rows)
+            answers = self._drive(
+                [handler.send for handler in handlers], cohort, begin, order, rows
+            )
+        # Also after an error in one of them.
         finally:
-            for each in handlers:
-                each.close()  # those that are not over, where one has failed
-        self._answer(cohort, begin, own, answers, rows)
+            for handler in handlers:
+                handler.close()  # those that are not over, where one has failed
+        self._answer(cohort, begin, numbers, answers, rows)
 
     def _drive(
         self,
@@ -253,13 +273,15 @@ class Handlers:
         order: EventOrder,
         rows: RowBlocks,
     ) -> list[Any]:
-        """Let handlers go on, from one piece of work to the next; return their replies."""
-        clock, number = self._clock, int(cohort.asked[begin].round)
+        """Advance handlers from one piece of work to the next; return their replies."""
+        clock, number = self._clock, int(cohort.received[begin].round)
         answers: list[Any] = [None] * len(sends)
         places, times = list(range(len(sends))), cohort.times[begin : begin + len(sends)].tolist()
         while places:
             going, pieces = list[int](), list[Any]()
             for place, now in zip(places, times, strict=True):
+                # Handlers run in the order of their clients, not of their times. They only see
+                # their own clock, so the order does not matter.
                 clock.now = now
                 try:
                     pieces.append(sends[place](None))
@@ -271,45 +293,49 @@ class Handlers:
                 raise ReactionError("a handler waits for something else than its work")
             places = going
             if places:
-                whose = np.array(places) + begin
-                for own, some in alike(np.array(pieces)):
-                    self._work(cohort, whose[own], some, number, order, rows)
-                times = cohort.times[whose].tolist()
+                indices = np.array(places) + begin
+                for members, work in alike(np.array(pieces)):
+                    self._work(cohort, indices[members], work, number, order, rows)
+                times = cohort.times[indices].tolist()
         return answers
 
     def _work(
         self,
         cohort: HandlerBatch,
-        whose: Numbers,
+        indices: Numbers,
         work: Pieces,
         number: int,
         order: EventOrder,
         rows: RowBlocks,
     ) -> None:
-        """Let each of some clients do equally many pieces of work, one after the other."""
-        begins = cohort.times[whose]
-        ends = np.add.accumulate(np.concatenate([begins[None], work.seconds]))  # in this order
+        """Advance some clients by equally many consecutive pieces of work each."""
+        begins = cohort.times[indices]
+        # Accumulated piece by piece, as sums of floats depend on the order.
+        ends = np.add.accumulate(np.concatenate([begins[None], work.seconds]))
+        # Pieces of no time take turns of the loop, which depend on the other clients: one at a
+        # time.
         if len(work.seconds) == 1 or not (np.diff(ends, axis=0) > 0).all():
             at_once = work.at_once
             for seconds in work.seconds:
-                one = Pieces(seconds, work.operations, work.samples, at_once)
-                self._work_once(cohort, whose, one, number, order, rows)
+                piece = Pieces(seconds, work.operations, work.samples, at_once)
+                self._work_once(cohort, indices, piece, number, order, rows)
                 at_once = np.zeros_like(at_once)
             return
-        # Each piece is an event of its own, which the one before it schedules.
+        # Each piece is an event of its own, scheduled by the end of the piece before it. Event
+        # numbers run piece by piece, and client by client within a piece.
         count, size = work.seconds.shape
         parents = order.following - size + np.arange(count * size)
-        parents[:size] = cohort.events[whose]
+        parents[:size] = cohort.events[indices]
         events = order.add(ends[1:].ravel(), parents)
-        cohort.events[whose], cohort.times[whose] = events[-size:], ends[-1]
-        cohort.turns[whose], cohort.crowded[whose] = -1, False
-        ids = cohort.clients[whose]
+        cohort.events[indices], cohort.times[indices] = events[-size:], ends[-1]
+        cohort.turns[indices], cohort.crowded[indices] = -1, False
+        ids = cohort.clients[indices]
         self._charge(ids, ends, events, work, number, rows)
-        if self._supplies is not None:  # each piece begins as the one before it has ended
+        if self._supplies is not None:  # each piece begins as the last one ends
             self._begin_work(np.tile(ids, count), parents, ends[:-1].ravel())
 
     def _begin_work(self, ids: Ids, events: Numbers, now: Array) -> None:
-        """Let batteries follow processors that begin to work."""
+        """Set the processor power of batteries as work begins."""
         if self._supplies is not None:
             watts = self._table.of("extra", ids)
             self._supplies.change(ids, events, Part.PROCESSOR, now, watts=watts)
@@ -317,26 +343,27 @@ class Handlers:
     def _work_once(
         self,
         cohort: HandlerBatch,
-        whose: Numbers,
+        indices: Numbers,
         work: Pieces,
         number: int,
         order: EventOrder,
         rows: RowBlocks,
     ) -> None:
-        """Let each of some clients do one piece of work, which may take no time."""
-        begins = cohort.times[whose]
+        """Advance some clients by one piece of work each, which may take no time."""
+        begins = cohort.times[indices]
         ends = begins + work.seconds
         lasting = np.flatnonzero(ends > begins)
         if len(lasting):
-            own = whose[lasting]
-            self._begin_work(cohort.clients[own], cohort.events[own], begins[lasting])
-            cohort.events[own] = order.add(ends[lasting], cohort.events[own])
-            cohort.turns[own] = -1
-            cohort.crowded[own] = False
-        cohort.check_alone(whose)
-        _take_turns(cohort, whose[work.at_once & (cohort.turns[whose] >= 0)], order)
-        cohort.times[whose] = ends
-        ids, events = cohort.clients[whose], cohort.events[whose]
+            working = indices[lasting]
+            self._begin_work(cohort.clients[working], cohort.events[working], begins[lasting])
+            cohort.events[working] = order.add(ends[lasting], cohort.events[working])
+            cohort.turns[working] = -1
+            cohort.crowded[working] = False
+        cohort.check_alone(indices)
+        # Zero-duration work of a batching evaluator completes one turn of the loop later.
+        _take_turns(cohort, indices[work.at_once & (cohort.turns[indices] >= 0)], order)
+        cohort.times[indices] = ends
+        ids, events = cohort.clients[indices], cohort.events[indices]
         self._charge(ids, np.stack([begins, ends]), events, work, number, rows)
 
     def _charge(
@@ -351,17 +378,20 @@ class Handlers:
         """Charge pieces of work, and write their rows.
 
         Args:
-            ids: of the clients, shape (n,).
-            times: when each piece begins, and when the last one ends, s, shape (pieces + 1, n).
-            events: in which they end, by piece and client, shape (pieces x n,).
+            ids: the numbers of the clients, shape (n,).
+            times: the beginning of each piece and the end of the last one, s, shape
+                (pieces + 1, n).
+            events: the events in which pieces end, by piece and client, shape (pieces x n,).
             work: the pieces.
-            number: of the round.
-            rows: takes the rows.
+            number: the number of the round.
+            rows: receives the rows.
         """
         spans = np.diff(times, axis=0)
         count = len(spans)
+        # Power beyond idle, as idle power is metered for the whole run.
         joules = self._table.of("extra", ids) * spans
         operations, samples = work.operations, work.samples
+        # The sum over pieces is accumulated in their order, as the event-by-event run adds them.
         if count == 1:
             self._joules[ids] += joules[0]
         else:
@@ -386,7 +416,7 @@ class Handlers:
     def _end_work(
         self, ids: Ids, now: Array, events: Numbers, spans: Array, joules: Array
     ) -> dict[str, Numbers]:
-        """Let batteries follow processors that have worked; return the slots of their rows."""
+        """Set the processor power of batteries as work ends; return the slots of their rows."""
         if self._supplies is None:
             return {}
         slots = self._supplies.reserve(len(ids))
@@ -395,7 +425,7 @@ class Handlers:
             events,
             Part.PROCESSOR,
             now,
-            watts=np.where(spans > 0, 0.0, nan),  # what takes no time has no power
+            watts=np.where(spans > 0, 0.0, nan),  # instantaneous work draws no power
             joules=joules,
             edge=self._table.of("extra", ids),
             slots=slots,
@@ -404,26 +434,26 @@ class Handlers:
         return {"state_of_charge": slots}
 
     @staticmethod
-    def _write_silent(cohort: HandlerBatch, whose: Numbers, number: int, rows: RowBlocks) -> None:
-        """Write that some clients have nothing worth sending."""
-        times, ids = cohort.times[whose], cohort.clients[whose]
-        cohort.check_alone(whose)
-        rows.add(cohort.events[whose], Event.SILENT, ids, t=times, peer=SERVER, round=number)
+    def _write_silent(cohort: HandlerBatch, indices: Numbers, number: int, rows: RowBlocks) -> None:
+        """Write the rows of clients that censor their reply."""
+        times, ids = cohort.times[indices], cohort.clients[indices]
+        cohort.check_alone(indices)
+        rows.add(cohort.events[indices], Event.SILENT, ids, t=times, peer=SERVER, round=number)
 
     def _answer(
         self,
         cohort: HandlerBatch,
         begin: int,
-        own: Sequence[ClientId],
+        numbers: Sequence[ClientId],
         answers: Sequence[Any],
         rows: RowBlocks,
     ) -> None:
-        """Make the envelopes of the replies."""
-        clients, asked = self._clients, cohort.asked
+        """Pack the replies into envelopes, and write the rows of silent clients."""
+        clients, received = self._clients, cohort.received
         silent = [place for place, answer in enumerate(answers) if answer is SILENCE]
-        whose = np.array(silent, np.int64) + begin
-        self._write_silent(cohort, whose, int(asked[begin].round), rows)
+        indices = np.array(silent, np.int64) + begin
+        self._write_silent(cohort, indices, int(received[begin].round), rows)
         for number, envelope, answer in zip(
-            own, asked[begin : begin + len(own)], answers, strict=True
+            numbers, received[begin : begin + len(numbers)], answers, strict=True
         ):
             cohort.replies.append(clients[number].protocol.answer(envelope, answer))

@@ -1,8 +1,8 @@
-"""Links that messages of one direction share fairly: each plays a leg of an exchange by itself.
+"""Links that messages of one direction share fairly, simulated per leg of an exchange.
 
-All of a leg's messages are known as it begins, and nothing else uses its links. So a link's own
-law, `FairLink`, runs on a calendar of its own, with equal messages that begin together as one
-transfer; what it schedules there becomes events of the exchange.
+All messages of a leg are known as it begins, and nothing else uses its links. So each link runs the
+law of the event-by-event path, `FairLink`, on a private calendar. Equal messages that begin
+together are one transfer there. The events of that calendar are added to those of the exchange.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from fedsim.sim.network.processor_sharing import FairLink, PartedError
 
 
 class _Event(NamedTuple):
-    """What a link has scheduled; its parent is one of these, or ~n for the n-th class to begin."""
+    """An event of a link; its parent is an index of such events, or ~n for the start of class n."""
 
     time: float
     settles: bool
@@ -26,11 +26,11 @@ class _Event(NamedTuple):
 
 
 class _LinkCalendar(Calendar):
-    """A calendar that writes down what happens, and during what it was scheduled.
+    """A calendar that records its events and their parents.
 
     Attributes:
-        events: what has happened.
-        ended: for each class of transfers the event in which it ended, in the order of the ends.
+        events: the executed events.
+        ended: pairs of the event in which a class of transfers ended and the class, in order.
     """
 
     __slots__ = ("_current", "ended", "events")
@@ -47,30 +47,30 @@ class _LinkCalendar(Calendar):
         """See `Calendar.at`."""
         parent = self._current
 
-        def happen(*given: Any) -> None:
+        def execute(*values: Any) -> None:
             self._current = len(self.events)
             self.events.append(_Event(self.now, priority == SETTLE, parent))
-            callback(*given)
+            callback(*values)
 
-        return super().at(when, happen, *args, priority=priority)
+        return super().at(when, execute, *args, priority=priority)
 
     def begin(self, number: int) -> None:
-        """Enter the beginning of a class of transfers."""
+        """Make the start of a class of transfers the parent of what is scheduled next."""
         self._current = ~number
 
     def end(self, number: int) -> None:
-        """Write down that a class has ended."""
+        """Record the end of a class."""
         self.ended.append((self._current, number))
 
 
 class LinkLeg(NamedTuple):
-    """The messages of one direction that pass links, in the order in which they begin, shape (n,).
+    """Messages over links in one direction, in the order in which they begin, shape (n,).
 
     Attributes:
-        began: when their bits begin to flow, s, ascending.
-        bits: how many.
+        began: the time at which bits begin to flow, s, ascending.
+        bits: the bits of each message.
         caps: the radios' rates, bit/s.
-        events: in which they begin.
+        events: the events in which they begin.
     """
 
     began: Array
@@ -79,41 +79,41 @@ class LinkLeg(NamedTuple):
     events: Numbers
 
     def take(self, places: NDArray[np.intp]) -> "LinkLeg":
-        """Return some of them."""
-        began, bits, caps, events = (each[places] for each in self)
+        """Return some of the messages."""
+        began, bits, caps, events = (column[places] for column in self)
         return LinkLeg(began, bits, caps, events)  # type: ignore[arg-type]
 
 
 def pass_link(capacity: float, leg: LinkLeg, order: EventOrder) -> tuple[Array, Numbers]:
-    """Let messages share a link; return when each has passed, s, and in which event.
+    """Simulate messages on a shared link; return the time, s, and event of each end.
 
     Args:
-        capacity: of the link, bit/s.
+        capacity: the capacity of the link, bit/s.
         leg: the messages.
-        order: takes the events.
+        order: receives the events.
 
     Raises:
-        ReactionError: two things happen at one instant, whose order depends on all others.
+        ReactionError: two events fall on one instant, and their order depends on the whole fleet.
     """
     leg = leg._replace(caps=_binding(capacity, leg))
     alike = np.stack([leg.began, leg.bits, leg.caps])
     begins = np.flatnonzero(np.concatenate([[True], (alike[:, 1:] != alike[:, :-1]).any(axis=0)]))
     sizes = np.diff(np.concatenate([begins, [len(leg.began)]]))
-    calendar = _play(capacity, leg.take(begins), sizes)
+    calendar = _simulate(capacity, leg.take(begins), sizes)
     return _events(calendar, leg, begins, sizes, order)
 
 
 def _binding(capacity: float, leg: LinkLeg) -> Array:
-    """Return the rates of radios, bit/s, infinite where a fair share never reaches them."""
+    """Return the rates of radios, bit/s; infinite if a fair share never reaches them."""
     fair = capacity
-    equal = all((each == each[0]).all() for each in (leg.began, leg.bits))
+    equal = all((column == column[0]).all() for column in (leg.began, leg.bits))
     if equal and leg.caps.min() > capacity / len(leg.caps):
-        fair = 0.0  # all end together, and the share stays as it is
+        fair = 0.0  # all messages end together, so the share is constant and below every cap
     return np.where(leg.caps > fair, np.inf, leg.caps)
 
 
-def _play(capacity: float, classes: LinkLeg, sizes: NDArray[np.intp]) -> _LinkCalendar:
-    """Let classes of equal messages share a link; return the calendar of what has happened."""
+def _simulate(capacity: float, classes: LinkLeg, sizes: NDArray[np.intp]) -> _LinkCalendar:
+    """Simulate classes of equal messages on a link; return the calendar with its events."""
     calendar = _LinkCalendar()
     link = FairLink(calendar, capacity)
     terms = list(zip(classes.bits.tolist(), classes.caps.tolist(), sizes.tolist(), strict=True))
@@ -142,29 +142,35 @@ def _events(
     sizes: NDArray[np.intp],
     order: EventOrder,
 ) -> tuple[Array, Numbers]:
-    """Add what a link has done to the events; return as `pass_link` does."""
-    times = np.array([each.time for each in calendar.events])
-    settles = np.array([each.settles for each in calendar.events], bool)
-    parents = np.array([each.parent for each in calendar.events], np.int64)
-    ended, whose = np.array(calendar.ended, np.int64).T
-    counts = sizes[whose]
+    """Add the events of a link to those of the exchange; return what `pass_link` does."""
+    times = np.array([event.time for event in calendar.events])
+    settles = np.array([event.settles for event in calendar.events], bool)
+    parents = np.array([event.parent for event in calendar.events], np.int64)
+    ended, classes = np.array(calendar.ended, np.int64).T
+    counts = sizes[classes]
     _check_instants(times, settles, parents, leg.began[begins])
+    # Every event that is not a settlement has to end a class. A timer that expires in vain would be
+    # an event without a message, for which there is no number.
     if len(set(ended.tolist())) != np.count_nonzero(~settles):
         raise ReactionError("a link has waited for an end in vain")
-    # An event in which messages arrive is one for each of these, of one parent: so they stay
-    # together, in this order, and what the event schedules is scheduled by the first of them.
-    number = np.empty(len(times), np.int64)
-    number[settles] = order.following + np.arange(np.count_nonzero(settles))
+    # One event of the link may end several messages. It becomes one event per message, all with
+    # the same parent, so that they stay together and in this order. Children of the link's event
+    # become children of the first message's.
+    numbers = np.empty(len(times), np.int64)
+    numbers[settles] = order.following + np.arange(np.count_nonzero(settles))
     starts = order.following + np.count_nonzero(settles) + np.cumsum(counts) - counts
-    number[ended[::-1]] = starts[::-1]
-    came = np.where(
+    # Reversed: if an event ends several classes, the first one (assigned last) gives its number.
+    numbers[ended[::-1]] = starts[::-1]
+    parent_numbers = np.where(
         parents < 0,
         leg.events[begins[np.maximum(~parents, 0)]],
-        number[np.maximum(parents, 0)],
+        numbers[np.maximum(parents, 0)],
     )
-    order.add(times[settles], came[settles], priority=SETTLE)
-    arrived = order.add(np.repeat(times[ended], counts), np.repeat(came[ended], counts))
-    members = np.repeat(begins[whose] - (np.cumsum(counts) - counts), counts) + np.arange(
+    order.add(times[settles], parent_numbers[settles], priority=SETTLE)
+    arrived = order.add(np.repeat(times[ended], counts), np.repeat(parent_numbers[ended], counts))
+    # Expand classes to messages: `begins` is the first message of a class, the rest counts up
+    # within it.
+    members = np.repeat(begins[classes] - (np.cumsum(counts) - counts), counts) + np.arange(
         counts.sum()
     )
     over, events = np.empty(len(leg.began)), np.empty(len(leg.began), np.int64)
@@ -175,12 +181,12 @@ def _events(
 def _check_instants(
     times: Array, settles: NDArray[np.bool_], parents: Numbers, began: Array
 ) -> None:
-    """Check that no message ends as another begins, or as it begins itself.
+    """Check that no message ends at the instant at which one begins.
 
     Raises:
-        ReactionError: one does.
+        ReactionError: a message does. The order of both then depends on the whole fleet.
     """
     ends = times[~settles]
-    at = np.where(parents < 0, -np.inf, times[np.maximum(parents, 0)])[~settles]
-    if not set(ends.tolist()).isdisjoint(began.tolist()) or (ends == at).any():
+    scheduled = np.where(parents < 0, -np.inf, times[np.maximum(parents, 0)])[~settles]
+    if not set(ends.tolist()).isdisjoint(began.tolist()) or (ends == scheduled).any():
         raise ReactionError("a message ends at the very instant at which another begins")

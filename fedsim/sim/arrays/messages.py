@@ -20,17 +20,16 @@ Bits = NDArray[np.int64]
 
 
 class MessageBatch:
-    """A message from or to each of some clients.
+    """One message per client, all to the server or all from it.
 
     Args:
-        clients: their numbers, shape (n,).
-        envelopes: of the messages.
-        kinds: which of the envelopes stands for each message, shape (n,), where they are equal but
-            for their content; None where each has its own.
+        clients: the numbers of the clients, shape (n,).
+        envelopes: the envelopes, or representatives that differ from the others in content only.
+        kinds: the index of each message's representative, shape (n,); None without representatives.
 
     Attributes:
         clients, envelopes: see the arguments.
-        bits: of each, without framing, shape (n,) or ().
+        bits: the bits of each message without framing, shape (n,) or (1,).
     """
 
     def __init__(
@@ -40,22 +39,26 @@ class MessageBatch:
         self.envelopes = envelopes
         self._parts = list[MessageBatch]()
         self._kinds: Any = slice(None) if kinds is None else kinds
-        self._payload: Bits = self._each(lambda envelope: envelope.payload_bits)
-        self._words: Bits = self._each(lambda envelope: envelope.word)
+        self._payload: Bits = self._column(lambda envelope: envelope.payload_bits)
+        self._words: Bits = self._column(lambda envelope: envelope.word)
         self.bits: Bits = self._payload + (envelopes[0].header_bits if envelopes else 0)
 
-    def _each(self, of: Callable[[Envelope], int]) -> Bits:
-        """Return a figure of each message, shape (n,), or (1,) where there is one for all."""
-        figures: Bits = np.array([of(each) for each in self.envelopes], np.int64)[self._kinds]
-        return figures
+    def _column(self, quantity: Callable[[Envelope], int]) -> Bits:
+        """Return a quantity of each message, shape (n,), or (1,) if one envelope serves all."""
+        # `_kinds` expands representatives to messages; a slice keeps the values as they are.
+        column: Bits = np.array([quantity(envelope) for envelope in self.envelopes], np.int64)[
+            self._kinds
+        ]
+        return column
 
     @classmethod
     def of_post(cls, post: Sequence[tuple[Sequence[ClientId], Envelope]]) -> Self:
-        """Return the messages of a server."""
-        clients = np.concatenate([_numbers(some) for some, _ in post])
+        """Return the buffered messages of a server."""
+        clients = np.concatenate([_numbers(receivers) for receivers, _ in post])
         if len(post) == 1:
             return cls(clients, [post[0][1]])
-        return cls(clients, [envelope for some, envelope in post for _ in some])
+        # Several broadcasts of one instant: each client has the envelope of its own.
+        return cls(clients, [envelope for receivers, envelope in post for _ in receivers])
 
     @property
     def every(self) -> Sequence[Envelope]:
@@ -70,16 +73,16 @@ class MessageBatch:
 
     @property
     def filled(self) -> int:
-        """How many carry something."""
+        """The number of messages with a payload, which are no beacons."""
         return int(np.count_nonzero(np.broadcast_to(self._payload, self.clients.shape)))
 
     def framing(self, table: ClassTable) -> Bits:
-        """Return the bits of the headers of their packets, shape (n,) or (1,)."""
+        """Return the bits of packet headers, shape (n,) or (1,)."""
         ids = self.clients
         return header_bits(self.bits, table.of("overhead", ids), table.of("packet", ids))
 
     def name(self, events: Numbers, rows: RowBlocks) -> None:
-        """Let the names of the messages be used, in the events in which they are sent."""
+        """Register the names of the messages with the log, in the events of sending."""
         labels = [envelope.message.label for envelope in self.envelopes]
         names = list(dict.fromkeys(labels))
         which = np.array([names.index(label) for label in labels])[self._kinds]
@@ -93,8 +96,9 @@ class MessageBatch:
         rows.name(events, names, np.broadcast_to(which, events.shape), enter)
 
     def enter_words(self) -> None:
-        """Enter the numbers of the messages' names, also in the rows of them."""
-        self._words[:] = self._each(lambda envelope: envelope.word)
+        """Fill in the numbers of the messages' names; rows that hold the array change, too."""
+        # In place, since rows refer to this array.
+        self._words[:] = self._column(lambda envelope: envelope.word)
         for part in self._parts:
             part.enter_words()
 
@@ -105,23 +109,29 @@ class MessageBatch:
         if not apart.any():
             self.write_whole(moved, framing, rows, up=up)
             return
-        for own, whole in ((~apart, True), (again, False), (apart & ~again, False)):
-            if own.any():
-                some = self._take(np.flatnonzero(own))
-                write = some.write_whole if whole else some.write_apart
-                write(moved.take(own), _some(framing, own), rows, up=up)
+        # Three blocks: messages in one record; retransmitted ones; and those of battery clients,
+        # whose rows show a state of charge.
+        for mask, whole in ((~apart, True), (again, False), (apart & ~again, False)):
+            if mask.any():
+                batch = self._take(np.flatnonzero(mask))
+                write = batch.write_whole if whole else batch.write_apart
+                write(moved.take(mask), _some(framing, mask), rows, up=up)
 
-    def _take(self, whose: Numbers) -> "MessageBatch":
-        """Return some of the messages, whose names are given along with the others'."""
-        every = np.arange(len(self.clients))
-        kinds = every if isinstance(self._kinds, slice) and len(self.envelopes) > 1 else self._kinds
-        kinds = kinds[whose] if isinstance(kinds, np.ndarray) else None
-        some = MessageBatch(self.clients[whose], self.envelopes, kinds)
-        self._parts.append(some)
-        return some
+    def _take(self, indices: Numbers) -> "MessageBatch":
+        """Return some of the messages; `enter_words` reaches them, too."""
+        all_indices = np.arange(len(self.clients))
+        kinds = (
+            all_indices
+            if isinstance(self._kinds, slice) and len(self.envelopes) > 1
+            else self._kinds
+        )
+        kinds = kinds[indices] if isinstance(kinds, np.ndarray) else None
+        batch = MessageBatch(self.clients[indices], self.envelopes, kinds)
+        self._parts.append(batch)
+        return batch
 
     def write_whole(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
-        """Write the rows of messages of which nothing was sent again, two in one record."""
+        """Write messages without retransmissions: one record for sending and receiving."""
         sender, receiver = (self.clients, SERVER) if up else (SERVER, self.clients)
         rows.add(
             moved.events,
@@ -136,7 +146,7 @@ class MessageBatch:
         )
 
     def write_apart(self, moved: Passage, framing: Bits, rows: RowBlocks, *, up: bool) -> None:
-        """Write the rows of messages of which a part is sent again of each, or of none.
+        """Write messages in separate rows; either all have retransmissions or none has.
 
         See `fedsim.sim.network.message_log.MessageLog`.
         """
@@ -144,13 +154,16 @@ class MessageBatch:
         (sender, receiver), events = ends, moved.events
         bits, spans = self.bits + framing, moved.over - moved.began
         repeats = bool(moved.again.any())
+        # Time and energy are split between first transmission and retransmission by their bits.
         first = bits / (bits + moved.again) if repeats else np.ones(1)
-        own = moved.joules if up else np.zeros(len(spans))
+        sender_joules = moved.joules if up else np.zeros(len(spans))
         every = {"t": moved.over, "round": self.envelopes[0].round, "message": self._words}
         sent = self._identity(framing)
         charge = {} if moved.slots is None else {"state_of_charge": moved.slots}
         mine, later = charge if up else {}, {"peer": receiver, SPENT: 0.0}
-        costs = {"joules": own * first, SPENT: moved.joules, **mine}
+        # The SEND row carries the energy of the whole message for the run's sum (`SPENT`), and
+        # later rows carry 0. So sums of joules round once per message, as event by event.
+        costs = {"joules": sender_joules * first, SPENT: moved.joules, **mine}
         rows.add(
             events, Event.SEND, sender, **later | sent | costs, t=moved.over, duration=spans * first
         )
@@ -162,14 +175,14 @@ class MessageBatch:
                 **later | every | mine,
                 duration=spans * (1 - first),
                 transport_bits=moved.again,
-                joules=own * (1 - first),
+                joules=sender_joules * (1 - first),
             )
-        got = {"joules": moved.joules - own, SPENT: 0.0, "peer": sender}
+        got = {"joules": moved.joules - sender_joules, SPENT: 0.0, "peer": sender}
         got |= {} if up else charge
         rows.add(events, Event.RECEIVE, receiver, **sent | got, t=moved.over, duration=spans)
 
     def _identity(self, framing: Bits) -> dict[str, object]:
-        """Return the columns that tell which messages they are, and of how many bits."""
+        """Return the columns that identify messages and count their bits."""
         return {
             "round": self.envelopes[0].round,
             "message": self._words,
@@ -186,6 +199,6 @@ def _numbers(clients: Sequence[ClientId]) -> Ids:
     return np.array(clients, np.int64)
 
 
-def _some(figures: Bits, whose: NDArray[np.bool_]) -> Bits:
-    """Return figures of some messages, or the one that there is for all."""
-    return figures[whose] if len(figures) > 1 else figures
+def _some(bits: Bits, mask: NDArray[np.bool_]) -> Bits:
+    """Return the bits of some messages, or the single value that serves all."""
+    return bits[mask] if len(bits) > 1 else bits

@@ -1,10 +1,10 @@
-"""The order of events: how the calendar would take many of them that are known at once.
+"""Order of events: the order in which the calendar would execute events whose times are known.
 
-The calendar's key is (time, priority, serial), and an event gets its serial as the event that
-schedules it, its parent, happens. So of two events that are due at one instant, at one priority,
-that one comes first whose parent came first. With all times known, the order of all events is the
-one that agrees with itself: sorted by time, priority and the place of the parent in that very
-order. It is unique, for a parent comes before what it schedules.
+The calendar's key is (time, priority, serial). An event gets its serial while the event that
+schedules it, its parent, executes. So among events of one time and priority, the one whose parent
+came first is first. With all times known, the order is a fixed point: events are sorted by time,
+priority and the place of their parents in that same order. The fixed point is unique, because a
+parent always precedes the events that it schedules.
 """
 
 from collections.abc import Sequence
@@ -16,32 +16,32 @@ from numpy.typing import NDArray
 from fedsim.ports import Array
 
 Numbers = NDArray[np.signedinteger[Any]]
-"""Numbers of events, or their places in an order; in 4 bytes where they fit."""
+"""Numbers of events, or their places in an order; 4 bytes each if they fit."""
 
 
 _HALF = 2**31
-"""Numbers below it take 4 bytes: of ten million clients there are a hundred million events."""
+"""Numbers below it take 4 bytes. Ten million clients have a hundred million events."""
 
 
 _MANY, _SHARE = 1024, 16
-"""The times of so many events or more are held as runs, if there is one run for so many of them: of
-clients that are alike, all do the same at one time."""
+"""Times of at least `_MANY` events are stored as runs of equal times, if the average run is at
+least `_SHARE` events long. Similar clients act at the same times."""
 
 
 _AT_ONCE = 2**18
-"""So many events are compared at once, which bounds what memory that takes."""
+"""Number of events compared at once, which bounds memory."""
 
 
 class ReactionError(Exception):
-    """A round is not to be played in arrays; the run is made again by events."""
+    """A round does not fit arrays after all; the caller repeats the run event by event."""
 
 
 class _Runs(NamedTuple):
-    """Times of events, of which many are those of the event before.
+    """Times of events, run-length encoded.
 
     Attributes:
-        times: of the events that differ from the one before, s, shape (k,).
-        sizes: how many have each of these, shape (k,).
+        times: the time of each run, s, shape (k,).
+        sizes: the number of events in each run, shape (k,).
     """
 
     times: Array
@@ -49,7 +49,7 @@ class _Runs(NamedTuple):
 
     @classmethod
     def of(cls, times: Array) -> "Array | _Runs":
-        """Return times as runs, if there are few of these."""
+        """Return times as runs, or unchanged if runs would be short."""
         size = len(times)
         differs = times[1:] != times[:-1]
         if size < _MANY or np.count_nonzero(differs) > size // _SHARE:
@@ -59,26 +59,25 @@ class _Runs(NamedTuple):
 
 
 def _every(some: Array | _Runs) -> Array:
-    """Return times as an array, whatever they are held as."""
+    """Return times as an array."""
     return some if isinstance(some, np.ndarray) else np.repeat(some.times, some.sizes)
 
 
 def _runs(some: Array | _Runs) -> _Runs:
-    """Return times as runs, whatever they are held as."""
+    """Return times as runs."""
     return some if isinstance(some, _Runs) else _Runs(some, np.ones(len(some), np.intp))
 
 
 class EventOrder:
-    """Finds the places of events among all of them.
+    """Collects events and computes their order.
 
     Args:
-        roots: what has happened before schedules some of the events. There are so many of these
-            parents at the beginning; their numbers are 0 to `roots - 1`, and the events' own
-            numbers follow. A negative number is a parent that came before all roots: the smaller,
-            the earlier.
+        roots: the number of parents that have executed already. Their numbers are 0 to
+            `roots - 1`, and the numbers of added events follow. A negative number is a parent
+            before all roots; smaller numbers are earlier.
 
     Attributes:
-        count: the number of events so far.
+        count: the number of events added so far.
     """
 
     def __init__(self, roots: int) -> None:
@@ -100,11 +99,11 @@ class EventOrder:
         """Add events; return their numbers.
 
         Args:
-            times: of the events, s, shape (n,).
-            parents: the numbers of what schedules them, shape (n,).
-            priority: of all of them, as the calendar has it.
-            joined: whether those of one time are one event, scheduled by the first of their
-                parents, in which they follow each other.
+            times: the times of the events, s, shape (n,).
+            parents: the numbers of the events that schedule them, shape (n,).
+            priority: the calendar priority of all of them.
+            joined: whether added events of equal time are one event of the calendar. The first of
+                their parents schedules it, and its parts execute in the order of their parents.
         """
         size = len(times)
         self._times.append(_Runs.of(times))
@@ -116,17 +115,17 @@ class EventOrder:
         return np.arange(begin, begin + size, dtype=event_type(begin + size))
 
     def places(self, *, last: bool = False) -> Numbers:
-        """Return the places of roots and events, by number, shape (roots + count,).
+        """Return the place of each root and event, by number, shape (roots + count,).
 
         Args:
-            last: whether none are added later, so that nothing need be kept.
+            last: whether no event is added later, so that memory can be freed.
 
         Raises:
-            ReactionError: of those that are joined, one comes before its own parent.
+            ReactionError: a part of a joined event comes before its own parent.
         """
         if not self.count:
             return np.arange(self._roots, dtype=event_type(self._roots))
-        # Of ten million clients there are a hundred million events: what is kept of each is small.
+        # Memory decides here: ten million clients have a hundred million events.
         order, instants = self._in_time(last=last)
         parents = np.concatenate(self._parents)
         self._parents = [parents]
@@ -134,20 +133,28 @@ class EventOrder:
         kind = event_type(self._roots + self.count) if parents.dtype == np.int32 else np.int64
         places: Numbers = np.arange(self._roots + self.count, dtype=kind)
         while True:
+            # Iterate to the fixed point: sort events of an instant by the places of their parents,
+            # which changes the places of their own children. Each pass settles one more generation
+            # of events, so the loop ends.
             places[self._roots + order] = np.arange(self._roots, len(places), dtype=kind)
-            came: Numbers = np.take(places, parents, mode="clip")  # below 0 that of the first one
-            np.copyto(came, parents, where=parents < 0, casting="same_kind")
-            first = _first_of_joined(came, joined, instants, order)
-            if not _is_out_of_order(order, instants, first, came):
-                if (came >= places[self._roots :]).any():
+            ranks: Numbers = np.take(places, parents, mode="clip")
+            # A negative parent was clipped to 0; its number itself is its rank.
+            np.copyto(ranks, parents, where=parents < 0, casting="same_kind")
+            first = _first_of_joined(ranks, joined, instants, order)
+            # Checking is much cheaper than sorting, and the first order is usually right: `lexsort`
+            # is stable, and events are added in the order of clients.
+            if not _is_out_of_order(order, instants, first, ranks):
+                if (ranks >= places[self._roots :]).any():
                     raise ReactionError("what is one event would happen twice in an instant")
                 return places
             del order
+            # `ranks` only orders the parts of a joined event; without joined events both are the
+            # same.
             keys = (first, instants)
-            order = _sort_events(keys if first is came else (came, *keys))
+            order = _sort_events(keys if first is ranks else (ranks, *keys))
 
     def _in_time(self, *, last: bool) -> tuple[Numbers, Numbers]:
-        """Return the events by time and priority, and the rank of each one's, shape (count,)."""
+        """Return events by time and priority, and the rank of each event's instant, (count,)."""
         if self._few_runs():
             return self._runs_in_time()
         times = np.concatenate([_every(some) for some in self._times])
@@ -155,50 +162,53 @@ class EventOrder:
         priorities = _spread(_rank(self._settles), np.int8)
         order = _sort_events((priorities, times))
         instants = np.empty(len(order), order.dtype)
-        at, rank = 0, 0
-        while at < len(order):  # of equal clients all are due at one time
-            some = order[at : at + _AT_ONCE + 1]
-            one, other = some[:-1], some[1:]
-            later = (times[one] != times[other]) | (priorities[one] != priorities[other])
+        position, rank = 0, 0
+        # In chunks that overlap by one event, so that no pair of neighbours is missed.
+        while position < len(order):
+            some = order[position : position + _AT_ONCE + 1]
+            left, right = some[:-1], some[1:]
+            later = (times[left] != times[right]) | (priorities[left] != priorities[right])
             ranks = rank + np.concatenate([[0], np.cumsum(later)])
             instants[some] = ranks
-            at, rank = at + _AT_ONCE, int(ranks[-1])
+            position, rank = position + _AT_ONCE, int(ranks[-1])
         if last:
             self._times = []
         return order, instants
 
     def _runs_in_time(self) -> tuple[Numbers, Numbers]:
-        """Return the same where few events differ in time from the one before them."""
+        """Return the same as `_in_time`, from times that are stored as runs."""
         runs = [_runs(some) for some in self._times]
-        times, sizes = (np.concatenate(each) for each in zip(*runs, strict=True))
+        times, sizes = (np.concatenate(parts) for parts in zip(*runs, strict=True))
         begins = np.cumsum(sizes) - sizes
         ends, ranks = np.cumsum([size for size, _ in self._settles]), _rank(self._settles)
-        own = np.searchsorted(ends, begins, side="right")
-        priorities = np.array([rank for _, rank in ranks], np.int8)[own]
+        batches = np.searchsorted(ends, begins, side="right")
+        priorities = np.array([rank for _, rank in ranks], np.int8)[batches]
         places = np.lexsort((priorities, times))
         later = np.zeros(len(places), np.bool_)
         for key in (priorities, times):
             later[1:] |= key[places][1:] != key[places][:-1]
         instants = np.empty(len(places), kind := event_type(self.count))
         instants[places] = np.cumsum(later)
+        # Expand runs in their new order: element k of a run is `begins + k`. `moved` is the shift
+        # from the position in the output to the number of the event.
         moved = begins[places] - (np.cumsum(sizes[places]) - sizes[places])
         order = np.repeat(moved.astype(kind), sizes[places])
         order += np.arange(self.count, dtype=kind)
         return order, np.repeat(instants, sizes)
 
     def _few_runs(self) -> bool:
-        """Return whether times are held as runs, but for a few."""
-        held = [isinstance(some, _Runs) or len(some) < _MANY for some in self._times]
-        return all(held) and any(isinstance(some, _Runs) for some in self._times)
+        """Return whether all long arrays of times are stored as runs."""
+        as_runs = [isinstance(some, _Runs) or len(some) < _MANY for some in self._times]
+        return all(as_runs) and any(isinstance(some, _Runs) for some in self._times)
 
 
 def event_type(end: int) -> type[np.signedinteger[Any]]:
-    """Return the type of numbers below an end."""
+    """Return the smallest integer type for numbers below an end."""
     return np.int32 if end <= _HALF else np.int64
 
 
 def _small(numbers: Numbers) -> Numbers:
-    """Return numbers in 4 bytes, if all fit."""
+    """Return numbers as 4-byte integers if all fit."""
     if numbers.dtype == np.int32 or not len(numbers):
         return numbers.astype(np.int32, copy=False)
     fits = numbers.min() >= -_HALF and numbers.max() < _HALF
@@ -206,30 +216,31 @@ def _small(numbers: Numbers) -> Numbers:
 
 
 def _sort_events(keys: tuple[NDArray[Any], ...]) -> Numbers:
-    """Return the order of events by some keys, the last one first."""
+    """Return the order of events; the last key is the primary one."""
     return _small(np.lexsort(keys))
 
 
-def _is_out_of_order(order: Numbers, instants: Numbers, first: Numbers, came: Numbers) -> bool:
-    """Return whether some that are due at one time and priority are not in their parents' order."""
-    for begin in range(0, len(order) - 1, _AT_ONCE):  # of equal clients all are due at one time
-        some = order[begin : begin + _AT_ONCE + 1]
-        one, other = some[:-1], some[1:]
-        same = instants[one] == instants[other]
-        one, other = one[same], other[same]
-        before, after = first[one], first[other]
-        wrong = after < before
-        if first is not came:
-            wrong |= (after == before) & (came[other] < came[one])
-        if wrong.any():
+def _is_out_of_order(order: Numbers, instants: Numbers, first: Numbers, ranks: Numbers) -> bool:
+    """Return whether events of one instant are not in the order of their parents."""
+    # In chunks that overlap by one event, so that no pair of neighbours is missed.
+    for begin in range(0, len(order) - 1, _AT_ONCE):
+        chunk = order[begin : begin + _AT_ONCE + 1]
+        left, right = chunk[:-1], chunk[1:]
+        same = instants[left] == instants[right]
+        left, right = left[same], right[same]
+        before, after = first[left], first[right]
+        misplaced = after < before
+        if first is not ranks:
+            misplaced |= (after == before) & (ranks[right] < ranks[left])
+        if misplaced.any():
             return True
     return False
 
 
 def _rank(runs: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
-    """Return the ranks of priorities in place of them."""
-    every = sorted({priority for _, priority in runs})
-    return [(size, every.index(priority)) for size, priority in runs]
+    """Replace priorities by their ranks, which fit into 1 byte."""
+    ranked = sorted({priority for _, priority in runs})
+    return [(size, ranked.index(priority)) for size, priority in runs]
 
 
 def _spread(runs: Sequence[tuple[int, float]], kind: type) -> NDArray[Any]:
@@ -238,18 +249,18 @@ def _spread(runs: Sequence[tuple[int, float]], kind: type) -> NDArray[Any]:
 
 
 def _first_of_joined(
-    came: Numbers, joined: NDArray[np.bool_], instants: Numbers, order: Numbers
+    ranks: Numbers, joined: NDArray[np.bool_], instants: Numbers, order: Numbers
 ) -> Numbers:
-    """Return the places of the parents that schedule the events: of joined ones, the first.
+    """Return the place of the parent that schedules each event: the first one of joined events.
 
-    It is `came` itself where none are joined.
+    Returns `ranks` itself if no events are joined.
     """
-    own = order[joined[order]]
-    if not len(own):
-        return came
-    at = instants[own]
+    members = order[joined[order]]
+    if not len(members):
+        return ranks
+    at = instants[members]
     begins = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
-    sizes = np.diff(np.concatenate([begins, [len(own)]]))
-    first = came.copy()
-    first[own] = np.repeat(np.minimum.reduceat(came[own], begins), sizes)
+    sizes = np.diff(np.concatenate([begins, [len(members)]]))
+    first = ranks.copy()
+    first[members] = np.repeat(np.minimum.reduceat(ranks[members], begins), sizes)
     return first

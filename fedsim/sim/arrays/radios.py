@@ -1,6 +1,6 @@
-"""Radios in arrays: the states of all radios of a fleet between their messages.
+"""Vectorised radios: the stages of all radios of a fleet, between messages and during them.
 
-These are the laws of `fedsim.sim.power.radio`.
+The laws are those of `fedsim.sim.power.radio`, applied to all clients of an exchange at once.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ Mask = NDArray[np.bool_]
 
 
 class _Paid(NamedTuple):
-    """What radios have spent in a state: their joules, and the slots of rows that say so, (n,)."""
+    """Energy of radios in a stage, J, and the state-of-charge slots of the rows, shapes (n,)."""
 
     joules: Array
     slots: Numbers
@@ -39,17 +39,19 @@ class RadioArrays:
 
     Args:
         table: the constants of clients.
-        channels: theirs.
-        clients: M.
-        supplies: their batteries; None where all are on mains.
+        channels: the channels of clients.
+        clients: the number of clients, M.
+        supplies: the clients' batteries; None if all clients are on mains.
 
     Attributes:
-        joules: that radios and processors have spent beyond idle power, by client, shape (M,).
+        joules: energy of radios and processors beyond idle power, by client, shape (M,).
     """
 
-    # `_due` is when the timer of a stage's end is to happen, inf for none; `_armed` the number of
-    # the event that has set it. While an exchange is played these are numbers of its order, with
-    # `_base` added: what came before it is below `_base`, as the places of all events so far are.
+    # State of each radio: `_stage` is its stage (0: connected), `_since` the time since which it
+    # has been in that stage without bits, s, and `_due` the time of its stage timer, inf if none is
+    # set. `_armed` is the number of the event that has set the timer; it decides ties between
+    # timers. Event numbers are global: those of the current exchange are its own plus `_base`, and
+    # those of earlier exchanges are below `_base`.
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class RadioArrays:
         if self._stateful:
             self._last = one_if_equal(table.every("last_stage").astype(np.int8))
             self._stage = self._last.copy()
-            # Since when it is in its stage without bits. It can be reached as the run begins.
+            # One paging cycle before 0, so that a paged radio can be reached as the run begins.
             cycle = one_if_equal(table.every("last_cycle").astype(np.float64, copy=False))
             self._since: Array | SparseColumn = (
                 SparseColumn(clients, np.float64(0.0 - cycle[0])) if is_one(cycle) else 0.0 - cycle
@@ -78,12 +80,12 @@ class RadioArrays:
             self._round = SparseColumn(clients, np.int32(0))  # of the last message
 
     def transfer(self, leg: RadioLeg, order: EventOrder, rows: RowBlocks) -> "Passage":
-        """Let the messages pass; return when their bits flowed, and in which events they arrive.
+        """Transmit messages; return when their bits flowed, and the events in which they arrive.
 
         Args:
-            leg: the messages.
-            order: takes the events.
-            rows: takes the rows of promotions and tails.
+            leg: the messages of one direction.
+            order: receives the events.
+            rows: receives the rows of promotions and tails.
         """
         table, up, ids = self._table, int(leg.up), leg.clients
         leg = replace(leg, ready=self._channels.ready_times(leg))
@@ -91,12 +93,16 @@ class RadioArrays:
         stateful = np.zeros(len(ids), np.bool_)
         if self._stateful:
             stateful |= table.of("stateful", ids).astype(np.bool_)
+            # Steps of a message: the radio wakes up, the latency passes, bits begin to flow, bits
+            # have passed. Only steps that are events of the calendar in the event-by-event run are
+            # added.
             ready, events = self._wake(leg, stateful, order, rows)
         began = ready + table.of(f"latency{up}", ids)
         links, full = (
             np.broadcast_to(table.of(f"{name}{up}", ids), ids.shape) for name in ("link", "full")
         )
         flows = np.flatnonzero(full | (links >= 0))
+        # The order of sending, which decides between messages that begin on a link together.
         sent = events.copy()
         if len(flows):
             events[flows] = order.add(began[flows], events[flows], joined=True)
@@ -107,16 +113,18 @@ class RadioArrays:
         flow = self._channels.flow(leg, began)
         if self._supplies is not None:
             self._begin(ids, began, events.copy(), flow, radios, waited)
+        # `over` is preliminary for messages that share a link: `_pass_links` overwrites it.
         over = np.array(np.broadcast_to(flow.over, ids.shape))
         instant = np.broadcast_to(table.of(f"instant{up}", ids), over.shape)
         timed = np.flatnonzero(~instant & (links < 0))
         events[timed] = order.add(over[timed], events[timed])
         if table.shares_links:
             bits, caps = (
-                np.broadcast_to(each, over.shape).astype(float) for each in (flow.bits, flow.caps)
+                np.broadcast_to(column, over.shape).astype(float)
+                for column in (flow.bits, flow.caps)
             )
-            whole = LinkLeg(began, bits, caps, events)
-            self._pass_links(links, whole, order.places()[sent], order, over)
+            shared = LinkLeg(began, bits, caps, events)
+            self._pass_links(links, shared, order.places()[sent], order, over)
         self._channels.keep_silence(leg, flow, over)
         if len(radios):
             self._connect(ids[radios], over[radios], events[radios], busy=True)
@@ -134,19 +142,19 @@ class RadioArrays:
         radios: Numbers,
         waited: _Paid,
     ) -> None:
-        """Let batteries follow bits that begin to flow, some after a wait of their radios."""
+        """Set the radio power of batteries as bits begin to flow, and settle the wait before."""
         if self._supplies is None:
             return
-        rates = np.where(flow.caps < inf, flow.caps, 0.0)  # what takes no time has no power
+        rates = np.where(flow.caps < inf, flow.caps, 0.0)  # an instantaneous message draws no power
         watts = self._table.of("held", ids) + flow.per_bit * rates
         joules, slots = np.full(len(ids), nan), np.full(len(ids), NO_SLOT)
         joules[radios], slots[radios] = waited
         self._supplies.change(ids, events, Part.RADIO, now, watts=watts, joules=joules, slots=slots)
 
     def _end(self, ids: Ids, now: Array, events: Numbers, joules: Array) -> Numbers | None:
-        """Let batteries follow bits that have passed; return the slots of their rows.
+        """Set the radio power of batteries as bits have passed; return the slots of their rows.
 
-        These are None where all clients are on mains.
+        Returns None if all clients are on mains.
         """
         if self._supplies is None:
             return None
@@ -158,12 +166,12 @@ class RadioArrays:
         return slots
 
     def _stage_power(self, ids: Ids, stages: Numbers) -> Array:
-        """Return the powers of the stages of some radios, W; 0 without states, shape (n,)."""
+        """Return the powers of stages, W, shape (n,); 0 for radios without states."""
         stateful = self._table.of("stateful", ids)
         return np.where(stateful, self._table.of_stage("power", ids, stages), 0.0)
 
     def _meter(self, ids: Ids, flow: RadioFlow, spans: Array) -> Array:
-        """Return the joules of messages that took some time, s; their radios have spent them."""
+        """Return the energy of messages, J, and add it to the joules of their radios."""
         joules = flow.per_bit * flow.bits + self._table.of("held", ids) * spans
         joules = joules + flow.on_air * spans
         self.joules[ids] += joules
@@ -172,74 +180,78 @@ class RadioArrays:
     def _pass_links(
         self, links: Numbers, leg: LinkLeg, sent: Numbers, order: EventOrder, over: Array
     ) -> None:
-        """Let messages pass the links that they share; enter when, and in which events."""
+        """Transmit messages over shared links; write their ends to `over` and `leg.events`."""
         for link in np.unique(links[links >= 0]).tolist():
-            own = np.flatnonzero(links == link)
-            own = own[np.lexsort((sent[own], leg.began[own]))]
-            over[own], leg.events[own] = pass_link(
-                self._table.capacities[link], leg.take(own), order
+            members = np.flatnonzero(links == link)
+            members = members[np.lexsort((sent[members], leg.began[members]))]
+            over[members], leg.events[members] = pass_link(
+                self._table.capacities[link], leg.take(members), order
             )
 
     def _wake(
         self, leg: RadioLeg, stateful: Mask, order: EventOrder, rows: RowBlocks
     ) -> tuple[Array, Numbers]:
-        """Wake radios; return when each is ready, s, and in which event it is asked for bits.
+        """Wake radios; return when each is ready, s, and the event in which it is.
 
         Raises:
-            ReactionError: bits flow at the very instant at which a radio with a battery is awake.
+            ReactionError: bits flow at the very instant at which a radio with a battery wakes up.
         """
         ids, ready, events = leg.clients, leg.ready.copy(), leg.events.copy()
         if self._paged and not leg.up:
             self._page(ids, ready, events, order, rows)
         self._round[ids[stateful]] = leg.number
-        out = np.flatnonzero(stateful & (self._stage[ids] > 0))
-        if not len(out):
+        indices = np.flatnonzero(stateful & (self._stage[ids] > 0))
+        if not len(indices):
             return ready, events
-        own, now, during = ids[out], ready[out], events[out]
-        resting = self._stage[own] == self._last[own]
-        waited = self._log_stage(own[~resting], now[~resting], during[~resting], rows)
-        self._due[own] = inf
-        spans = self._table.of_stage("wake_time", own, self._stage[own])
+        asleep, now, at_events = ids[indices], ready[indices], events[indices]
+        # A radio in its last stage is at rest: no tail is in progress that had to be recorded.
+        resting = self._stage[asleep] == self._last[asleep]
+        waited = self._log_stage(asleep[~resting], now[~resting], at_events[~resting], rows)
+        self._due[asleep] = inf
+        spans = self._table.of_stage("wake_time", asleep, self._stage[asleep])
+        # Waking from an unfinished tail may take no time. Then there is no promotion, and no event.
         slow = resting | (spans > 0)
         if self._supplies is not None:
-            joules, slots = np.full(len(own), nan), np.full(len(own), NO_SLOT)
+            joules, slots = np.full(len(asleep), nan), np.full(len(asleep), NO_SLOT)
             joules[~resting], slots[~resting] = waited
-            connected = self._stage_power(own, np.zeros(len(own), np.int8))
-            waking = self._table.of_stage("wake_power", own, self._stage[own])
+            connected = self._stage_power(asleep, np.zeros(len(asleep), np.int8))
+            waking = self._table.of_stage("wake_power", asleep, self._stage[asleep])
             watts = np.where(slow, waking, connected)
             self._supplies.change(
-                own, during, Part.RADIO, now, watts=watts, joules=joules, slots=slots
+                asleep, at_events, Part.RADIO, now, watts=watts, joules=joules, slots=slots
             )
-        self._connect(own[~slow], now[~slow], during[~slow], busy=False)
-        own, spans = own[slow], spans[slow]
+        self._connect(asleep[~slow], now[~slow], at_events[~slow], busy=False)
+        asleep, spans = asleep[slow], spans[slow]
         awake = now[slow] + spans
-        promoted = order.add(awake, during[slow])
-        if self._supplies is not None:  # whose power is then that of which comes first
-            at_once = awake + self._table.of(f"latency{int(leg.up)}", own) == awake
-            if (at_once & (self._table.of("battery", own) > 0)).any():
+        promoted = order.add(awake, at_events[slow])
+        if self._supplies is not None:
+            # Both events fall on one instant. The order of the two changes of power then depends on
+            # the rest of the fleet.
+            at_once = awake + self._table.of(f"latency{int(leg.up)}", asleep) == awake
+            if (at_once & (self._table.of("battery", asleep) > 0)).any():
                 raise ReactionError("bits flow as a radio wakes")
-        power = self._table.of_stage("wake_power", own, self._stage[own])
-        paid = self._log(Event.PROMOTION, own, awake - spans, awake, promoted, rows, power)
-        self._connect(own, awake, promoted, busy=False)
-        self._enter_stage(own, awake, promoted, paid)
-        ready[out[slow]] = awake
+        power = self._table.of_stage("wake_power", asleep, self._stage[asleep])
+        paid = self._log(Event.PROMOTION, asleep, awake - spans, awake, promoted, rows, power)
+        self._connect(asleep, awake, promoted, busy=False)
+        self._enter_stage(asleep, awake, promoted, paid)
+        ready[indices[slow]] = awake
         return ready, events
 
     def _page(
         self, ids: Ids, ready: Array, events: Numbers, order: EventOrder, rows: RowBlocks
     ) -> None:
-        """Let messages wait until the radios that get them can be reached."""
+        """Delay messages until the receiving radios listen, in their paging cycle."""
         paged = np.broadcast_to(self._table.of("paged", ids), ids.shape) & (self._stage[ids] > 0)
         places = np.flatnonzero(paged)
         if not len(places):
             return
-        own, now = ids[places], ready[places]
+        asleep, now = ids[places], ready[places]
         reached = now.copy()
-        for alike in self._table.alike(own):
-            some = own[alike]
-            states = self._table.states_of(int(some[0]))
-            reached[alike] = states.reception_times(
-                self._stage[some], self._since[some], now[alike]
+        for indices in self._table.alike(asleep):
+            alike = asleep[indices]
+            states = self._table.states_of(int(alike[0]))
+            reached[indices] = states.reception_times(
+                self._stage[alike], self._since[alike], now[indices]
             )
         late = np.flatnonzero(reached > now)
         if len(late):
@@ -249,16 +261,17 @@ class RadioArrays:
             ready[places] = reached
 
     def _connect(self, ids: Ids, now: Array, events: Numbers, *, busy: bool) -> None:
-        """Wait, connected, for bits; a timer that came while bits flowed is off."""
+        """Enter stage 0 without bits. With `busy`, cancel timers that expired while bits flowed."""
         if busy:
             self._due[ids[self._due[ids] < now]] = inf
         self._stage[ids] = 0
         self._since[ids] = now
+        # A timer that is still set stays: `settle` moves it when it expires, as `Radio` does.
         off = np.flatnonzero(self._due[ids] == inf)
         self._await_end(ids[off], now[off], events[off])
 
     def _enter_stage(self, ids: Ids, now: Array, events: Numbers, paid: _Paid) -> None:
-        """Let batteries follow radios into their stages, which have paid for what was before."""
+        """Set the radio power of batteries for new stages, and settle the energy of the last."""
         if self._supplies is not None:
             watts = self._stage_power(ids, self._stage[ids])
             self._supplies.change(
@@ -272,7 +285,7 @@ class RadioArrays:
         self._armed[ids] = events.astype(np.int64) + self._base
 
     def _log_stage(self, ids: Ids, now: Array, events: Numbers, rows: RowBlocks) -> _Paid:
-        """Record how long radios have waited, in their stages, up to now."""
+        """Record the time that radios have waited in their stages, up to now."""
         stages = self._stage[ids]
         power = self._table.of_stage("power", ids, stages)
         names = self._table.of_stage("name", ids, stages) if self._table.names else None
@@ -298,7 +311,8 @@ class RadioArrays:
         if names is not None:
             further["detail"] = detail = np.full(len(lasting), -1)
             enter = partial(_enter, names[lasting], detail)
-            rows.name(events, self._table.names, names, enter)  # though it has lasted no time
+            # The event-by-event run enters the name of a stage even if it has lasted no time.
+            rows.name(events, self._table.names, names, enter)
         if len(lasting) < len(ids):
             ids, events, power = ids[lasting], events[lasting], power[lasting]
             since, now = since[lasting], now[lasting]
@@ -310,31 +324,33 @@ class RadioArrays:
         return paid
 
     def settle(self, ids: Ids, until: Array | float, order: EventOrder, rows: RowBlocks) -> None:
-        """Let the stages of radios end that do so before a time, s.
+        """End the stages of idle radios that expire before a time.
 
         Args:
-            ids: of radios without bits.
-            until: from when on bits, or another exchange, may keep a radio connected, shape (n,).
-            order: takes the events.
-            rows: takes the rows of stages.
+            ids: radios without bits.
+            until: the time from which bits, or another exchange, may keep a radio connected, s,
+                shape (n,) or ().
+            order: receives the events.
+            rows: receives the rows of stages.
         """
         until = np.broadcast_to(until, ids.shape)
         while len(ids):
             ends = self._since[ids] + self._table.of_stage("time", ids, self._stage[ids])
-            # The timer was set for the end of an earlier wait: it is set anew.
+            # As in `Radio`, a message does not move the timer. A timer that expires before the end
+            # of the present wait is set once more, which is an event of its own.
             due = self._due[ids]
             early = np.flatnonzero((due < until) & (due < ends))
             if len(early):
-                own = ids[early]
-                set_anew = order.add(due[early], self._armed[own] - self._base, priority=SETTLE)
-                self._armed[own] = set_anew.astype(np.int64) + self._base
-                self._due[own] = ends[early]
+                waiting = ids[early]
+                rearmed = order.add(due[early], self._armed[waiting] - self._base, priority=SETTLE)
+                self._armed[waiting] = rearmed.astype(np.int64) + self._base
+                self._due[waiting] = ends[early]
             over = np.flatnonzero(ends < until)
             ids, until = ids[over], until[over]
             self._end_stage(ids, ends[over], order, rows)
 
     def _end_stage(self, ids: Ids, now: Array, order: EventOrder, rows: RowBlocks) -> None:
-        """Let radios leave their stages, each for the next one."""
+        """Move radios to their next stages."""
         events = order.add(now, self._armed[ids] - self._base, priority=SETTLE)
         paid = self._log_stage(ids, now, events, rows)
         self._stage[ids] += 1
@@ -345,33 +361,33 @@ class RadioArrays:
         self._enter_stage(ids, now, events, paid)
 
     def settle_stateful(self, ids: Ids, until: Array, order: EventOrder, rows: RowBlocks) -> None:
-        """Do so for those of some clients whose radios have states."""
+        """Expire the stages of the stateful radios among some clients; see `settle`."""
         if self._stateful:
-            mine = np.flatnonzero(np.broadcast_to(self._table.of("stateful", ids), ids.shape))
-            self.settle(ids[mine], until[mine], order, rows)
+            stateful = np.flatnonzero(np.broadcast_to(self._table.of("stateful", ids), ids.shape))
+            self.settle(ids[stateful], until[stateful], order, rows)
 
     def settle_all(self, until: float, order: EventOrder, rows: RowBlocks) -> None:
-        """Do so for all clients of the fleet, as an exchange is over."""
+        """Expire the stages of the whole fleet at the end of an exchange."""
         if self._stateful:
             self.settle(self._due.below(until), until, order, rows)
 
     def number_events(self, places: Numbers) -> None:
-        """Go on to the next exchange.
+        """Replace the event numbers of this exchange by places, before the next one.
 
         Args:
-            places: of all events of this one in their order.
+            places: the place of each event of this exchange.
         """
         if self._stateful:
-            new = self._due.below(inf)  # no event of the others' counts any more
+            new = self._due.below(inf)  # the number counts only while a timer is set
             new = new[self._armed[new] >= self._base]
-            own = places[self._armed[new] - self._base]
-            self._armed[new] = own.astype(np.int64) + self._base
+            rank = places[self._armed[new] - self._base]
+            self._armed[new] = rank.astype(np.int64) + self._base
         self._base += len(places)
 
     def switch_off(self, now: float, rows: RowBlocks) -> int:
-        """End the world: record the stages in progress, client by client; return how many.
+        """Record the stages in progress as the world ends; return how many there are.
 
-        Nothing is known of the stages afterwards: of many clients they take memory.
+        The stages are deleted, as they take memory in a large fleet.
         """
         ids = np.flatnonzero(self._stage < self._last) if self._stateful else np.zeros(0, int)
         if self._stateful:
@@ -382,8 +398,8 @@ class RadioArrays:
             others = self._supplies.others(ids)
             stages = self._table.of("last_stage", others).astype(int)
             watts = self._stage_power(others, np.broadcast_to(stages, others.shape))
-            every = np.zeros(len(others), int), Part.RADIO, np.full(len(others), now)
-            self._supplies.change(others, *every, watts=watts, joules=0.0)
+            change = np.zeros(len(others), int), Part.RADIO, np.full(len(others), now)
+            self._supplies.change(others, *change, watts=watts, joules=0.0)
         if not self._stateful:
             return 0
         self._stateful = False
@@ -394,15 +410,16 @@ class RadioArrays:
 
 @dataclass
 class Passage:
-    """How the messages of a `RadioLeg` have passed, shapes (n,).
+    """The transmission of the messages of a `RadioLeg`, shapes (n,).
 
     Attributes:
-        began, over: when the bits began to flow, and had passed, s.
-        joules: of the client's radio.
-        events: during which event each arrives.
-        crowded: whether that is the event of others, too.
-        again: the bits that were sent again, shape (n,) or (1,).
-        slots: of the state of charge in the rows, `NO_SLOT` on mains; None where all are.
+        began, over: the times at which bits begin to flow and have passed, s.
+        joules: the energy of the client's radio.
+        events: the event in which each message arrives.
+        crowded: whether other messages arrive in the same event.
+        again: the bits that are retransmitted, shape (n,) or (1,).
+        slots: the state-of-charge slots of the rows, `NO_SLOT` for a client on mains; None if all
+            clients are on mains.
     """
 
     began: Array
@@ -414,26 +431,27 @@ class Passage:
     slots: Numbers | None = None
 
     def take(self, whose: Mask) -> "Passage":
-        """Return how some of them have passed."""
-        columns = (getattr(self, each.name) for each in fields(self))
-        own = (
-            None if each is None else np.broadcast_to(each, whose.shape)[whose] for each in columns
+        """Return the transmissions of some messages."""
+        columns = (getattr(self, field.name) for field in fields(self))
+        taken = (
+            None if column is None else np.broadcast_to(column, whose.shape)[whose]
+            for column in columns
         )
-        return Passage(*own)  # type: ignore[arg-type]  # only slots may be None
+        return Passage(*taken)  # type: ignore[arg-type]  # only slots may be None
 
 
 def _enter(which: Numbers, column: Numbers, numbers: Sequence[int]) -> None:
-    """Enter the numbers of names in a column of those that rows have."""
+    """Write the numbers of names into a column of rows; -1 where a row has no name."""
     column[:] = np.array([*numbers, -1])[which]
 
 
 def _find_crowded(over: Array, links: Numbers) -> Mask:
-    """Return which messages pass a link at the same time as others do, shape (n,)."""
-    found = np.zeros(len(over), np.bool_)
+    """Return which messages leave a link at the same time as others, shape (n,)."""
+    crowded = np.zeros(len(over), np.bool_)
     if not (links >= 0).any():
-        return found
+        return crowded
     for link in np.unique(links[links >= 0]).tolist():
-        own = np.flatnonzero(links == link)
-        _, place, count = np.unique(over[own], return_inverse=True, return_counts=True)
-        found[own] = count[place] > 1
-    return found
+        members = np.flatnonzero(links == link)
+        _, place, count = np.unique(over[members], return_inverse=True, return_counts=True)
+        crowded[members] = count[place] > 1
+    return crowded

@@ -1,9 +1,10 @@
 """A star whose rounds are played in arrays: all times and joules of an exchange at once.
 
-The server's coroutine runs on the event loop as ever. What it sends is gathered; as it waits for
-the replies, the whole exchange is played: the messages down, the handlers of the clients, the
-messages up, and the tails of radios meanwhile. The rows of the log are put in the order of the
-calendar's events, and at the time of the last reply the server gets all of them.
+The server's coroutine runs on the event loop, as in every star. Its outgoing messages are buffered.
+When the server awaits replies, the whole exchange is computed at once: the downlink, the handlers
+of the clients, the uplink, and the tails of radios meanwhile. The rows of the log are sorted into
+the order in which the calendar would have executed the events. The server receives all replies at
+the time of the last one.
 """
 
 import asyncio
@@ -42,25 +43,25 @@ from fedsim.sim.star import Star
 from fedsim.streams import EntityStreams
 from fedsim.wire.replies import ReplyColumns
 
-_MANY = 500_000
-"""Of an exchange of so many clients, freed memory is returned before its events get an order."""
+_TRIM_FROM = 500_000
+"""From this many clients on, freed memory is returned to the system before events are sorted."""
 
 
-class _SentAtOnce(NamedTuple):
+class _Replies(NamedTuple):
     """The replies to an exchange.
 
     Attributes:
-        clients: those that reply.
-        events: in which their replies arrive.
-        last: when the last one does, s.
-        over: before which all that happens is known, s.
+        clients: the clients that reply.
+        events: the events in which their replies arrive.
+        last: the arrival of the last reply, s.
+        horizon: the time before which all events of the exchange are known, s.
         replies, together: see `_Played`.
     """
 
     clients: Ids
     events: Numbers
     last: float
-    over: float
+    horizon: float
     replies: Sequence[Envelope]
     together: ReplyRows | None
 
@@ -69,17 +70,17 @@ class _Played(NamedTuple):
     """An exchange whose replies have not arrived yet.
 
     Attributes:
-        rows: of the log.
-        clients: those that reply.
-        turns: their places, in the order in which their replies arrive; None where these are
-            `together`.
-        replies: of these clients, or one that stands for all where they are `together`.
-        together: the replies of clients that were handled together.
+        rows: the rows of the log.
+        clients: the clients that reply.
+        arrivals: indices into `clients`, in the order in which their replies arrive; None if the
+            replies are in `together`.
+        replies: one reply per client, or a single representative if the replies are in `together`.
+        together: the replies of clients whose handlers ran once for all of them.
     """
 
     rows: OrderedRows
     clients: Ids
-    turns: Numbers | None
+    arrivals: Numbers | None
     replies: Sequence[Envelope]
     together: ReplyRows | None
 
@@ -88,19 +89,19 @@ class ArrayLanes(ServerLanes):
     """The lanes of a star, all in arrays.
 
     Attributes:
-        handlers: of the clients.
-        came: what a client has received, as its transport has decoded it.
-        decodes: whether the transport does.
-        closing: when its rounds close.
-        receive_all: takes the replies to an exchange at once; see
+        handlers: the driver of the clients' handlers.
+        received: the envelope that a client has received last, decoded by its transport.
+        decodes: whether the transport decodes messages to clients.
+        closing: the deadlines of a round.
+        receive_all: accepts all replies to an exchange; see
             `fedsim.protocol.server.ServerProtocol.receive_all`.
-        radios: of the clients.
-        table: their constants.
-        supplies: their batteries; None where all are on mains.
+        radios: the clients' radios.
+        table: the constants of the clients.
+        supplies: the clients' batteries; None if all clients are on mains.
     """
 
     handlers: Handlers
-    came: Envelope
+    received: Envelope
     decodes: bool
 
     closing: Closing
@@ -123,68 +124,77 @@ class ArrayLanes(ServerLanes):
 
     @property
     def made(self) -> int:
-        """The number of clients that were made so far."""
+        """The number of clients that exist so far."""
         return self.handlers.made
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
-        """Take a message for each of some clients; it is sent as the server waits for replies."""
+        """Buffer a message per client; it is sent when the server awaits replies."""
         if not self._post:
             self._calendar.call(self._calendar.now, self._play, None)
         self._post.append((clients, envelope))
 
     def _play(self, _: None) -> None:
-        """Play the exchange that was opened at this instant."""
+        """Compute the exchange that the server has opened at this instant."""
+        # Rows are collected in the order of computation, by kind of event. `order` assigns each
+        # event its place in time once all of them are known, and only then are rows written.
         down = MessageBatch.of_post(self._post)
         self._post = []
         order, rows = EventOrder(len(down.clients)), RowBlocks()
-        cohort = self._ask(down, order, rows)
+        cohort = self._deliver(down, order, rows)
         try:
             self.handlers.run(cohort, order, rows)
         except Exception as error:
             # Which client fails first, and what the others do meanwhile, only events tell.
             raise ReactionError("a handler has failed") from error
+        # Idle radios leave their stages while their clients compute. This has to precede the
+        # uplink, whose wake-up depends on the stage that each radio is in.
         self.radios.settle_stateful(cohort.clients, cohort.times, order, rows)
         sent = self._reply(cohort, order, rows)
-        many = len(down.clients) >= _MANY
-        del down, cohort  # of each client only what is still needed
+        many = len(down.clients) >= _TRIM_FROM
+        del down, cohort  # per client only what is still needed
         if many:
             trim()
+        # From here on no event is added: places are final.
         places = order.places(last=True)
         del order
-        turns = np.argsort(places[sent.events]) if sent.together is None else None
+        arrivals = np.argsort(places[sent.events]) if sent.together is None else None
         charges = None
         if self.supplies is not None:
+            # Batteries are settled before rows are put in order, as rows show the state of charge.
             charges = self.supplies.settle(places)
-            self.supplies.check(sent.over)
+            self.supplies.check(sent.horizon)
         written = rows.in_order(places, self._log, charges)
         self.radios.number_events(places)
-        played = _Played(written, sent.clients, turns, sent.replies, sent.together)
+        played = _Played(written, sent.clients, arrivals, sent.replies, sent.together)
         self._calendar.call(sent.last, self._finish, played)
 
-    def _ask(self, down: MessageBatch, order: EventOrder, rows: RowBlocks) -> HandlerBatch:
-        """Let messages reach the clients; return what they begin to handle."""
+    def _deliver(self, down: MessageBatch, order: EventOrder, rows: RowBlocks) -> HandlerBatch:
+        """Deliver the downlink messages; return the handlers that they start."""
         count, now = len(down.clients), self._calendar.now
         sent = np.arange(count, dtype=event_type(count))
         moved = self._move(down, np.full(count, now), sent, order, rows, up=False)
         begun = self._begin(moved, order, now)
+        # Numbers below `count` are the roots, the instants of sending. A message that arrives in
+        # its root has taken no time, so its handler runs within the turns of the loop.
         turns = np.where(moved.events < count, np.int32(0), np.int32(-1))
         times = moved.over.copy()
         return HandlerBatch(
             down.clients, self._decode(down), times, begun, turns, moved.crowded, []
         )
 
-    def _reply(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> "_SentAtOnce":
-        """Let the clients reply, and the rest of the exchange pass; its replies arrive later."""
+    def _reply(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> "_Replies":
+        """Send the replies and settle the radios of the fleet; the replies arrive later."""
         senders, up = cohort.answers()
-        own = slice(None) if len(senders) == len(cohort.clients) else senders
-        times, events = cohort.times[own], cohort.events[own]
+        indices = slice(None) if len(senders) == len(cohort.clients) else senders
+        times, events = cohort.times[indices], cohort.events[indices]
         last = now = self._calendar.now
         if len(senders):
-            came = self._move(up, times, events, order, rows, up=True)
-            last, events = float(came.over.max()), came.events
-        over = self.closing.over(now, last, cohort.times, silent=len(senders) < len(cohort.clients))
-        self.radios.settle_all(over, order, rows)
-        return _SentAtOnce(up.clients, events, last, over, up.envelopes, cohort.together)
+            passage = self._move(up, times, events, order, rows, up=True)
+            last, events = float(passage.over.max()), passage.events
+        silent = len(senders) < len(cohort.clients)
+        horizon = self.closing.horizon(now, last, cohort.times, silent=silent)
+        self.radios.settle_all(horizon, order, rows)
+        return _Replies(up.clients, events, last, horizon, up.envelopes, cohort.together)
 
     def _move(
         self,
@@ -196,7 +206,7 @@ class ArrayLanes(ServerLanes):
         *,
         up: bool,
     ) -> Passage:
-        """Let the messages of one direction pass, and charge them."""
+        """Transmit the messages of one direction, write their rows and count their bits."""
         ids, framing = messages.clients, messages.framing(self.table)
         bits, number = messages.bits, messages.envelopes[0].round
         if up:
@@ -205,6 +215,7 @@ class ArrayLanes(ServerLanes):
         moved = self.radios.transfer(leg, order, rows)
         messages.write(moved, framing, rows, up=up)
         again = int(moved.again.sum())
+        # Retransmitted bits are counted as sent and as lost, never as delivered.
         self.message_log.delivered += (
             sent := int(np.broadcast_to(bits + framing, ids.shape).sum())
         )
@@ -219,19 +230,19 @@ class ArrayLanes(ServerLanes):
         return moved
 
     def _decode(self, down: MessageBatch) -> Sequence[Envelope]:
-        """Return the envelopes as the clients have received them."""
+        """Return the envelopes as the clients receive them."""
         if not self.decodes:
             return down.every
         receive, received = self._receive[False], list[Envelope]()
         for client, envelope in zip(down.clients.tolist(), down.every, strict=True):
             receive(client, envelope)
-            received.append(self.came)
+            received.append(self.received)
         return received
 
     def _begin(self, moved: Passage, order: EventOrder, now: float) -> Numbers:
         """Return the events in which handlers begin.
 
-        What has come without time is handled once all messages have been sent.
+        A message that has taken no time is handled after the server has sent all messages.
         """
         events = moved.events.copy()
         at_once = np.flatnonzero(events < len(events))
@@ -241,11 +252,11 @@ class ArrayLanes(ServerLanes):
         return events
 
     def _finish(self, played: _Played) -> None:
-        """Write the rows of an exchange, and let its replies arrive."""
+        """Write the rows of an exchange, and deliver its replies to the server."""
         self._write(played.rows)
-        if played.turns is not None:
-            for turn in played.turns.tolist():
-                self._receive[True](int(played.clients[turn]), played.replies[turn])
+        if played.arrivals is not None:
+            for index in played.arrivals.tolist():
+                self._receive[True](int(played.clients[index]), played.replies[index])
         elif played.together is not None and len(played.clients):
             columns, number = played.together.columns(played.clients), played.replies[0].exchange
             if not self.receive_all(number, played.clients, columns):
@@ -253,11 +264,12 @@ class ArrayLanes(ServerLanes):
 
     def _write(self, rows: OrderedRows) -> None:
         for spent in rows.write(self._log):
+            # Added in the order of the log, since the event-by-event run rounds after every row.
             joules = np.concatenate([[self._traffic.joules], spent])
-            self._traffic.joules = float(np.add.accumulate(joules)[-1])  # one after the other
+            self._traffic.joules = float(np.add.accumulate(joules)[-1])
 
     def close(self) -> None:
-        """End the world: record the tails in progress."""
+        """End the world: record the radio tails in progress."""
         rows = RowBlocks()
         places = np.arange(max(self.radios.switch_off(self._calendar.now, rows), 1))
         charges = None if self.supplies is None else self.supplies.settle(places)
@@ -268,7 +280,7 @@ def _no_lane(client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - as `Fleet.la
     raise RuntimeError(f"client {client} has no lane {'up' if up else 'down'} of its own")
 
 
-class _Own(NamedTuple):
+class _ClientParts(NamedTuple):
     """See `fedsim.sim.participant.Belongings`."""
 
     evaluator: object
@@ -293,7 +305,7 @@ class ArrayStar(Star):
             self._supplies = SupplyArrays(table, len(kinds), self._calendar)
             fleet.hold(self._supplies)
         radios = RadioArrays(table, channels, len(kinds), self._supplies)
-        fleet.in_arrays = radios.joules
+        fleet.vectorised_joules = radios.joules
         self._streams = EntityStreams(self._setup.rng, "client", len(kinds))
         self._slowdowns = EntityStreams(self._setup.rng, "slowdown", len(kinds))
         self._clock = ClientClock()
@@ -311,8 +323,8 @@ class ArrayStar(Star):
         handle, joules = setup.algorithm.handle, lanes.radios.joules  # type: ignore[union-attr]
         lanes.receive_all = self.server.receive_all
         mains = self._supplies is None
-        made = setup, self._oracle, self._protocol, self._streams, self._looks
-        cohorts = Cohorts(*made, mains=mains)
+        parts = setup, self._oracle, self._protocol, self._streams, self._looks
+        cohorts = Cohorts(*parts, mains=mains)
         lanes.handlers = Handlers(
             self.clients,
             self._table,
@@ -327,18 +339,19 @@ class ArrayStar(Star):
     def _oracle(self, number: ClientId) -> Oracle:
         oracle = self._fleet.oracle(number)
         if self._setup.evaluator.draws and isinstance(oracle, LossOracle):
-            oracle.draw_later()  # a handler that is driven by hand does one thing after the other
+            # Handlers are driven one after the other, so each client draws when it is computed.
+            oracle.draw_later()
         return oracle
 
     def _stream(self, purpose: str, number: ClientId) -> np.random.Generator:
         if purpose == "slowdown":
             return self._slowdowns.of(number)
-        own = purpose == "client" and self._setup.evaluator.draws
-        return self._streams.of(number) if own else self._setup.rng(purpose, number)
+        shared = purpose == "client" and self._setup.evaluator.draws
+        return self._streams.of(number) if shared else self._setup.rng(purpose, number)
 
     def _make_client(self, number: ClientId) -> ArrayClient:
         setup, fleet = self._setup, self._fleet
-        own = _Own(
+        parts = _ClientParts(
             setup.evaluator,
             self._oracle(number),
             setup.algorithm.memory(setup.initial),
@@ -348,14 +361,14 @@ class ArrayStar(Star):
         )
         kind = fleet.kinds[number]
         ends = self._protocol(number), self._clock, kind.device
-        return ArrayClient(*ends, own, mains=kind.battery is None)  # type: ignore[arg-type]
+        return ArrayClient(*ends, parts, mains=kind.battery is None)  # type: ignore[arg-type]
 
     def _end_clients(self) -> "Iterator[asyncio.Future[None]]":
-        """Yield nothing: no handler runs while the server does."""
+        """Yield nothing: every handler has ended within its exchange."""
         yield from ()
 
     def _on_received(self, client: ClientId, envelope: Envelope) -> None:  # noqa: ARG002
-        self._lanes.came = envelope
+        self._lanes.received = envelope
 
 
 def _ignore(client: ClientId, envelope: Envelope) -> None:

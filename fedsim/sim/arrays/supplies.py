@@ -1,8 +1,8 @@
-"""Power supplies in arrays: batteries that only drain, with the accounts of `Supply`.
+"""Vectorised power supplies: batteries that only drain, with the accounts of `Supply`.
 
-While an exchange is played, what its parts do to each battery is collected, in whatever order that
-is computed. Then the events have an order, and each battery lives through its own changes in it:
-the first changes of all of them at once, then the second ones, and so on.
+During an exchange, changes of power are collected in the order of computation. Once events have an
+order, each battery applies its own changes in it: the first changes of all batteries at once, then
+the second ones, and so on.
 """
 
 from math import inf, nan
@@ -20,26 +20,26 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.supply import Part, clock_error, meter_gap, total_power
 
 _PARTS = 2
-"""The processor and the radio: what a client draws at rest does not change."""
+"""Processor and radio. The power at rest is constant and not a part."""
 
 _NEAR, _TICKS = 1e-9, 16
-"""A mark is reached where so small a share of the capacity is left above it, or so many times what
-the clock's resolution explains: more than rounding can move the time of that."""
+"""Tolerances of a mark: this share of the capacity, and this multiple of the clock's resolution
+error. Both exceed the rounding that could decide on which side of the mark a battery is."""
 
 LEVEL, DRAINED, AT, DELIVERED, SINCE, SETTLED, RESOLUTION = range(7)
-"""Rows of the state of batteries; `AT` is the time of level and drained, `SINCE` of delivered."""
+"""Rows of the state of batteries. AT is the time of LEVEL and DRAINED, SINCE that of DELIVERED."""
 
 WATTS, DRAWN, METERED = 7, 9, 11
-"""The first of two rows each, of the processor and of the radio."""
+"""The first of two rows each: processor, then radio."""
 
 _ROWS = 13
 
 NO_SLOT = -1
-"""In place of a slot of a row that says no state of charge."""
+"""Stands for the slot of a row without a state of charge."""
 
 
 class _Change(NamedTuple):
-    """Changes of the power, or the meter, of one part of some clients; see `change`."""
+    """Changes of the power or the meter of one part of some clients; see `SupplyArrays.change`."""
 
     batteries: Numbers
     events: Numbers
@@ -53,7 +53,7 @@ class _Change(NamedTuple):
 
 
 class _Changes(NamedTuple):
-    """All changes, by battery and then in their order, shape (n,)."""
+    """All changes, sorted by battery and then by event, shape (n,)."""
 
     now: Array
     watts: Array
@@ -64,21 +64,21 @@ class _Changes(NamedTuple):
     last: NDArray[np.bool_]
 
     def take(self, places: Numbers) -> "_Changes":
-        """Return some of them."""
-        return _Changes(*(each[places] for each in self))  # type: ignore[arg-type]
+        """Return some of the changes."""
+        return _Changes(*(column[places] for column in self))  # type: ignore[arg-type]
 
 
 class SupplyArrays:
-    """The batteries of a fleet, none of which is charged or reaches a mark.
+    """The batteries of a fleet, if none is charged or reaches a mark.
 
     Args:
         table: the constants of clients.
-        clients: M.
-        calendar: the simulated time.
+        clients: the number of clients, M.
+        calendar: the calendar of the run.
     """
 
-    # A battery of a client on mains has the place -1. Where all clients have one, there are neither
-    # places nor numbers: a battery is its client's number.
+    # `_places` maps clients to batteries, with -1 for a client on mains, and `_ids` batteries to
+    # clients. If all clients have batteries, both are None and the two numberings agree.
 
     def __init__(self, table: ClassTable, clients: int, calendar: Calendar) -> None:
         self._table = table
@@ -95,11 +95,11 @@ class SupplyArrays:
         self._until = -inf  # no mark is reached up to this time
         self._changes: list[_Change] = []
         self._slots = 0
-        self._looked: list[int] = []  # not brought up to `_looked_at` yet
-        self._looked_at = 0.0
+        self._queried: list[int] = []  # not brought up to `_queried_at` yet
+        self._queried_at = 0.0
 
     def _of(self, name: str, batteries: Numbers | slice) -> Array:
-        """Return a constant of batteries, shape (n,), or () where all clients have the same."""
+        """Return a constant of batteries, shape (n,), or () if all clients have the same."""
         if isinstance(batteries, slice):
             batteries = np.arange(self._count)
         return self._table.of(name, batteries if self._ids is None else self._ids[batteries])
@@ -107,10 +107,10 @@ class SupplyArrays:
     def _place(self, client: ClientId) -> int:
         return client if self._places is None else int(self._places[client])
 
-    # -- what the server asks ----------------------------------------------------------
+    # -- queries of the server ---------------------------------------------------------
 
     def look(self, client: ClientId) -> None:
-        """Bring a client's battery up to now, as where it is asked whether it is ready.
+        """Bring a client's battery up to now, as a query of its readiness does.
 
         Raises:
             ReactionError: a mark may have been reached meanwhile.
@@ -120,11 +120,12 @@ class SupplyArrays:
             if self._until > -inf:
                 raise ReactionError("the server waits after an exchange")
             self.check(now)
-        if now != self._looked_at:
+        # Queries of one instant are collected, and batteries are brought up to date at once.
+        if now != self._queried_at:
             self._look()
-            self._looked_at = now
+            self._queried_at = now
         if (place := self._place(client)) >= 0:
-            self._looked.append(place)
+            self._queried.append(place)
 
     def share(self, client: ClientId) -> float:
         """Return the state of charge of a client's battery now; NaN on mains."""
@@ -136,18 +137,18 @@ class SupplyArrays:
         return float(self._state[LEVEL, place]) / float(capacity[0])
 
     def _look(self) -> None:
-        """Bring what has been looked at up to the time of that."""
-        if self._looked:
-            places = np.unique(self._looked)
-            self._looked = []
+        """Bring the batteries that were queried up to the time of the query."""
+        if self._queried:
+            places = np.unique(self._queried)
+            self._queried = []
             state = self._state[:, places]
-            _drain(state, self._limits(places), np.broadcast_to(self._looked_at, len(places)))
+            _drain(state, self._limits(places), np.broadcast_to(self._queried_at, len(places)))
             self._state[:, places] = state
 
-    # -- what an exchange does ---------------------------------------------------------
+    # -- changes by an exchange --------------------------------------------------------
 
     def reserve(self, count: int) -> Numbers:
-        """Return the slots of the states of charge of so many rows; see `settle`."""
+        """Return slots for the states of charge of `count` rows; see `settle`."""
         self._slots += count
         return np.arange(self._slots - count, self._slots)
 
@@ -164,77 +165,81 @@ class SupplyArrays:
         slots: Numbers | int = NO_SLOT,
         last: bool = False,
     ) -> None:
-        """Let a part of some clients change its power, and settle with its meter, or either.
+        """Change the power of a part of some clients, settle it with the part's meter, or both.
 
-        In one event, changes of one client happen in the order in which they were added. A client
-        that settles may write the state of charge into a row: before that, or after it.
+        Changes of one client in one event apply in the order in which they were added.
 
         Args:
-            clients: their numbers, shape (n,); those on mains are passed over.
-            events: in which it is, shape (n,).
-            part: the part.
-            now: when it is, s, shape (n,).
-            watts: its power from then on, W; NaN where it stays. This and what follows is of shape
-                (n,), or one figure for all.
-            joules: by how much its meter has risen, J; NaN where it is not settled with.
-            edge: the power of what may have begun and ended within an instant, W.
-            slots: of the states of charge in rows; `NO_SLOT` for none.
-            last: whether they are those after it has settled.
+            clients: the numbers of the clients, shape (n,); clients on mains are skipped.
+            events: the event of each change, shape (n,).
+            part: the part of the clients.
+            now: the time of each change, s, shape (n,).
+            watts: the new power, W; NaN to keep it. This and all that follow have shape (n,), or
+                are one value for all.
+            joules: the energy that the meter has added, J; NaN to leave the meter alone.
+            edge: the power of use that may have begun and ended within one instant, W.
+            slots: slots for the states of charge in rows; `NO_SLOT` for none.
+            last: whether these are the states after the change; otherwise those before it.
         """
         places: Numbers = clients if self._places is None else self._places[clients]
         change = _Change(places, events, now, watts, joules, edge, slots, part - 1, last)
-        if not (own := places >= 0).all():
-            change = _Change(*(each[own] if np.ndim(each) else each for each in change))  # type: ignore[arg-type, index]
+        # Clients on mains have no battery to change.
+        if not (held := places >= 0).all():
+            change = _Change(*(column[held] if np.ndim(column) else column for column in change))  # type: ignore[arg-type, index]
         if len(change.batteries):
             self._changes.append(change)
 
     def settle(self, order: Numbers) -> Array:
-        """Let each battery live through what has been collected.
+        """Apply all collected changes to the batteries.
 
         Args:
             order: the place of each event, shape (n,).
 
         Returns:
-            The states of charge by slot; the last one, NaN, is that of `NO_SLOT`.
+            The states of charge by slot. The last one is NaN, for `NO_SLOT`.
 
         Raises:
-            ReactionError: one reaches a mark.
+            ReactionError: a battery reaches a mark.
         """
         self._look()
         charges = np.full(self._slots + 1, nan)
         changes, self._changes, self._slots = self._changes, [], 0
         if not changes:
             return charges
-        batteries = np.concatenate([each.batteries for each in changes])
-        events = np.concatenate([order[each.events] for each in changes])
-        turns = np.lexsort((events, batteries))  # stable: of one event, as they were added
+        batteries = np.concatenate([change.batteries for change in changes])
+        events = np.concatenate([order[change.events] for change in changes])
+        turns = np.lexsort((events, batteries))  # stable: changes of one event stay in their order
         del events
         batteries = batteries[turns]
         begins = np.flatnonzero(np.concatenate([[True], batteries[1:] != batteries[:-1]]))
-        own = batteries[begins]
+        touched = batteries[begins]
         counts = np.diff(np.concatenate([begins, [len(turns)]]))
         all_changes = _concatenate(changes, turns)
-        state, limits = self._state[:, own], self._limits(own)
-        for number in range(int(counts.max())):
-            some = np.flatnonzero(counts > number)
-            part, further = state, limits
-            if len(some) < len(own):
-                part, further = state[:, some], limits.take(some)
-            _live(part, further, all_changes.take(begins[some] + number), charges)
-            _check_marks(part[LEVEL], part[RESOLUTION], further)
+        state, limits = self._state[:, touched], self._limits(touched)
+        # Turn k applies the k-th change of every battery that has one.
+        for turn in range(int(counts.max())):
+            remaining = np.flatnonzero(counts > turn)
+            part, part_limits = state, limits
+            if len(remaining) < len(touched):
+                part, part_limits = state[:, remaining], limits.take(remaining)
+            _apply(part, part_limits, all_changes.take(begins[remaining] + turn), charges)
+            # Power is constant between changes and levels only fall, so that checking at changes
+            # suffices.
+            _check_marks(part[LEVEL], part[RESOLUTION], part_limits)
             if part is not state:
-                state[:, some] = part
-        self._state[:, own] = state
+                state[:, remaining] = part
+        self._state[:, touched] = state
         return charges
 
     def check(self, until: float) -> None:
-        """Check that no battery reaches a mark up to a time, s, as all go on.
+        """Check that no battery reaches a mark before `until`, s, at its present power.
 
         Raises:
-            ReactionError: one does.
+            ReactionError: a battery does.
         """
         state, limits = self._state, self._limits(slice(None))
         load = total_power(limits.rest, state[WATTS], state[WATTS + 1])
+        # Levels fall linearly up to `until`, as no power changes before.
         gone = outflow(load, limits.efficiency, limits.leak) * (until - state[AT])
         _check_marks(state[LEVEL] - gone, state[RESOLUTION], limits)
         self._until = until
@@ -244,12 +249,12 @@ class SupplyArrays:
         return _Limits(*(self._of(name, batteries) for name in names))
 
     def others(self, clients: Ids) -> Ids:
-        """Return the clients with batteries that are none of some."""
+        """Return the clients with batteries that are not among `clients`."""
         held = np.arange(self._count) if self._ids is None else self._ids
         return np.setdiff1d(held, clients, assume_unique=True)
 
     def stores(self) -> Stores:
-        """Return the accounts of the batteries, as of now."""
+        """Return the accounts of the batteries at this time."""
         self._look()
         state, limits = self._state, self._limits(slice(None))
         _advance(state, limits, np.broadcast_to(self._calendar.now, self._count))
@@ -270,7 +275,7 @@ class SupplyArrays:
 
 
 class _Limits(NamedTuple):
-    """The constants of batteries, shape (n,), or () where all clients have the same."""
+    """The constants of batteries, shape (n,), or () if all clients have the same."""
 
     rest: Array
     efficiency: Array
@@ -279,20 +284,23 @@ class _Limits(NamedTuple):
     mark: Array
 
     def take(self, places: Numbers) -> "_Limits":
-        """Return those of some."""
-        return _Limits(*(each[places] if each.ndim else each for each in self))
+        """Return the constants of some batteries."""
+        return _Limits(*(column[places] if column.ndim else column for column in self))
 
 
 def _concatenate(changes: list[_Change], turns: Numbers) -> _Changes:
-    """Return changes as columns, in an order."""
+    """Return changes as columns, sorted by `turns`."""
     columns = list[NDArray[np.generic]]()
     for name in _Changes._fields:
-        parts = [np.broadcast_to(getattr(each, name), each.batteries.shape) for each in changes]
+        parts = [
+            np.broadcast_to(getattr(change, name), change.batteries.shape) for change in changes
+        ]
         columns.append(np.concatenate(parts)[turns])
-    return _Changes(*columns)  # type: ignore[arg-type]  # of the types that they say
+    return _Changes(*columns)  # type: ignore[arg-type]  # columns have the types of the fields
 
 
-# What `BatteryStore` and `Supply` do, of columns of their figures: a state of shape (13, n).
+# The laws of `BatteryStore` and `Supply`, applied to a state of shape (13, n). Operations and their
+# order are the same as there, so that the results agree to the last bit.
 
 
 def _drain(state: Array, limits: _Limits, now: Array) -> None:
@@ -313,28 +321,31 @@ def _advance(state: Array, limits: _Limits, now: Array) -> None:
     _drain(state, limits, now)
 
 
-def _live(state: Array, limits: _Limits, changes: _Changes, charges: Array) -> None:
-    """Let batteries live through one change each; see `Supply.set` and `Supply.book`."""
-    part, every = changes.part, np.arange(state.shape[1])
-    step = changes.watts - state[WATTS + part, every]
+def _apply(state: Array, limits: _Limits, changes: _Changes, charges: Array) -> None:
+    """Apply one change to each battery; see `Supply.set` and `Supply.book`."""
+    part, batteries = changes.part, np.arange(state.shape[1])
+    # NaN marks a power that stays.
+    step = changes.watts - state[WATTS + part, batteries]
     changed, booked = (step != 0.0) & ~np.isnan(step), ~np.isnan(changes.joules)
-    some = changed | booked
-    if not some.all():  # where nothing changes, nothing is added up
-        own = np.flatnonzero(some)
-        if len(own):
-            less = state[:, own]
-            _live(less, limits.take(own), changes.take(own), charges)
-            state[:, own] = less
+    affected = changed | booked
+    if not affected.all():  # without a change no sum is split, which would round differently
+        indices = np.flatnonzero(affected)
+        if len(indices):
+            part_state = state[:, indices]
+            _apply(part_state, limits.take(indices), changes.take(indices), charges)
+            state[:, indices] = part_state
         return
+    # The resolution of the clock bounds how well the time of a change is known.
     tick = np.spacing(changes.now)
     _advance(state, limits, changes.now)
+    # Slots of a change are filled either before it or after it, as `last` says.
     before = (changes.slots != NO_SLOT) & ~changes.last
     shares = state[LEVEL] / limits.capacity
     charges[changes.slots[before]] = shares[before]
     if changed.any():
         state[RESOLUTION] += clock_error(tick, np.where(changed, np.abs(step), 0.0))
-        own = np.flatnonzero(changed)
-        state[WATTS + part[own], own] = changes.watts[own]
+        indices = np.flatnonzero(changed)
+        state[WATTS + part[indices], indices] = changes.watts[indices]
     if booked.any():
         _book(state, limits, changes, np.flatnonzero(booked), tick)
     after = (changes.slots != NO_SLOT) & changes.last
@@ -342,26 +353,26 @@ def _live(state: Array, limits: _Limits, changes: _Changes, charges: Array) -> N
     charges[changes.slots[after]] = shares[after]
 
 
-def _book(state: Array, limits: _Limits, changes: _Changes, own: Numbers, tick: Array) -> None:
-    """Settle the powers of a part of some clients with its meter; see `Supply.book`."""
-    meter, drawn = METERED + changes.part[own], DRAWN + changes.part[own]
-    shown = state[meter, own] + changes.joules[own]
+def _book(state: Array, limits: _Limits, changes: _Changes, indices: Numbers, tick: Array) -> None:
+    """Settle a part of some clients with its meter; see `Supply.book`."""
+    meter, drawn = METERED + changes.part[indices], DRAWN + changes.part[indices]
+    shown = state[meter, indices] + changes.joules[indices]
     missing = np.zeros(state.shape[1])
-    missing[own] = meter_gap(shown, state[meter, own], state[drawn, own])
-    state[meter, own], state[drawn, own] = shown, 0.0
+    missing[indices] = meter_gap(shown, state[meter, indices], state[drawn, indices])
+    state[meter, indices], state[drawn, indices] = shown, 0.0
     state[SETTLED] += np.abs(missing)
     state[RESOLUTION] += clock_error(tick, np.where(missing != 0.0, changes.edge, 0.0))
     state[DELIVERED] += missing
-    out = outtake(missing, limits.efficiency, state[LEVEL], limits.capacity)
-    state[DRAINED] += out
-    state[LEVEL] -= out
+    taken = outtake(missing, limits.efficiency, state[LEVEL], limits.capacity)
+    state[DRAINED] += taken
+    state[LEVEL] -= taken
 
 
 def _check_marks(level: Array, resolution: Array, limits: _Limits) -> None:
-    """Check that levels, J, are above the marks below them.
+    """Check that levels, J, are clearly above their marks.
 
     Raises:
-        ReactionError: one is not.
+        ReactionError: a level is not.
     """
     if not (level - limits.mark > _NEAR * limits.capacity + _TICKS * resolution).all():
         raise ReactionError("a battery reaches a mark")

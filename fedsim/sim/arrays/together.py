@@ -1,8 +1,8 @@
-"""Handlers of clients that are alike, run once for all of them.
+"""Handlers of similar clients, run once for all of them.
 
-A method that declares `handles_rows` computes entry by entry, from the message and the client's
-loss alone. So one run of its handler, in which vectors (d,) that differ from client to client are
-the rows of an array (n, d), does what n runs do; see `ClientGroup`, which is its client.
+A method that declares `handles_rows` computes elementwise, from the message and the client's loss
+alone. One run of its handler then replaces n runs: vectors (d,) that differ between clients become
+the rows of an array (n, d). `ClientGroup` is the client that such a run sees.
 """
 
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
@@ -24,30 +24,31 @@ from fedsim.wire.packers import Packing, Plain
 from fedsim.wire.replies import ReplyColumns
 
 _NUMBERS = 2**22
-"""The largest number of coordinates of the models of a group, which bounds its memory."""
+"""Largest number of coordinates of all models of a group, which bounds its memory."""
 
 _KEPT = 100
-"""Groups without a state are kept from one round to the next if there are so few."""
+"""Up to this many stateless groups are kept from one round to the next."""
 
 
 Piece = tuple[Work, bool]
-"""Work of each client, with all its pieces; and whether it is evaluated along with others that
-begin at the same instant, where its first piece takes no time."""
+"""Work of each client with all its pieces; and whether the evaluator batches it with other work
+that begins at the same instant, if its first piece takes no time."""
 
 
 class NotAlikeError(Exception):
-    """Clients have to be handled one by one, after all."""
+    """The clients differ in something that the handler uses: they are handled one by one."""
 
 
 class ReplyRows(NamedTuple):
     """The replies of the clients of a cohort that were handled together.
 
     Attributes:
-        senders: the places in the cohort of those that send something.
-        groups: the places of each group in the cohort, and the message that stands for theirs.
-        silent: which clients of the cohort have nothing to say, shape (n,).
-        envelopes: of one message of each class, equal to the others' in all but their content.
-        kinds: which of these each message has, shape (n,); None where there is one.
+        senders: indices of the clients of the cohort that send a message or a beacon.
+        groups: the indices of each group in the cohort, and the message with the group's rows.
+        silent: which clients of the cohort censor their reply, shape (n,).
+        envelopes: a representative envelope per kind: a message, a beacon. Those of other clients
+            differ in content only.
+        kinds: the kind of each sender's envelope, shape (n,); None if there is one kind.
     """
 
     senders: Numbers
@@ -66,9 +67,9 @@ class ReplyRows(NamedTuple):
         """Return the replies of a cohort.
 
         Args:
-            groups: the places of each group, and the message of which it would send its rows.
-            silent: which send nothing, shape (n,).
-            envelopes: of a message, and of a beacon where silence is signalled.
+            groups: the indices of each group, and the message with the group's rows.
+            silent: which clients censor their reply, shape (n,).
+            envelopes: the envelope of a message, and that of a beacon if silence is signalled.
         """
         sent, beacon = envelopes
         senders = np.arange(len(silent), dtype=np.int32)
@@ -76,6 +77,7 @@ class ReplyRows(NamedTuple):
             senders = senders[~silent]
             return cls(senders, groups, silent, [sent] if sent else [])
         if sent is None or silent.all():
+            # All clients are silent.
             return cls(senders, groups, silent, [beacon])
         return cls(senders, groups, silent, [sent, beacon], silent.astype(np.int64))
 
@@ -85,17 +87,20 @@ class ReplyRows(NamedTuple):
         Args:
             clients: the senders, ascending, shape (n,).
         """
+        # The reply of client k is row `rows[k]` of the message of group `which[k]`.
         which, rows = np.empty((2, len(self.silent)), np.int32)
         for number, (places, _) in enumerate(self.groups):
             which[places], rows[places] = number, np.arange(len(places))
-        said = ~self.silent[self.senders]
-        own = self.senders[said]
+        sending = ~self.silent[self.senders]
+        speakers = self.senders[sending]
         messages = [message for _, message in self.groups]
-        return ReplyColumns(clients[said], self.envelopes[0].round, messages, which[own], rows[own])
+        return ReplyColumns(
+            clients[sending], self.envelopes[0].round, messages, which[speakers], rows[speakers]
+        )
 
 
 class GroupDraws(StreamGroup):
-    """Takes the place of a random stream: only what draws for all of them at once can use it."""
+    """Placeholder for `rng`: a scalar draw raises NotAlikeError; clients are handled one by one."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise NotAlikeError(name)
@@ -105,16 +110,16 @@ class ClientGroup:
     """Implements `fedsim.ports.Client` for n clients at once.
 
     Args:
-        clients: their numbers, ascending.
-        protocol: the endpoint of the first one.
-        oracle: its loss; the others' have equally many samples.
-        evaluator: computes their work.
-        streams: each client's own.
+        clients: the numbers of the clients, ascending.
+        protocol: the endpoint of the first client.
+        oracle: the loss of the first client; those of the others have as many samples.
+        evaluator: computes the work.
+        streams: the random stream of each client.
         looks: the set to which the names of what the method reads are added.
         mains: whether none of them has a battery.
     """
 
-    state: Any  # of those of a method with `handle_rows`
+    state: Any  # the state of all clients together, of a method with `handle_rows`
 
     def __init__(
         self,
@@ -136,33 +141,34 @@ class ClientGroup:
         self._looks = looks
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise NotAlikeError(name)  # id, state, now: each client's own
+        raise NotAlikeError(name)  # id, state and now differ between clients
 
     @property
     def round(self) -> int:
-        """The number of the round that they are in."""
+        """The number of the round that the clients are in."""
         return self.protocol.round
 
     @property
     def weight(self) -> float:
-        """The weight of each of their losses: they have equally many samples."""
+        """The weight of each client's loss, equal as all have as many samples."""
         return self.oracle.weight
 
     @property
     def battery(self) -> None:
-        """None: they are on mains.
+        """None, as the clients are on mains.
 
         Raises:
-            ReactionError: they are not.
+            ReactionError: the clients have batteries.
         """
         self._looks.add("battery")
         if not self._mains:
             raise ReactionError("a handler reads the state of charge")
 
     def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Any:  # noqa: ANN401
-        """Return one payload for all clients, or a `DenseRows` with one for each."""
+        """Return one payload for all clients, or a `DenseRows` with one row per client."""
         packing: Packing = self.protocol.packing
         packer = packing.packer(field)
+        # A compressor has memory or draws per client.
         if not (isinstance(packer, Plain) and packer.exact and structure is DENSE):
             raise NotAlikeError("compressors")
         if vector.ndim > 1:
@@ -172,21 +178,22 @@ class ClientGroup:
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """Compute the same work for each client; return the results, shape (n, d).
 
-        Other groups begin theirs, and what it takes is written, while it is computed.
+        The evaluator computes while other groups start and the work's time is recorded.
 
         Raises:
-            NotAlikeError: it is not computed for many at once.
-            ReactionError: a result is not finite; events tell whose is the first.
+            NotAlikeError: the evaluator cannot compute this work for many clients at once.
+            ReactionError: a result is not finite. Only the event-by-event run finds the first one.
         """
         evaluator = self._evaluator
         known = self.protocol.packing.narrow(work)
+        # A callback per piece, or work that never ends, needs each client by itself.
         alone = begun is not None or not work.operations < inf
         ticket = None if alone else evaluator.submit_rows(known, self.clients)
         if ticket is None:
             raise NotAlikeError("work")
         try:
             await _hand_over((work, evaluator.together))
-        finally:  # no thread still computes it once the handler has ended
+        finally:  # also after an error: no thread may compute beyond the end of the handler
             results = evaluator.rows(ticket)
         if results is None:
             raise ReactionError("results are not finite, or rows were drawn that do not exist")
@@ -195,23 +202,23 @@ class ClientGroup:
 
 @coroutine
 def _hand_over(piece: Piece) -> Generator[Piece, None, None]:
-    """Let the driver of the handler have a piece of work; it goes on when that is done."""
+    """Yield work to the driver; resume when it is complete."""
     yield piece
 
 
 class Cohorts:
-    """Divides cohorts into groups.
+    """Divides cohorts into groups of clients that are handled together.
 
     Args:
-        setup: of the world.
+        setup: the configuration of the world.
         oracle: returns a client's loss.
-        protocol: returns its endpoint.
-        streams: each client's own.
+        protocol: returns a client's endpoint.
+        streams: the random stream of each client.
         looks: the set to which the names of what the method reads are added.
         mains: whether no client has a battery.
 
     Attributes:
-        handle: the method's, of a group of clients.
+        handle: the method's handler for a group of clients.
     """
 
     def __init__(
@@ -238,84 +245,90 @@ class Cohorts:
         self._useful = may_be_alike(setup)
 
     def groups(self, clients: Ids) -> Iterable[tuple[Numbers, ClientGroup]]:
-        """Return groups of clients with equally many samples, and their places in the cohort.
+        """Return groups of clients with as many samples, and their indices in the cohort.
 
-        Those of the last cohort are kept for the next one, which often has the same clients.
+        Groups are kept for the next cohort, which often has the same clients.
 
         Args:
-            clients: of the cohort, ascending.
+            clients: the clients of the cohort, ascending.
 
         Raises:
-            NotAlikeError: they have to be handled one by one.
-            ReactionError: they have a state in common with others, that are not asked.
+            NotAlikeError: the clients have to be handled one by one.
+            ReactionError: a group has a state in common, and only some of its clients are asked.
         """
         if self._last is not None and np.array_equal(clients, self._last):
             return self._kept
+        # The group state belongs to a fixed set of clients.
         if self._stateful and self._last is not None:
             raise ReactionError("clients that share a state are not asked together")
         groups = list(self._groups(clients))
         if self._stateful:
             for _, group in groups:
                 group.state = self._setup.algorithm.memory(self._setup.initial)
+        # Groups without state are rebuilt if there are many, as they take memory.
         if self._stateful or len(groups) <= _KEPT:
             self._kept, self._last = groups, clients
         return groups
 
     def keep(self) -> None:
-        """Note that clients have been handled together, so that no single one has their state."""
+        """Note that a cohort was handled in groups, so that single clients lack their state."""
         self._remembers = self._stateful
 
     @property
     def remembers(self) -> bool:
-        """Whether groups have a state that no single client has, or may have drawn at random."""
+        """Whether a return to single clients is impossible: groups hold state, or have drawn."""
         return self._remembers or self._streams.drawn
 
     def _groups(self, clients: Ids) -> Iterator[tuple[Numbers, ClientGroup]]:
-        """Yield groups, see `groups`."""
+        """Yield new groups; see `groups`."""
         evaluator = self._setup.evaluator
         if not self._useful or not isinstance(evaluator, GroupEvaluator):
             raise NotAlikeError("the method")
+        # Large groups are cut, which does not change any result: rows are independent.
         most = max(1, _NUMBERS // max(len(self._setup.initial), 1))
         alike = evaluator.alike(clients)
         if not alike:
             raise NotAlikeError("the losses")
-        for whose in alike:
-            for begin in range(0, len(whose), most):
-                places = whose[begin : begin + most]
+        for indices in alike:
+            for begin in range(0, len(indices), most):
+                places = indices[begin : begin + most]
                 first = int(clients[places[0]])
                 oracle, protocol = self._oracle(first), self._protocol(first)
-                own = clients[places], protocol, oracle, evaluator, self._streams, self._looks
-                yield places, ClientGroup(*own, mains=self._mains)
+                parts = clients[places], protocol, oracle, evaluator, self._streams, self._looks
+                yield places, ClientGroup(*parts, mains=self._mains)
 
 
 def may_be_alike(setup: WorldConfig) -> bool:
-    """Return whether handlers may be run for many clients at once in a world."""
+    """Return whether one handler may run for many clients of a world."""
     method, evaluator = setup.algorithm, setup.evaluator
     if not (setup.alike and _declares_rows(method) and isinstance(evaluator, GroupEvaluator)):
         return False
     if setup.transport.to_clients(_ignore) is not _ignore:
         return False
+    # A state for all requires that all are always asked together.
     if hasattr(method, "handle_rows") and setup.participation.asked is not None:
         return False
     return is_plain(setup)
 
 
 def is_plain(setup: WorldConfig) -> bool:
-    """Return whether vectors are sent up in full, whatever was sent before."""
+    """Return whether uplink vectors are sent in full, independent of earlier messages."""
     packer = setup.packer_up(0, "", 0)
     return isinstance(packer, Plain) and packer.exact
 
 
 def _declares_rows(method: object) -> bool:
-    """Return whether a method, as written in its very class, may be run for many clients."""
+    """Return whether the class that defines `handle` declares it to be elementwise."""
+    # A subclass of a user may override what `handle` calls. So the declaration of a foreign class
+    # counts only if the class itself defines `handle`.
     owner = next((cls for cls in type(method).__mro__ if "handle" in vars(cls)), object)
-    own = type(method).__module__.startswith("fedsim.algorithms.")
+    built_in = type(method).__module__.startswith("fedsim.algorithms.")
     declared = vars(owner).get("handles_rows") and getattr(method, "handles_rows", False)
-    return bool(declared) and (own or owner is type(method))
+    return bool(declared) and (built_in or owner is type(method))
 
 
-def go_on(handler: Coroutine[Piece, None, Any]) -> Any:  # noqa: ANN401 - a piece, or the reply
-    """Let a handler go on; return its next piece of work, or the message that it ends with."""
+def resume(handler: Coroutine[Piece, None, Any]) -> Any:  # noqa: ANN401 - a piece, or the reply
+    """Resume a handler; return its next work, or the message that it returns."""
     try:
         return handler.send(None)
     except StopIteration as end:

@@ -49,7 +49,7 @@ class Timer:
         self.args: tuple[Any, ...] = args
 
     def cancel(self) -> None:
-        """Make sure it never happens; nothing to do where it has happened."""
+        """Prevent the callback; a timer that has happened is left alone."""
         if self.callback is not None:
             self.callback, self.args = None, ()
             self._calendar.forget(self)
@@ -126,18 +126,18 @@ class Calendar(simpy.Environment):
         return timer
 
     def at_deadline(self, when: float, callback: Callable[..., object], *args: Any) -> Timer:
-        """Call `callback(*args)` at a time, after what completes at that very instant."""
+        """Call `callback(*args)` at a time, after everything that completes at that instant."""
         return self.at(when, callback, *args, priority=DEADLINE)
 
     def peek(self) -> float:
-        """Return the time of what happens next, of what was not cancelled; inf for nothing."""
+        """Return the time of the next event that is not cancelled; inf for none."""
         while self._queue and self._dead(self._queue[0]):
             heappop(self._queue)
             self._cancelled -= 1
         return float(super().peek())
 
     def forget(self, timer: Timer) -> None:
-        """Count a cancelled timer, and drop them all once they are most of the heap."""
+        """Count a cancelled timer, and drop cancelled ones once they are most of the heap."""
         if timer.when() == inf:
             return
         # Taking one entry out of a heap costs its whole length. Dropping the dead ones only when
@@ -149,7 +149,7 @@ class Calendar(simpy.Environment):
             self._cancelled = 0
 
     def ensure_alive(self) -> None:
-        """Make sure, as a background timer happens, that there is more to come than its like.
+        """Check, as a background timer fires, that other events than background ones are left.
 
         Raises:
             EmptySchedule: no event is scheduled that anything could wait for.
@@ -190,11 +190,11 @@ class Calendar(simpy.Environment):
 
     @property
     def next_time(self) -> float:
-        """When the next event is due, or one that was cancelled, s; inf for none."""
+        """The time of the next event, cancelled or not, s; inf for none."""
         return self._queue[0][0] if self._queue else inf
 
     def run_before(self, when: float, other: "Calendar | None" = None, since: float = 0.0) -> None:
-        """Let timers and bare calls happen that are due before the time `when`.
+        """Execute timers and bare calls that are due before the time `when`.
 
         Args:
             when: on this calendar, s.
@@ -216,7 +216,7 @@ class Calendar(simpy.Environment):
             self._fire(entry)
 
     def clear(self) -> None:
-        """Forget all that is due, and go back to the time 0."""
+        """Remove all events and return to time 0."""
         self._queue.clear()
         self._cancelled = 0
         self.now = self._now = 0.0
@@ -226,7 +226,7 @@ class Calendar(simpy.Environment):
         return type(entry[3]) is Timer and entry[3].callback is None
 
     def step(self) -> None:
-        """Let the next event happen; cancelled timers do not move the clock.
+        """Execute the next event; cancelled timers do not move the clock.
 
         Raises:
             EmptySchedule: nothing will ever happen again.
@@ -248,7 +248,7 @@ class Calendar(simpy.Environment):
         raise EmptySchedule
 
     def _fire(self, entry: tuple[Any, ...]) -> bool:
-        """Let a timer that was taken out of the queue happen, unless it was cancelled."""
+        """Run the callback of a timer taken from the queue, unless it was cancelled."""
         timer = entry[3]
         callback, args = timer.callback, timer.args
         if callback is None:

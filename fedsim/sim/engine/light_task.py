@@ -35,11 +35,11 @@ class Owner(Protocol):
 
     @property
     def name(self) -> str:
-        """The owner's, for reports."""
+        """The name of the owner in reports."""
         ...
 
     def on_end(self, failure: BaseException | None) -> object:
-        """Handle the end of a coroutine, and what it has raised; a cancellation, too."""
+        """Handle the end of a coroutine, and its error or cancellation, if any."""
         ...
 
 
@@ -51,25 +51,25 @@ class Driver(ABC):
     @property
     @abstractmethod
     def driven(self) -> Coroutine[Any, Any, Any] | None:
-        """What it runs at the moment, if anything."""
+        """The coroutine that runs at the moment, if any."""
 
     @abstractmethod
     def send(self, value: None, /) -> object:
-        """Go on to where it waits next, and return what for; StopIteration at its end."""
+        """Resume up to the next wait, and return the awaited object; StopIteration at the end."""
 
     @abstractmethod
     def throw(self, error: BaseException, /) -> object:
-        """Go on with an error that is raised where it waits."""
+        """Resume with an error raised at the present wait."""
 
 
 _SLEEP = object()
-"""Sentinel for a task whose coroutine waits for nothing but a time."""
+"""Sentinel for a task whose coroutine only waits for a time."""
 
 _ASLEEP = (_SLEEP,)
 
 
 class LightTask:
-    """Runs one coroutine after another; does for them what asyncio asks of a task.
+    """Runs one coroutine after another, with the interface of an asyncio task.
 
     Args:
         loop: that it runs on.
@@ -113,11 +113,11 @@ class LightTask:
         self._loop.enqueue(self)
 
     def until(self, when: float) -> "Sleep":
-        """Wait until the time `when`, in what it runs or in a task of that."""
+        """Wait until the time `when`, in the running coroutine or in a task of it."""
         return Sleep(self, when)
 
     def pause(self) -> "Pause":
-        """Wait until the pause is ended, in what it runs or in a task of that."""
+        """Wait until the pause is ended, in the running coroutine or in a task of it."""
         return Pause(self, self._loop)
 
     def begin_pause(self) -> int:
@@ -129,7 +129,7 @@ class LightTask:
         return self._sleeps
 
     def end_pause(self, number: int) -> None:
-        """Go on after what is ready now, unless a cancellation has ended the pause already."""
+        """Resume after what is ready now, unless a cancellation has ended the pause."""
         if self._asleep and self._sleeps == number:
             self._asleep = False
             self._loop.enqueue(self)
@@ -159,7 +159,7 @@ class LightTask:
     # -- what asyncio asks of a task ---------------------------------------------------
 
     def cancel(self, msg: object = None) -> bool:
-        """Cancel what it runs where that waits; return whether it runs anything."""
+        """Cancel the running coroutine at its wait; return whether one is running."""
         if self._coroutine is None:
             return False
         self._cancels += 1
@@ -167,18 +167,18 @@ class LightTask:
         return True
 
     def cancelling(self) -> int:
-        """Return how often it was asked to cancel, without what was taken back."""
+        """Return the number of requests to cancel that were not withdrawn."""
         return self._cancels
 
     def uncancel(self) -> int:
-        """Take one request to cancel back; return how many are left."""
+        """Withdraw one request to cancel; return how many are left."""
         self._cancels = max(self._cancels - 1, 0)
         if not self._cancels:
             self._broken = False
         return self._cancels
 
     def done(self) -> bool:
-        """Return whether it runs nothing."""
+        """Return whether no coroutine is running."""
         return self._coroutine is None
 
     def get_name(self) -> str:
@@ -186,12 +186,12 @@ class LightTask:
         return self._owner.name
 
     def get_coro(self) -> Coroutine[Any, Any, None] | None:
-        """Return what it runs, if anything."""
+        """Return the running coroutine, if any."""
         coroutine = self._coroutine
         return coroutine.driven if isinstance(coroutine, Driver) else coroutine
 
     def get_loop(self) -> SimLoop:
-        """Return the loop that it runs on."""
+        """Return the event loop."""
         return self._loop
 
     def __hash__(self) -> int:
@@ -207,7 +207,7 @@ class LightTask:
         self._step()
 
     def _step(self, wrong: RuntimeError | None = None) -> None:
-        """Run on to where it waits next, or to its end."""
+        """Run to the next wait, or to the end."""
         coroutine = self._coroutine
         if coroutine is None:  # pragma: no cover - a turn has one coroutine
             return
@@ -247,7 +247,7 @@ class LightTask:
         self._owner.on_end(failure)
 
     def _wait(self, awaited: Any) -> None:  # noqa: ANN401 - whatever a coroutine yields
-        """Register what the coroutine waits for."""
+        """Register the object that the coroutine awaits."""
         if awaited is _SLEEP:
             self._asleep = True
         elif awaited is None:  # a turn of the loop, as `asyncio.sleep(0)` asks for
@@ -266,12 +266,12 @@ class LightTask:
             self._deliver_cancellation(None)
 
     def _wake(self, awaited: "asyncio.Future[Any]") -> None:
-        """Go on: what was waited for has a result, has failed or was cancelled."""
+        """Resume: the awaited object has a result, has failed or was cancelled."""
         if self._waits_for is awaited:  # else it was broken off, and has gone on already
             self._step()
 
     def _deliver_cancellation(self, msg: object) -> None:
-        """Cancel what the coroutine waits for, or else the coroutine at its next step."""
+        """Cancel the awaited object, or else the coroutine at its next step."""
         # A future that is cancelled calls `_wake`, and its error reaches the coroutine from there.
         # One that is done already cannot be cancelled: its wake-up is on the way, as the next step.
         if self._waits_for is None or not self._waits_for.cancel(msg):
@@ -305,7 +305,7 @@ class Pause:
         return self._future.__await__()
 
     def end(self) -> None:
-        """Let what waits go on."""
+        """Resume the waiting task."""
         if self._future is None:
             self._task.end_pause(self._number)
         elif not self._future.done():

@@ -42,14 +42,14 @@ _MOST_REPORTED = 20
 
 
 class Waiting(Hashable, Cancellable, Protocol):
-    """What a report reads of a task: one of asyncio's, or a light one.
+    """The attributes of a task that a report reads, asyncio's or a light one.
 
     Tasks that hash by their number in their loop are put in order by it.
     """
 
 
 def describe_waiting(tasks: Iterable[Waiting], now: float) -> str:
-    """Return a text that names every task that has not ended, and where it waits.
+    """Return a text that names every unfinished task, and where it waits.
 
     Args:
         tasks: all of them.
@@ -64,7 +64,7 @@ def describe_waiting(tasks: Iterable[Waiting], now: float) -> str:
 
 
 def _place(task: Waiting) -> tuple[int, str]:
-    """Return the sort key of a task: those that hash by their address come first, by name."""
+    """Return the sort key of a task; tasks that hash by address come first, by name."""
     by_address = type(task) is asyncio.Task
     return (0, task.get_name()) if by_address else (hash(task), "")
 
@@ -97,7 +97,10 @@ def collecting_rarely() -> Iterator[None]:
     before = gc.get_threshold()
     # A first threshold of 0 means that it is off.
     gc.set_threshold(
-        *(max(own, few) if own else 0 for own, few in zip(before, _THRESHOLDS, strict=True))
+        *(
+            max(threshold, few) if threshold else 0
+            for threshold, few in zip(before, _THRESHOLDS, strict=True)
+        )
     )
     try:
         yield
@@ -312,7 +315,7 @@ class SimLoop(asyncio.BaseEventLoop):
                         self._take(error, repr(handle))
 
     def _take(self, error: Exception, what: str) -> None:
-        """Pass the exception of a callback to the handler that was set, or raise it."""
+        """Pass the exception of a callback to the registered handler, or raise it."""
         # asyncio would log it by default. A simulation that went on would be another one.
         if self.get_exception_handler() is None:
             raise error
@@ -368,7 +371,7 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
 
 
 def _report_nothing(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report no task that an interrupt has left behind: asyncio would print it."""
+    """Report no task that an interrupt has left behind; asyncio would print it."""
 
 
 def _nothing() -> None:

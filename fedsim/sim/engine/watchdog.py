@@ -141,7 +141,9 @@ class Watchdog:
         if place is None:
             return None
         # Frames are kept until the next look, and what is in them: those of the engine are light.
-        inner = (each for each in stack[1:place] if each.f_code.co_filename.startswith(_ENGINE))
+        inner = (
+            frame_ for frame_ in stack[1:place] if frame_.f_code.co_filename.startswith(_ENGINE)
+        )
         return Spot((stack[0].f_locals.get("handle"), *inner), stack[place])
 
     def _going_on(self) -> Iterator[str]:
@@ -180,9 +182,9 @@ def _place(frame: FrameType) -> str:
 
 def _innermost_of_users(waiting: Any) -> str:  # noqa: ANN401 - see `Cancellable`
     """Return the place of the last coroutine of a user in a chain of them; empty for none."""
-    found = ""
+    place = ""
     while (frame := getattr(waiting, "cr_frame", None)) is not None:
         if _is_of_users(frame):
-            found = _place(frame)
+            place = _place(frame)
         waiting = waiting.cr_await
-    return found
+    return place

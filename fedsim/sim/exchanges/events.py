@@ -1,4 +1,4 @@
-"""The kernel's calendar and rows; see `fedsim.sim.engine.calendar` and `fedsim.record.log`."""
+"""Calendar and rows of the kernel; see `fedsim.sim.engine.calendar` and `fedsim.record.log`."""
 
 from math import nan
 from typing import Any
@@ -11,13 +11,14 @@ from fedsim.sim.kernels import part
 
 @part
 def schedule(tables: KernelTables, t: float, kind: int, which: int, turn: int, key: int) -> None:
-    """See `Calendar.call`; `key` is 0, or what is added to the serial."""
+    """See `Calendar.call`; `key` is 0, or an addition to the serial number for a late priority."""
     total: Any = tables.total[0]
     events: Any = tables.events
     key += total.serial
     total.serial += 1
     place = total.events
     total.events += 1
+    # Sift up; keys are unique, so that the order is total.
     while place > 0:
         above = (place - 1) // 2
         if events[above].t < t or (events[above].t == t and events[above].key < key):
@@ -33,7 +34,7 @@ def schedule(tables: KernelTables, t: float, kind: int, which: int, turn: int, k
 
 @part
 def take_next(tables: KernelTables) -> tuple[int, int, int]:
-    """Go on to the next event; return its kind, what it is of, and its turn."""
+    """Advance to the next event; return its kind, its subject and its turn."""
     total: Any = tables.total[0]
     events: Any = tables.events
     total.now = events[0].t
@@ -63,8 +64,9 @@ def take_next(tables: KernelTables) -> tuple[int, int, int]:
 
 @part
 def slot_of(tables: KernelTables, t: float) -> int:
-    """Return where a time would be in an empty table."""
+    """Return the slot of a time in an empty table."""
     tables.seconds[0] = t
+    # The bits of the double, by the array that shares memory with `seconds`, then mixed.
     word = tables.word[0]
     word ^= word >> 33
     word *= 7046029254386353131
@@ -74,7 +76,7 @@ def slot_of(tables: KernelTables, t: float) -> int:
 
 @part
 def find_start(tables: KernelTables, t: float) -> int:
-    """Return the place of a time in the table, or where it is to be entered."""
+    """Return the slot of a time in the table, or the slot where it would be inserted."""
     starts: Any = tables.starts
     slot = slot_of(tables, t)
     while starts[slot].first >= 0 and starts[slot].t != t:
@@ -84,7 +86,7 @@ def find_start(tables: KernelTables, t: float) -> int:
 
 @part
 def forget_start(tables: KernelTables, slot: int) -> None:
-    """Take a time out of the table, and move those up that were kept off their own places."""
+    """Remove a time from the table, and move up entries that its slot had displaced."""
     starts: Any = tables.starts
     most = len(starts) - 1
     free, seen = slot, slot
@@ -92,8 +94,10 @@ def forget_start(tables: KernelTables, slot: int) -> None:
         seen = (seen + 1) & most
         if starts[seen].first < 0:
             break
-        own = slot_of(tables, starts[seen].t)
-        if ((seen - own) & most) >= ((seen - free) & most):
+        home = slot_of(tables, starts[seen].t)
+        # Linear probing without tombstones: an entry moves if its home is not between the hole and
+        # itself.
+        if ((seen - home) & most) >= ((seen - free) & most):
             starts[free] = starts[seen]
             free = seen
     starts[free].first = -1
@@ -101,7 +105,7 @@ def forget_start(tables: KernelTables, slot: int) -> None:
 
 @part
 def start_at(tables: KernelTables, t: float, lane: int) -> None:
-    """See `ServerLanes._wake`: let the bits of a lane flow at a time, with those of others."""
+    """See `ServerLanes._wake`: start the bits of a lane at a time, along with those of others."""
     starts: Any = tables.starts
     lanes: Any = tables.lanes
     slot = find_start(tables, t)
@@ -109,6 +113,7 @@ def start_at(tables: KernelTables, t: float, lane: int) -> None:
     if starts[slot].first < 0:
         starts[slot].t = t
         starts[slot].first = lane
+        # One event serves all lanes of that time; they flow in the order in which they were added.
         schedule(tables, t, FLOW, lane, 0, 0)
     else:
         lanes[starts[slot].last].follows = lane

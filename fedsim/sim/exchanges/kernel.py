@@ -1,8 +1,8 @@
-"""The kernel of exchanges: the events of all nodes, in the order in which the calendar has them.
+"""Kernel of exchanges: the events of all nodes, in the order of the calendar.
 
-Every function does what a method of the objects does, which it names; numbers are computed by the
-same operations in the same order, and serials are given out in the same order, so that the log is
-the same to the last bit.
+Every function corresponds to a method of the event-by-event path, which its docstring names. It
+computes with the same operations in the same order, and assigns serial numbers in the same order.
+So the log is the same to the last bit.
 """
 
 from pathlib import Path
@@ -43,7 +43,7 @@ kernel = stored_by([*sorted(Path(__file__).parent.glob("*.py")), Path(str(schema
 
 @part
 def arrive(tables: KernelTables, number: int) -> None:
-    """See `ServerLanes._arrive`, and `PeerNetwork` for what follows."""
+    """See `ServerLanes._arrive`, and `PeerNetwork` for what follows an arrival."""
     lane: Any = tables.lanes[number]
     total: Any = tables.total[0]
     message = lane.current
@@ -67,6 +67,8 @@ def arrive(tables: KernelTables, number: int) -> None:
     if tables.nodes[which].stateful:
         mark_idle(tables, which, up)
     if lane.head >= 0:
+        # The next message of the queue starts before the receiver reacts, as in
+        # `ServerLanes._arrive`.
         head = lane.head
         lane.head = tables.messages[head].follows
         begin(tables, number, head)
@@ -78,7 +80,7 @@ def arrive(tables: KernelTables, number: int) -> None:
 
 @part
 def receive(tables: KernelTables, which: int, odd: int) -> None:
-    """See `PeerProtocol.receive`: count a message; wake a node whose exchange is over."""
+    """See `PeerProtocol.receive`: count a message; wake a node whose exchange is complete."""
     node: Any = tables.nodes[which]
     total: Any = tables.total[0]
     node.received[odd] += 1
@@ -90,7 +92,7 @@ def receive(tables: KernelTables, which: int, odd: int) -> None:
 
 @part
 def ask(tables: KernelTables, which: int) -> None:
-    """Note that all messages of a node's exchange have been sent to it: what follows is known."""
+    """Ask for the next steps of a node: all messages of its exchange have been sent to it."""
     total: Any = tables.total[0]
     if not total.known:
         tables.asked[total.asked] = which
@@ -138,7 +140,7 @@ def exchange(tables: KernelTables, which: int) -> None:
 
 @part
 def charge(tables: KernelTables, which: int) -> None:
-    """See `Worker._charge`: end the work of a step."""
+    """See `Worker._charge`: complete the work of a step."""
     node: Any = tables.nodes[which]
     total: Any = tables.total[0]
     span = total.now - node.work_begun
@@ -166,6 +168,7 @@ def commit(tables: KernelTables, which: int) -> bool:
         return False
     total.round += 1
     for number in range(len(nodes)):
+        # Nodes may be ahead by a round: they have committed the next one already.
         if nodes[number].round <= total.round:
             total.left += 1
     return True
@@ -173,7 +176,7 @@ def commit(tables: KernelTables, which: int) -> bool:
 
 @part
 def close(node: Any) -> None:  # noqa: ANN401 - a record
-    """See `PeerProtocol.replies`: end an exchange, if one is open."""
+    """See `PeerProtocol.replies`: close an exchange if one is open."""
     if node.open:
         odd = node.exchange & 1
         node.open = 0
@@ -182,13 +185,14 @@ def close(node: Any) -> None:  # noqa: ANN401 - a record
 
 
 @part
-def go_on(tables: KernelTables, which: int) -> int:
-    """Let a node go on to where it waits; return 0, or why the kernel is to return."""
+def resume(tables: KernelTables, which: int) -> int:
+    """Run the steps of a node until it waits; return 0, or the code to return from the kernel."""
     node: Any = tables.nodes[which]
     total: Any = tables.total[0]
     while True:
         if node.step == node.steps or node.round > total.last:
             return 0 if node.round > total.last else ASKS
+        # The exchange is closed as its replies are taken, just before the first step after it.
         close(node)
         kind = tables.kinds[which, node.step]
         if kind == COMPUTE:
@@ -197,7 +201,7 @@ def go_on(tables: KernelTables, which: int) -> int:
             if total.now + seconds > total.now:
                 schedule(tables, total.now + seconds, COMPUTED, which, 0, 0)
                 return 0
-            if seconds:  # too short for the clock: it may let others go first
+            if seconds:  # below the resolution of the clock: other events may come first
                 return STILL
             charge(tables, which)
         elif kind == COMMIT:
@@ -207,6 +211,8 @@ def go_on(tables: KernelTables, which: int) -> int:
         else:  # EXCHANGE
             exchange(tables, which)
             node.step = 0
+            # Steps are known for all nodes up to `known`: the node repeats them. Later ones are
+            # asked for.
             if node.exchange >= total.known:
                 node.steps = 0
             if node.received[node.exchange & 1] < node.degree:
@@ -214,8 +220,8 @@ def go_on(tables: KernelTables, which: int) -> int:
 
 
 @part
-def happen(tables: KernelTables) -> None:
-    """Let the next event happen."""
+def execute(tables: KernelTables) -> None:
+    """Execute the next event."""
     total: Any = tables.total[0]
     kind, which, turn = take_next(tables)
     if kind == ARRIVE:
@@ -233,22 +239,24 @@ def happen(tables: KernelTables) -> None:
 
 @kernel
 def play(tables: KernelTables) -> int:
-    """Let events happen; return why no more of them can, as `layout` has it."""
+    """Execute events; return why it stops, as `layout` lists."""
     total: Any = tables.total[0]
     most = len(tables.rows) - 2 * len(tables.nodes) - tables.kinds.shape[1] - 2
     while True:
+        # Checked before each pass: a pass writes fewer rows than are left beyond `most`.
         if total.rows > most:
             return FULL
+        # Woken nodes run before the next event, as coroutines do on the event loop.
         if total.running < 0 and total.ready:
             total.running = tables.ready[total.next]
             total.next = (total.next + 1) % len(tables.ready)
             total.ready -= 1
         if total.running >= 0:
-            why = go_on(tables, total.running)
+            why = resume(tables, total.running)
             if why:
                 return why
             total.running = -1
             continue
         if not total.events:
             return STILL
-        happen(tables)
+        execute(tables)

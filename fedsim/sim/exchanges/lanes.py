@@ -11,7 +11,7 @@ from fedsim.sim.kernels import part
 _PROMOTION, _TAIL = int(Event.PROMOTION), int(Event.TAIL)
 
 _SETTLES = 2**62
-"""Added to the serials of what happens last in its instant."""
+"""Added to the serial numbers of events that come last in their instant."""
 
 # Radios with a tail, or with a promotion.
 
@@ -39,6 +39,7 @@ def wake(tables: KernelTables, which: int, number: int) -> float:
         return float(node.ready)
     if not node.idle:
         return now
+    # Timers of earlier turns are void: see `promote` and `expire`.
     node.turn += 1
     node.armed = 0
     node.waking = 1
@@ -52,6 +53,7 @@ def await_expiry(tables: KernelTables, which: int) -> None:
     """See `CellularRadio._await_expiry`."""
     node: Any = tables.nodes[which]
     node.armed = 1
+    # The end may have passed while bits flowed.
     due = max(node.since + node.tail_time, tables.total[0].now)
     schedule(tables, due, EXPIRE, which, node.turn, _SETTLES)
 
@@ -83,9 +85,11 @@ def expire(tables: KernelTables, which: int, turn: int) -> None:
     if turn != node.turn:
         return
     node.armed = 0
+    # A message is under way: its end sets the timer again.
     if node.began[0] < inf or node.began[1] < inf:
         return
     now = tables.total[0].now
+    # Bits have flowed since the timer was set, so the tail ends later.
     if now < node.since + node.tail_time:
         await_expiry(tables, which)
         return
@@ -101,6 +105,7 @@ def end(tables: KernelTables, which: int, up: int, bits: int) -> float:
     node: Any = tables.nodes[which]
     now = tables.total[0].now
     on = min(node.began[0], node.began[1])
+    # Power while both directions are active is paid once.
     on = max(on, node.paid_until)
     joules = node.per_bit[up] * bits
     if on < now:
@@ -121,6 +126,7 @@ def mark_idle(tables: KernelTables, which: int, up: int) -> None:
     if not node.waking and not node.idle and not node.flowing:
         if flowed:
             connect(tables, which)
+        # The message was cut off before its bits flowed: the tail goes on.
         elif not node.armed:
             await_expiry(tables, which)
 
@@ -148,6 +154,7 @@ def begin(tables: KernelTables, number: int, message: int) -> None:
     if node.stateful:
         lane.began = wake(tables, which, sent.round) + lane.latency
         node.began[up] = lane.began
+        # A stateful radio has an event as bits begin to flow, which ends its wait.
         start_at(tables, lane.began, number)
     else:
         lane.began = now + lane.latency
@@ -178,6 +185,7 @@ def flow(tables: KernelTables, first: int) -> None:
     nodes: Any = tables.nodes
     messages: Any = tables.messages
     now = tables.total[0].now
+    # The list is taken out first: lanes may start again at this time.
     forget_start(tables, find_start(tables, now))
     number = first
     while number >= 0:

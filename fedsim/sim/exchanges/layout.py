@@ -1,7 +1,7 @@
-"""What the kernel of exchanges keeps of nodes, lanes, messages and events.
+"""Records of the exchange kernel: nodes, lanes, messages and events.
 
-It is what `fedsim.sim.power.radio`, `fedsim.sim.network.lanes` and `fedsim.protocol.peer` keep in
-objects, for radios on mains at constant rates with one tail at most.
+They hold the state of `fedsim.sim.power.radio`, `fedsim.sim.network.lanes` and
+`fedsim.protocol.peer`, for radios on mains with constant rates and at most one tail.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Records = NDArray[np.void]
 
 NODE = np.dtype(
     [
-        # Of its radio: what it is, and its states; see `CellularRadio`.
+        # Radio: constants, then state; see `CellularRadio`.
         ("stateful", "i8"),
         ("held", "f8"),
         ("per_bit", "f8", (2,)),  # down, then up
@@ -36,19 +36,19 @@ NODE = np.dtype(
         ("paid_until", "f8"),
         ("radio_joules", "f8"),
         ("radio_round", "i8"),
-        # Of its processor.
+        # Processor.
         ("power", "f8"),
         ("work_joules", "f8"),
-        ("work_begun", "f8"),  # negative while it does none
-        # Of its exchanges; figures of even and odd ones are apart. See `PeerProtocol`.
+        ("work_begun", "f8"),  # negative while it is idle
+        # Exchanges; counts of even and odd ones are separate. See `PeerProtocol`.
         ("degree", "i8"),
-        ("first", "i8"),  # of its edges
+        ("first", "i8"),  # its first edge
         ("round", "i8"),
         ("exchange", "i8"),
         ("open", "i8"),
-        ("sent", "i8", (2,)),  # to it, so far
+        ("sent", "i8", (2,)),  # messages sent to it so far
         ("received", "i8", (2,)),
-        # What it does up to its next exchange, and the message of that.
+        # Steps up to its next exchange, and the message of that exchange.
         ("step", "i8"),
         ("steps", "i8"),
         ("payload", "i8"),
@@ -63,11 +63,11 @@ LANE = np.dtype(
         ("overhead", "i8"),  # bits of the headers of a packet
         ("room", "i8"),  # bits of a message in a packet
         ("began", "f8"),
-        ("current", "i8"),  # the message, -1 for none
+        ("current", "i8"),  # message in transmission, -1 for none
         ("framing", "i8"),
-        ("head", "i8"),  # of those that wait
+        ("head", "i8"),  # queue of waiting messages
         ("tail", "i8"),
-        ("follows", "i8"),  # a lane whose bits begin to flow at the same time
+        ("follows", "i8"),  # next lane whose bits begin to flow at the same time
     ]
 )
 """The downlink of a node, then its uplink, node by node."""
@@ -77,33 +77,35 @@ MESSAGE = np.dtype(
         ("sender", "i8"),
         ("receiver", "i8"),
         ("round", "i8"),
-        ("odd", "i8"),  # whether its exchange is
+        ("odd", "i8"),  # parity of its exchange
         ("payload", "i8"),
         ("header", "i8"),
         ("framing", "i8"),
-        ("follows", "i8"),  # in the queue of a lane
+        ("follows", "i8"),  # next message in the queue of a lane
     ]
 )
-"""Two of each edge: of even and of odd exchanges. A node opens the exchange after the next only
-when its neighbour has received, so there are no more."""
+"""Two messages per edge: of even and of odd exchanges. A node opens the exchange after the next one
+only after its neighbour has received, so that no more than two exist."""
 
+# A heap. `key` is (priority, serial) as in the calendar; `turn` tells whether a timer of a radio is
+# still valid.
 EVENT = np.dtype([("t", "f8"), ("key", "i8"), ("kind", "i8"), ("which", "i8"), ("turn", "i8")])
 
 START = np.dtype([("t", "f8"), ("first", "i8"), ("last", "i8")])
-"""The lanes whose bits begin to flow at a time; a table with open addressing."""
+"""Lists of the lanes whose bits begin to flow at a time, in a hash table with open addressing."""
 
 TOTAL = np.dtype(
     [
         ("now", "f8"),
         ("serial", "i8"),
         ("events", "i8"),
-        ("next", "i8"),  # of those that are ready
+        ("next", "i8"),  # first entry of the ring `ready`
         ("ready", "i8"),
         ("asked", "i8"),
         ("rows", "i8"),
-        ("running", "i8"),  # a node, -1 for none
-        ("round", "i8"),  # the open one
-        ("left", "i8"),  # nodes that have not committed it
+        ("running", "i8"),  # the running node, -1 for none
+        ("round", "i8"),  # the open round
+        ("left", "i8"),  # nodes that have not committed the open round
         ("joules", "f8"),
         ("bits_up", "i8"),
         ("transmissions", "i8"),
@@ -111,7 +113,10 @@ TOTAL = np.dtype(
         ("delivered", "i8"),
         ("word", "i8"),
         ("last", "i8"),  # the last round
-        ("known", "i8"),  # exchanges of which it is known what nodes do before, 0 for node by node
+        (
+            "known",
+            "i8",
+        ),  # exchanges whose steps are known for all nodes; 0: nodes are asked one by one
     ]
 )
 
@@ -119,29 +124,30 @@ COMPUTED, FLOW, ARRIVE, PROMOTE, EXPIRE = range(5)
 """Kinds of events."""
 
 COMPUTE, COMMIT, EXCHANGE = range(3)
-"""Kinds of steps; after the last round a node does nothing more."""
+"""Kinds of steps of a node."""
 
 ASKS, CLOSED, FULL, STILL = range(1, 5)
-"""Why the kernel returns: a node is to say what it does next, a round is over, rows are to be
-taken, or nothing is known to happen."""
+"""Return codes of the kernel: input needed from a node, round committed, row buffer full, no event
+scheduled."""
 
 
 Step = tuple[int, float, float, float]
-"""What a node does: one of the kinds of steps, and of work its seconds, operations and samples."""
+"""A step of a node: its kind, and the seconds, operations and samples of work."""
 
 
 class KernelTables(NamedTuple):
-    """What the kernel works on.
+    """The tables that the kernel works on.
 
     Attributes:
         nodes, lanes, messages, events, starts, total: see above.
-        receivers: of the edges, by sender, shape (edges,).
-        ready: nodes that go on in this instant, a ring, shape (M,).
-        asked: nodes whose next messages have all been sent, so that what they do next is known.
-        kinds: of each node's steps, shape (M, most).
-        figures: of these the seconds, operations and samples, shape (M, most, 3).
-        rows: of the log.
-        seconds, word: one number, as a double and as an integer.
+        receivers: the receiver of each edge, sorted by sender, shape (edges,).
+        ready: ring of nodes that resume at this instant, shape (M,).
+        asked: nodes all of whose incoming messages have been sent, so that they can compute
+            their next steps.
+        kinds: the kinds of steps of each node, shape (M, most).
+        figures: the seconds, operations and samples of these steps, shape (M, most, 3).
+        rows: buffered rows of the log.
+        seconds, word: one number, seen as a double and as an integer.
     """
 
     nodes: Records
@@ -161,12 +167,12 @@ class KernelTables(NamedTuple):
 
     @classmethod
     def of(cls, neighbours: Sequence[Sequence[ClientId]]) -> "KernelTables":
-        """Return the tables of nodes that have not begun, given the neighbours of each."""
-        degrees = np.array([len(each) for each in neighbours], np.int64)
-        receivers = np.array([one for each in neighbours for one in each], np.int64)
+        """Return the tables before the run, given the neighbours of each node."""
+        degrees = np.array([len(neighbour) for neighbour in neighbours], np.int64)
+        receivers = np.array([number for neighbour in neighbours for number in neighbour], np.int64)
         count, edges = len(degrees), len(receivers)
         seconds = np.zeros(1)
-        made = cls(
+        tables = cls(
             np.zeros(count, NODE),
             np.zeros(2 * count, LANE),
             np.zeros(2 * edges, MESSAGE),
@@ -182,30 +188,30 @@ class KernelTables(NamedTuple):
             seconds,
             seconds.view(np.int64),
         )
-        made.nodes["degree"] = degrees
-        made.nodes["first"] = np.cumsum(degrees) - degrees
-        made.nodes["began"] = np.inf
-        made.nodes["work_begun"] = -1.0
-        made.nodes["round"] = 1
+        tables.nodes["degree"] = degrees
+        tables.nodes["first"] = np.cumsum(degrees) - degrees
+        tables.nodes["began"] = np.inf
+        tables.nodes["work_begun"] = -1.0
+        tables.nodes["round"] = 1
         for name in ("current", "head", "tail"):
-            made.lanes[name] = -1
-        made.starts["first"] = -1
-        total: Any = made.total[0]
+            tables.lanes[name] = -1
+        tables.starts["first"] = -1
+        total: Any = tables.total[0]
         total["running"], total["round"], total["left"] = -1, 1, count
-        return made
+        return tables
 
     def with_steps(self, most: int) -> "KernelTables":
-        """Return the same tables, without rows, with room for so many steps of each node."""
-        count, have = self.kinds.shape
-        if most <= have:
+        """Return the tables, without rows, with room for `most` steps per node."""
+        count, capacity = self.kinds.shape
+        if most <= capacity:
             return self
         kinds, figures = np.zeros((count, 2 * most), np.int64), np.zeros((count, 2 * most, 3))
-        kinds[:, :have], figures[:, :have] = self.kinds, self.figures
+        kinds[:, :capacity], figures[:, :capacity] = self.kinds, self.figures
         rows = np.zeros(4 * count + _ROWS + 2 * most, ROW_DTYPE)
         return self._replace(kinds=kinds, figures=figures, rows=rows)
 
     def enter(self, numbers: NDArray[np.int64], steps: Sequence[Step]) -> None:
-        """Enter the steps of some nodes, which are the same."""
+        """Write the same steps for some nodes."""
         figures = np.array(steps)
         self.kinds[numbers, : len(steps)] = figures[:, 0]
         self.figures[numbers, : len(steps)] = figures[:, 1:]

@@ -1,8 +1,8 @@
-"""Nodes whose exchanges are played by the kernel: their coroutines run ahead of the clock.
+"""Nodes whose exchanges the kernel computes: their coroutines run ahead of the clock.
 
-What a node does up to its next exchange depends on the messages of the last one alone, whenever
-they arrive. So its coroutine goes on as soon as these have been sent, and says what work it does,
-what it commits and what it sends, in steps whose times the kernel finds.
+The steps of a node up to its next exchange depend only on the messages of the last one, not on
+their arrival times. So the coroutine of a node resumes as soon as these messages have been sent. It
+yields its steps (work, commits, messages), whose times the kernel determines.
 """
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -42,7 +42,7 @@ class _NodeBelongings(NamedTuple):
 
 
 def endpoint(setup: WorldConfig, number: ClientId, near: Neighbourhood) -> PeerProtocol:
-    """Return the endpoint of a node."""
+    """Return the protocol endpoint of a node."""
     return PeerProtocol(
         number,
         near.neighbours,
@@ -55,7 +55,7 @@ def endpoint(setup: WorldConfig, number: ClientId, near: Neighbourhood) -> PeerP
 
 
 class _NoClock:
-    """Takes the place of a clock: a coroutine that runs ahead of the time cannot read it."""
+    """Placeholder for a clock: a coroutine that runs ahead of the time cannot read it."""
 
     @property
     def now(self) -> float:
@@ -67,31 +67,31 @@ class _NoClock:
 
 @coroutine
 def _hand_over(waits: bool) -> Generator[bool, list[Reply], list[Reply]]:  # noqa: FBT001
-    """Let the driver have the steps so far; return the replies if it is an exchange that waits."""
+    """Yield the steps so far to the driver; return the replies if `waits` for an exchange."""
     return (yield waits)
 
 
 class PlayedNode(Participant):
-    """Implements `fedsim.ports.Node` on mains.
+    """Implements `fedsim.ports.Node` for a node on mains.
 
     Args:
-        protocol: its endpoint, of which no exchange is opened.
+        protocol: the node's endpoint, of which no exchange is opened.
         device, own: see `Participant`.
-        near: its neighbours, and its row of the mixing matrix.
+        near: the neighbours, and the row of the mixing matrix.
         initial: see below.
-        transport: how messages are carried.
-        header_bits: in front of every message.
-        keep: takes its models, before it is known when they are committed.
-        rounds: as many as the run can have.
+        transport: encodes the messages.
+        header_bits: the header bits of every message.
+        keep: receives models ahead of their commit times.
+        rounds: the largest number of rounds of the run.
 
     Attributes:
         initial: the model that all start from, shape (d,).
-        neighbours, senders: both the same, in order.
-        weights, own_weight: its row of the mixing matrix.
-        steps: what it does up to its next exchange, or for good.
+        neighbours, senders: the neighbours, in order; both are the same.
+        weights, own_weight: the row of the mixing matrix.
+        steps: the steps up to the next exchange.
         sent: the envelope of that exchange.
-        posts: the messages of its even and odd exchanges, as its neighbours get them.
-        exchange_number: of its next exchange, from 1; of the last one while it waits for that.
+        posts: the messages of the last even and odd exchange, as neighbours receive them.
+        exchange_number: the number of the last exchange that was reached, from 1.
     """
 
     _protocol: PeerProtocol
@@ -126,25 +126,28 @@ class PlayedNode(Participant):
 
     @property
     def battery(self) -> None:
-        """None: it is on mains."""
+        """None, as the node is on mains."""
         self._looks.add("battery")
 
     @property
     def harvest(self) -> float:
-        """1: it is on mains."""
+        """1, as the node is on mains."""
         return 1.0
 
     # -- how it is driven --------------------------------------------------------------
 
     def start(self, live: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
-        """Make its coroutine."""
+        """Create the coroutine."""
         self._coroutine = live(self)
 
-    def go_on(self, replies: list[Reply] | None) -> bool:
-        """Go on, with replies to its exchange if it waits for some; return whether work is first.
+    def resume(self, replies: list[Reply] | None) -> bool:
+        """Resume the coroutine, with replies if it waits for some.
+
+        Returns:
+            Whether it has submitted work and has not reached its next exchange.
 
         Raises:
-            ReactionError: it has ended, or waits for something else.
+            ReactionError: the coroutine has ended, or awaits something else.
         """
         try:
             waits = self._coroutine.send(replies)
@@ -155,7 +158,7 @@ class PlayedNode(Participant):
         return not waits
 
     def close(self) -> None:
-        """End its coroutine."""
+        """Close the coroutine."""
         self._coroutine.close()
 
     # -- what it does ------------------------------------------------------------------
@@ -174,9 +177,12 @@ class PlayedNode(Participant):
         for _ in range(work.pieces):
             seconds = work.operations / self._speed if self._speed else self._duration(work)
             if not seconds and self._evaluator.together:
+                # Zero-duration work of a batching evaluator completes one turn of the loop later,
+                # after events of other nodes.
                 raise ReactionError("others go first where work takes no time")
             self.steps.append((COMPUTE, seconds, work.operations, work.samples))
         if self._evaluator.together:
+            # Yield so that all busy nodes submit their work before the evaluator computes a batch.
             await _hand_over(False)  # noqa: FBT003 - others submit theirs
         return self._collect(ticket)
 
@@ -202,18 +208,18 @@ class PlayedNode(Participant):
         self._keep(self.id, number, model, measures)
 
     async def _rest(self) -> Never:
-        """Do nothing more: all rounds that there can be are committed."""
+        """Park the coroutine: the last round is committed."""
         await _hand_over(True)  # noqa: FBT003
         raise AssertionError("a node that rests does not go on")
 
 
 class NodeScripts:
-    """What the nodes do, each by a coroutine.
+    """The steps of nodes, each generated by a coroutine.
 
     Args:
-        setup: of the world.
-        fleet: its components.
-        rounds: takes the models.
+        setup: the configuration of the world.
+        fleet: the components of clients.
+        rounds: receives the models.
         looks: the set to which the names of what the method reads are added.
     """
 
@@ -225,7 +231,7 @@ class NodeScripts:
         self._nodes = [
             self._node(number, fleet, rounds, looks) for number in range(len(setup.fleet))
         ]
-        self._entered: list[list[Step]] = [[] for _ in self._nodes]
+        self._written: list[list[Step]] = [[] for _ in self._nodes]
 
     def _node(
         self, number: ClientId, fleet: Fleet, rounds: PeerRounds, looks: set[str]
@@ -233,13 +239,13 @@ class NodeScripts:
         setup = self._setup
         near = Neighbourhood.of(cast("Overlay", setup.overlay), number)
         state = setup.algorithm.memory(setup.initial)
-        own = _NodeBelongings(
+        belongings = _NodeBelongings(
             setup.evaluator, fleet.oracle(number), state, setup.rng, fleet.take_back, looks
         )
         return PlayedNode(
             endpoint(setup, number, near),
             fleet.kinds[number].device,
-            own,
+            belongings,
             near=near,
             initial=setup.initial,
             transport=setup.transport,
@@ -249,45 +255,46 @@ class NodeScripts:
         )
 
     def begin(self, tables: KernelTables) -> KernelTables:
-        """Enter what all nodes do first."""
+        """Write the first steps of all nodes."""
         for node in self._nodes:
             node.start(self._live)
         try:
-            return self._advance(tables, self._nodes, [None] * len(self._nodes))
+            return self._resume_nodes(tables, self._nodes, [None] * len(self._nodes))
         except ReactionError:
             self.end()
             raise
 
-    def go_on(self, tables: KernelTables) -> KernelTables:
-        """Enter what the nodes that are asked do next."""
+    def resume(self, tables: KernelTables) -> KernelTables:
+        """Write the next steps of the nodes that the kernel asks for."""
         total: Any = tables.total[0]
         nodes = [self._nodes[number] for number in tables.asked[: total["asked"]].tolist()]
         total["asked"] = 0
-        return self._advance(tables, nodes, [self._replies_to(node) for node in nodes])
+        return self._resume_nodes(tables, nodes, [self._replies_to(node) for node in nodes])
 
     def _replies_to(self, node: PlayedNode) -> list[Reply]:
-        """Return the messages of a node's exchange, all of which have been sent, by neighbour."""
-        odd = node.exchange_number & 1
-        return [cast("Reply", self._nodes[other].posts[odd]) for other in node.neighbours]
+        """Return the replies to a node's exchange, by neighbour; all have been sent."""
+        parity = node.exchange_number & 1
+        return [cast("Reply", self._nodes[other].posts[parity]) for other in node.neighbours]
 
-    def _advance(
+    def _resume_nodes(
         self,
         tables: KernelTables,
         nodes: Sequence[PlayedNode],
         replies: Sequence[list[Reply] | None],
     ) -> KernelTables:
-        """Let nodes go on up to their next exchanges.
+        """Resume nodes up to their next exchanges.
 
         Raises:
-            ReactionError: one fails; what the others do meanwhile, only events tell.
+            ReactionError: a node fails. Only the event-by-event run shows what the others do
+                meanwhile.
         """
         for node in nodes:
             node.steps = []
         try:
-            both = zip(nodes, replies, strict=True)
-            busy = [node for node, given in both if node.go_on(given)]
+            pairs = zip(nodes, replies, strict=True)
+            busy = [node for node, reply_list in pairs if node.resume(reply_list)]
             while busy:
-                busy = [node for node in busy if node.go_on(None)]
+                busy = [node for node in busy if node.resume(None)]
         except ReactionError:
             raise
         except Exception as error:
@@ -295,21 +302,22 @@ class NodeScripts:
         return self._enter(tables, nodes)
 
     def _enter(self, tables: KernelTables, nodes: Sequence[PlayedNode]) -> KernelTables:
-        """Enter the steps of nodes, and what they send after these, in the tables."""
+        """Write the steps of nodes, and the messages that follow them."""
         for node in nodes:
-            if node.steps != self._entered[node.id]:
+            # Most nodes repeat the steps of the round before, and need no update of the tables.
+            if node.steps != self._written[node.id]:
                 tables = tables.with_steps(len(node.steps))
                 tables.enter(np.array([node.id]), node.steps)
-                self._entered[node.id] = node.steps
-        numbers, own = [node.id for node in nodes], tables.nodes
-        own["step"][numbers] = 0
-        own["steps"][numbers] = [len(node.steps) for node in nodes]
-        own["payload"][numbers] = [node.sent.payload_bits for node in nodes]
-        own["header"][numbers] = [node.sent.header_bits for node in nodes]
+                self._written[node.id] = node.steps
+        numbers, records = [node.id for node in nodes], tables.nodes
+        records["step"][numbers] = 0
+        records["steps"][numbers] = [len(node.steps) for node in nodes]
+        records["payload"][numbers] = [node.sent.payload_bits for node in nodes]
+        records["header"][numbers] = [node.sent.header_bits for node in nodes]
         return tables
 
     def close_round(self) -> None:
-        """Hand the models of the open round over."""
+        """Hand over the models of the open round."""
         self._rounds.close()
 
     def last_message(self, sender: ClientId, odd: int) -> Message:

@@ -1,4 +1,4 @@
-"""Between the tables of the kernel and the objects: what nodes are made of, and how they end."""
+"""Transfer of state between the tables of the kernel and the objects of the network."""
 
 from collections.abc import Callable
 from math import inf
@@ -9,8 +9,8 @@ import numpy as np
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.transport import Envelope
-from fedsim.sim.config import ClientConfig
 from fedsim.sim.exchanges.layout import KernelTables
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.peers import Parcel, PeerNetwork
 from fedsim.sim.network.transport import FLOW_STARTED, STARTED, TIMER_STARTED
 from fedsim.sim.power.radio import CellularRadio, RadioMeter
@@ -22,24 +22,26 @@ def enter_kinds(
     kinds: RunLengthSequence[ClientConfig],
     radios: RunLengthSequence[RadioKind],
 ) -> None:
-    """Enter what devices and radios are."""
+    """Write the constants of devices and radios."""
     nodes, begin = tables.nodes, 0
     for count, (kind, radio) in joint(kinds, radios).runs:
-        own = slice(begin, begin + count)
+        members = slice(begin, begin + count)
         begin += count
-        some = nodes[own]
-        some["power"] = kind.device.working() - kind.device.idle
-        some["held"], some["per_bit"] = radio.powers.held, radio.per_bit
-        some["stateful"] = radio.stateful
+        records = nodes[members]
+        records["power"] = kind.device.working() - kind.device.idle
+        records["held"], records["per_bit"] = radio.powers.held, radio.per_bit
+        records["stateful"] = radio.stateful
         if radio.stateful:
             tail, idle = radio.law.states.stages
-            some["idle"] = 1
-            some["since"] = -idle.cycle
-            some["tail_time"], some["tail_power"] = tail.time, tail.power
-            some["wake_time"], some["wake_power"] = idle.wake_time, idle.wake_power
+            records["idle"] = 1
+            # One paging cycle before 0: a paged radio can be reached as the run begins.
+            records["since"] = -idle.cycle
+            records["tail_time"], records["tail_power"] = tail.time, tail.power
+            records["wake_time"], records["wake_power"] = idle.wake_time, idle.wake_power
         packets, rates = radio.law.packaging, (kind.rates.down, kind.rates.up)
         for up, rate in enumerate(rates):
-            lanes = tables.lanes[2 * own.start + up : 2 * own.stop : 2]
+            # Even rows are downlinks, odd ones uplinks.
+            lanes = tables.lanes[2 * members.start + up : 2 * members.stop : 2]
             lanes["latency"], lanes["cap"] = radio.law.latency, rate.constant
             lanes["overhead"] = 8 * packets.overhead
             lanes["room"] = 8 * (packets.packet - packets.overhead)
@@ -48,41 +50,45 @@ def enter_kinds(
 def hand_back(
     tables: KernelTables, network: PeerNetwork, sent: Callable[[ClientId, int], Message]
 ) -> Array:
-    """Leave messages in transit, and radios that are not idle, to the network.
+    """Hand messages in transit, and radios that are not idle, over to the network.
 
     Args:
-        tables: at the end of the run.
-        network: gets them.
+        tables: the tables at the end of the run.
+        network: receives messages and radios.
         sent: returns a node's message of its last even, or odd, exchange.
 
     Returns:
-        What each node has spent without those radios, J, shape (M,).
+        The energy of each node without those radios, J, shape (M,).
     """
     nodes = tables.nodes
     network.message_log.delivered = int(tables.total["delivered"][0])
     busy = tables.lanes["current"].reshape(-1, 2) >= 0
-    left = (nodes["stateful"] & (1 - nodes["idle"] | nodes["waking"]) > 0) | busy.any(axis=1)
-    for number in np.flatnonzero(left).tolist():
+    active = (nodes["stateful"] & (1 - nodes["idle"] | nodes["waking"]) > 0) | busy.any(axis=1)
+    for number in np.flatnonzero(active).tolist():
         _leave_radio(network.lane_of(number, up=True).radio, nodes[number])
         for up in (False, True):
             if busy[number, int(up)]:
                 _leave_lane(tables, network, number, up, sent)
-    joules: Array = nodes["work_joules"] + np.where(left, 0.0, nodes["radio_joules"])
+    # The network charges the radios that it takes over, with all that they have spent so far.
+    joules: Array = nodes["work_joules"] + np.where(active, 0.0, nodes["radio_joules"])
     return joules
 
 
-def _leave_radio(radio: RadioMeter, own: Any) -> None:  # noqa: ANN401 - a record
-    """Let a radio be as a node's is."""
-    down, up = own["began"].tolist()
+def _leave_radio(radio: RadioMeter, record: Any) -> None:  # noqa: ANN401 - a record
+    """Set the state of a radio to that of a node."""
+    down, up = record["began"].tolist()
     radio.begin_as(
-        [down, up], float(own["radio_joules"]), float(own["paid_until"]), int(own["flowing"])
+        [down, up],
+        float(record["radio_joules"]),
+        float(record["paid_until"]),
+        int(record["flowing"]),
     )
     if isinstance(radio, CellularRadio):
         radio.begin_in(
-            resting=bool(own["idle"]),
-            since=float(own["since"]),
-            ready=float(own["ready"]) if own["waking"] else inf,
-            round_number=int(own["radio_round"]),
+            resting=bool(record["idle"]),
+            since=float(record["since"]),
+            ready=float(record["ready"]) if record["waking"] else inf,
+            round_number=int(record["radio_round"]),
         )
 
 
@@ -93,16 +99,18 @@ def _leave_lane(
     up: bool,  # noqa: FBT001 - as `Fleet.lane`
     sent: Callable[[ClientId, int], Message],
 ) -> None:
-    """Let a lane have the messages that a node's has."""
-    own, lane = tables.lanes[2 * node + up], network.lane_of(node, up=up)
-    lane.began, lane.framing_bits = float(own["began"]), int(own["framing"])
+    """Set the messages of a lane to those of a node's lane."""
+    record, lane = tables.lanes[2 * node + up], network.lane_of(node, up=up)
+    lane.began, lane.framing_bits = float(record["began"]), int(record["framing"])
+    # The same states as in `lane_states.TRANSITIONS`: a plain lane has one timer, a stateful one
+    # two events.
     if not tables.nodes[node]["stateful"]:
         lane.state = TIMER_STARTED
     else:
         flows = bool(int(tables.nodes[node]["flowing"]) >> up & 1)
         lane.state = FLOW_STARTED if flows else STARTED
-    lane.current = _parcel(tables, int(own["current"]), sent)
-    waits = int(own["head"])
+    lane.current = _parcel(tables, int(record["current"]), sent)
+    waits = int(record["head"])
     while waits >= 0:
         parcel = _parcel(tables, waits, sent)
         lane.enqueue(parcel, lane.count_framing(parcel.bits))
@@ -110,10 +118,10 @@ def _leave_lane(
 
 
 def _parcel(tables: KernelTables, number: int, sent: Callable[[ClientId, int], Message]) -> Parcel:
-    own: Any = tables.messages[number]
+    record: Any = tables.messages[number]
     sender, receiver, odd, framing = (
-        int(own[name]) for name in ("sender", "receiver", "odd", "framing")
+        int(record[name]) for name in ("sender", "receiver", "odd", "framing")
     )
-    what = int(own["round"]), int(tables.nodes["exchange"][sender]), int(own["header"])
-    envelope = Envelope(sent(sender, odd), *what, int(tables.total["word"][0]))
+    numbers = int(record["round"]), int(tables.nodes["exchange"][sender]), int(record["header"])
+    envelope = Envelope(sent(sender, odd), *numbers, int(tables.total["word"][0]))
     return Parcel(envelope, sender, receiver, framing)

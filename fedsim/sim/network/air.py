@@ -7,46 +7,22 @@ starts or ends.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from fedsim.physics.airtime import TURNS, AirPlan, CellAir, air, plan
+from fedsim.physics.network_models import Site
 from fedsim.physics.radios import ConstantRate
-from fedsim.physics.radios.channel import Framing
 from fedsim.physics.wifi import FrameTiming, Wifi
 from fedsim.ports import ClientId
+from fedsim.ports.bearers import Transfer
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed, ContendedLink, Flow, Link, Path
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import Transfer
 
 T = TypeVar("T")
 
 _KEPT = 64
 """The plans that a bearer keeps: messages are of few sizes."""
-
-
-class CellRadios(NamedTuple):
-    """What Wi-Fi cells are, beside links and radios.
-
-    Attributes:
-        law: of the cells.
-        gateways: of a tree; 0 in a star.
-        packets: by client: how its messages are cut into packets.
-        on_air: called with a client, whether its message goes up, and how long one of its bits is
-            sent, and how long its answers are, s.
-        collided: called at the end of a message up with the client, and how long it was sent in
-            vain, s.
-    """
-
-    law: Wifi
-    gateways: int
-    packets: Callable[[ClientId], Framing]
-    on_air: Callable[[ClientId, bool, float, float], None]
-    collided: Callable[[ClientId, float], None]
-
-    def cell(self, client: ClientId, clients: int) -> int:
-        """Return the cell of one of some clients: the first ones are in the first cell."""
-        return client * (self.law.cells or self.gateways or 1) // clients
 
 
 class AirPath(Path):
@@ -84,18 +60,18 @@ class AirLink(ContendedLink):
     def enter(self, flow: Flow, hop: int) -> None:
         """Admit a message."""
         super().enter(flow, hop)
-        made = cast("AirPath", flow.path).plan
+        plan = cast("AirPath", flow.path).plan
         self._change()
-        self._plans[made] = self._plans.get(made, 0) + 1
+        self._plans[plan] = self._plans.get(plan, 0) + 1
 
     def leave(self, flow: Flow) -> None:
         """Remove a message."""
         super().leave(flow)
-        made = cast("AirPath", flow.path).plan
+        plan = cast("AirPath", flow.path).plan
         self._change()
-        self._plans[made] -= 1
-        if not self._plans[made]:
-            del self._plans[made]
+        self._plans[plan] -= 1
+        if not self._plans[plan]:
+            del self._plans[plan]
 
     def _change(self) -> None:
         """Close the account of the present state: it is about to end."""
@@ -127,10 +103,11 @@ class AirBearer:
     """The bearer of one direction of a client in a cell.
 
     Args:
+        law: of the cells.
+        site: whose radios they are.
         fluid: where its messages flow.
         cell: whose air they take.
         links: beyond it.
-        radios: what cells are.
         client: its number.
         timings: how frames are timed that it sends, and that it receives.
         up: whether its messages go to the access point.
@@ -141,40 +118,40 @@ class AirBearer:
 
     def __init__(
         self,
-        calendar: Calendar,
+        law: Wifi,
+        site: Site,
         fluid: Fluid,
         cell: AirLink,
         links: Sequence[Link],
-        radios: CellRadios,
         client: ClientId,
         timings: tuple[FrameTiming, FrameTiming],
         changed: Changed | None,
         *,
         up: bool,
     ) -> None:
-        self._calendar, self._fluid, self._cell, self._links = calendar, fluid, cell, links
-        self._radios, self._client, self._up = radios, client, up
+        self._law, self._site, self._fluid = law, site, fluid
+        self._cell, self._links, self._client, self._up = cell, links, client, up
         self._there, self._back = timings if up else timings[::-1]
         self._changed = changed
-        self._packet = radios.packets(client).packet
+        self._packet = site.framing(client).packet
         self._paths: dict[float, AirPath] = {}
 
     def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
         """See `Bearer.start`."""
         path = self._path(bits)
-        made, radios = path.plan, self._radios
+        made, site = path.plan, self._site
         if bits:
             times, answer = made.answers(TURNS, 1.0)  # the last comes when the message has arrived
-            radios.on_air(self._client, self._up, made.sent / bits, times * answer / bits)
+            site.on_air(self._client, self._up, made.sent / bits, times * answer / bits)
         if not self._up:
             return self._fluid.add(path, bits, cap, finished, token, self._changed)
-        began, wasted = self._calendar.now, self._cell.waste()
+        began, wasted = site.calendar.now, self._cell.waste()
 
         def finish(message: T) -> None:
-            elapsed = self._calendar.now - began
+            elapsed = site.calendar.now - began
             if elapsed:
                 mean = (self._cell.waste() - wasted) / elapsed
-                radios.collided(self._client, mean * made.sent)
+                site.collided(self._client, mean * made.sent)
             finished(message)
 
         return self._fluid.add(path, bits, cap, finish, token, self._changed)
@@ -184,7 +161,6 @@ class AirBearer:
         if bits not in self._paths:
             if len(self._paths) == _KEPT:
                 del self._paths[next(iter(self._paths))]
-            law = self._radios.law
-            made = plan(law, bits, self._packet, self._there, self._back, up=self._up)
+            made = plan(self._law, bits, self._packet, self._there, self._back, up=self._up)
             self._paths[bits] = AirPath(self._cell, self._links, made)
         return self._paths[bits]

@@ -8,10 +8,11 @@ from operator import itemgetter
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import SERVER, ClientId
+from fedsim.ports.bearers import Transfer
 from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.config import ClientConfig
-from fedsim.sim.network.lanes import Lane, Transfer
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.message_log import ABORTED, IN_FLIGHT, LOST, NO_BITS, append_row
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
 
@@ -23,7 +24,7 @@ Follow = Callable[[ClientId, Sequence[Lane]], None]
 
 
 class Cell:
-    """The clients of one group, which all receive what is sent to any of them.
+    """The clients of one group, all of which receive what is sent to any of them.
 
     A transmission is as fast as its slowest listener can take it, and begins when the last
     one's radio is awake. Nothing is sent again: a listener that misses a packet has missed
@@ -75,7 +76,7 @@ class CellNetwork(ServerLanes):
         self._cells = {kind.group: Cell(kind.radio.packaging) for _, kind in kinds.runs}
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
-        """Accept a message for some clients; it is charged once for every cell they are in."""
+        """Accept a message for some clients; it is charged once per cell."""
         listeners: dict[int, dict[ClientId, Lane]] = {}
         for client in clients:
             listeners.setdefault(self._groups[client], {})[client] = self._down[client]
@@ -154,7 +155,7 @@ class CellNetwork(ServerLanes):
             lane.receive(lane.client, envelope)
 
     def _listen(self, cell: Cell, lane: Lane, why: str, receivers: list[Lane]) -> None:
-        """Meter a listener up to now, and record its reception; `why` names the reason for none."""
+        """Charge a listener up to now, and record its reception; `why` is the reason for none."""
         now, envelope = self._calendar.now, cell.current
         flowing = cell.transfer is not None and now >= cell.began
         bits = cell.transfer.passed(now) if cell.transfer is not None else 0.0
@@ -171,7 +172,7 @@ class CellNetwork(ServerLanes):
             self._row(cell, Event.RECEIVE, lane, span, joules, why, empty=bool(why))
 
     def _settle(self, cell: Cell, receivers: int) -> None:
-        """Record the server's transmission, and add up its bits."""
+        """Record the server's transmission, and count its bits."""
         bits = self._bits(cell)
         span = self._calendar.now - cell.began
         self._row(cell, Event.SEND, None, span, 0.0, "" if receivers else LOST)
@@ -184,7 +185,7 @@ class CellNetwork(ServerLanes):
             self._row(cell, Event.LOST, None, 0.0, 0.0, LOST)
 
     def abort(self, client: ClientId) -> None:
-        """Abort all that a client sends and receives: it cannot go on."""
+        """Abort all messages of a client: it cannot go on."""
         cell = self._cells[self._groups[client]]
         lane = cell.listeners.pop(client, None)
         if lane is not None:
@@ -194,7 +195,7 @@ class CellNetwork(ServerLanes):
         super().abort(client)
 
     def close(self) -> None:
-        """End the world: log what is in flight, with what it has cost."""
+        """End the world: record broadcasts in flight, with their costs."""
         for cell in self._cells.values():
             if cell.current is not None:
                 for lane in cell.listeners.values():
@@ -206,7 +207,7 @@ class CellNetwork(ServerLanes):
         super().close()
 
     def _leave(self, cell: Cell, span: float) -> None:
-        """Record a broadcast that is in flight at the end, or waits."""
+        """Record a broadcast that is in flight or queued at the end."""
         self.message_log.in_flight += self._bits(cell)
         self._row(cell, Event.SEND, None, span, 0.0, IN_FLIGHT)
 

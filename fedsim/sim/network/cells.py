@@ -14,11 +14,12 @@ from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.ports import ClientId
+from fedsim.ports.bearers import Bearer, Transfer
 from fedsim.sim.lazy import ComputedSequence
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import Bearer, Transfer
 from fedsim.sim.network.routing import RoutedLane
+from fedsim.sim.network.transmission import FluidPlan
 
 T = TypeVar("T")
 
@@ -27,10 +28,10 @@ class SharedTimeBearer:
     """The bearer of one direction of a client in a cell.
 
     Args:
-        fluid: where its messages flow.
-        cell: whose time they take.
-        links: beyond it.
-        changed: callback for changes of its rate, if any.
+        fluid: the fluid network.
+        cell: the cell whose time messages take.
+        links: the links beyond it.
+        changed: callback for changes of the rate, if any.
         fastest: the highest rate of all radios in cells, bit/s.
     """
 
@@ -60,30 +61,26 @@ class SharedTimeBearer:
 
 
 class CellBearers(ComputedSequence[Bearer]):
-    """The bearers of one direction by client: of cells, and the others' own.
+    """The bearers of one direction by client: those of cells, and those of other clients.
 
     Args:
-        fluid: the network.
-        law: of the cells.
-        members: by client: whether it is in a cell.
-        lanes: of this direction.
-        links: returns the links beyond a lane's cell that can limit it.
-        callback: returns the rate callback of a lane.
-        others: the bearers of clients in no cell.
+        plan: the plan of the fluid network.
+        law: the law of the cells.
+        members: whether each client is in a cell.
+        lanes: the lanes of this direction.
+        others: the bearers of clients outside cells.
     """
 
     def __init__(
         self,
-        fluid: Fluid,
+        plan: FluidPlan,
         law: CellSharing,
         members: Sequence[bool],
         lanes: RunLengthSequence[RoutedLane],
-        links: Callable[[RoutedLane], Sequence[Link]],
-        callback: Callable[[RoutedLane], Changed | None],
         others: Sequence[Bearer],
     ) -> None:
-        self._fluid, self._law, self._members, self._lanes = fluid, law, members, lanes
-        self._links, self._callback, self._others = links, callback, others
+        self._plan, self._law, self._members, self._lanes = plan, law, members, lanes
+        self._others = others
         self._cells: dict[int, Link] = {}
         kinds = joint(lanes, RunLengthSequence.of(members)).runs
         self._fastest = max((lane.rate.peak for _, (lane, inside) in kinds if inside), default=1.0)
@@ -96,8 +93,8 @@ class CellBearers(ComputedSequence[Bearer]):
         if not self._members[index]:
             return self._others[index]
         lane = self._lanes[index]._replace(client=index)
-        number = self._law.cell(index)
+        number, plan = self._law.cell(index), self._plan
         if number not in self._cells:
-            self._cells[number] = self._fluid.link(ConstantRate(1.0 - self._law.load))
-        cell, callback = self._cells[number], self._callback(lane)
-        return SharedTimeBearer(self._fluid, cell, self._links(lane), callback, self._fastest)
+            self._cells[number] = plan.fluid.link(ConstantRate(1.0 - self._law.load))
+        cell, callback = self._cells[number], plan.callback(lane)
+        return SharedTimeBearer(plan.fluid, cell, plan.links(lane), callback, self._fastest)

@@ -55,9 +55,10 @@ class Least:
 
 
 def least(most: float, signals: Sequence[Signal]) -> tuple[Limit, Signal | None]:
-    """Return the limit that a number and one signal or more impose.
+    """Return the limit that a number and at least one signal impose.
 
-    Second is the same if it is a single signal, which can be integrated ahead; else None.
+    The second value is the same if it is a single signal, which can be integrated ahead, otherwise
+    None.
     """
     if len(signals) == 1 and signals[0].peak <= most:
         return signals[0], signals[0]
@@ -67,10 +68,10 @@ def least(most: float, signals: Sequence[Signal]) -> tuple[Limit, Signal | None]
 # Interfaces between the parts of the fluid network, and their callbacks.
 
 Finished = Callable[[Any], None]
-"""Called with the token of the transfer that has passed."""
+"""Called with the token of a completed transfer."""
 
 Changed = Callable[[Any, float], None]
-"""Called with the token of a transfer, and the rate at which it flows from now on, bit/s."""
+"""Called with the token of a transfer and its rate from now on, bit/s."""
 
 
 class FlowOwner(Protocol):
@@ -128,7 +129,7 @@ class SharedLink:
 
     @property
     def contended(self) -> bool:
-        """Whether its flows could take more than it has."""
+        """Whether its flows could exceed its capacity."""
         return self.demand > self.capacity
 
     # The demand is a running sum, so that a flow enters and leaves in O(1). Its rounding is
@@ -146,7 +147,7 @@ class SharedLink:
         self.demand = self.demand - self._demand(flow, hop) if self.flows else 0.0
 
     def _demand(self, flow: "Flow", hop: int) -> float:
-        """Return what a flow could take, as far as it matters, bit/s."""
+        """Return the possible rate of a flow, as far as it matters here, bit/s."""
         # Anything above the largest capacity makes the link contended, so how far above is no
         # matter. An infinite peak must not be added: the sum could never be taken back (inf - inf
         # is NaN).
@@ -154,7 +155,7 @@ class SharedLink:
 
 
 class ContendedLink(SharedLink):
-    """A fair link of which flows take what depends on the others that are on it.
+    """A fair link on which the terms of a flow depend on the other flows.
 
     It is always contended, and the first of the links of a path over it.
     """
@@ -163,20 +164,20 @@ class ContendedLink(SharedLink):
 
     @property
     def contended(self) -> bool:
-        """Whether it holds a flow back: as soon as there is one."""
+        """Whether it limits a flow: whenever there is one."""
         return bool(self.flows)
 
     @abstractmethod
     def terms(self) -> Mapping[Any, tuple[float, float]]:
-        """Return, by kind of flow, what a bit takes of its capacity, and a flow's weight."""
+        """Return, by kind of flow, the capacity that a bit takes, and the weight of a flow."""
 
     @abstractmethod
     def kind(self, flow: "Flow") -> object:
-        """Return the kind of a flow, by which it finds its terms."""
+        """Return the kind of a flow, the key of its terms."""
 
 
 class FifoLink:
-    """A link of one transfer at a time, in the order of arrival (first in, first out).
+    """A link of one transfer at a time, first in, first out.
 
     Attributes:
         law: of its capacity.
@@ -196,7 +197,7 @@ class FifoLink:
 
 
 class SlottedLink:
-    """A link in equal shares, each reserved for one lane whether it is used or not (slotted).
+    """A link in equal shares, each reserved for one lane, used or not.
 
     Attributes:
         law: of one share.
@@ -242,7 +243,7 @@ class Path:
 
 
 class Flow:
-    """A transfer: it waits for its queues, then it flows, then it is over.
+    """A transfer: it waits in queues, then flows, then is over.
 
     Attributes:
         serial: orders flows by their arrival.
@@ -329,7 +330,7 @@ class Flow:
         self.trace: Signal | None = None
 
     def rate_bound(self, now: float) -> float:
-        """Return its largest possible rate at the time `now`, bit/s."""
+        """Return the largest possible rate at `now`, bit/s."""
         return self.peak if self.limit is None else self.limit.at(now)
 
     @property
@@ -344,7 +345,7 @@ class Flow:
 
     @property
     def negligible(self) -> float:
-        """A number of bits so small that it is rounding, and must not be held up."""
+        """A number of bits so small that it is rounding, and must not delay the end."""
         return 1e-12 * self.bits
 
     @property
@@ -371,7 +372,7 @@ class Flow:
         return self.bits - self.remaining(now)
 
     def pause(self, now: float) -> None:
-        """Bring `left` up to date; it flows neither on its own nor in a component from now on."""
+        """Bring `left` up to date; from now on the flow runs neither alone nor in a component."""
         self.left, self.since = self.remaining(now), now
         self.pace, self.trace = 0.0, None
         if self.timer is not None:

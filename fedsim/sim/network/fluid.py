@@ -22,7 +22,7 @@ from fedsim.sim.network.sharing import ContendedFlows
 
 
 class Fluid:
-    """Flows over links, and nothing else: no latency, no lanes.
+    """Flows over links, without latency or lanes.
 
     Rates are weighted max-min fair (`fedsim.sim.network.sharing`) at every moment. They can
     change when a flow starts or ends, or a capacity or a limit changes; what changes within
@@ -133,7 +133,7 @@ class Fluid:
     # used: it would keep the calendar from running empty, and a deadlock would not be noticed.
 
     def _open(self, link: SharedLink) -> None:
-        """Follow a link's capacity for as long as it is used."""
+        """Follow a link's capacity while it is used."""
         if (signal := link.signal) is not None:
             now = self._calendar.now
             link.capacity = signal.at(now)
@@ -159,7 +159,7 @@ class Fluid:
             self._calendar.at(self._calendar.now, self._settle, priority=SETTLE)
 
     def _settle(self) -> None:
-        """Admit what has started or changed, recompute rates where needed, and report them."""
+        """Admit new and changed flows, recompute rates where needed, and report them."""
         fresh = [flow for flow in self._fresh if not flow.over]
         strained, self._fresh, self._strained = self._strained, [], []
         for link in strained:
@@ -180,7 +180,7 @@ class Fluid:
         self._end([flow for flow in fresh if flow.instant])
 
     def _run(self, flow: Flow) -> None:
-        """Run a flow on its own, at its limit."""
+        """Run a flow alone, at its limit."""
         flow.since = now = self._calendar.now
         # Without a callback a trace is integrated ahead to the last bit: one timer, however often
         # the rate changes. With one, or with several limits, there is a timer for each change
@@ -204,7 +204,7 @@ class Fluid:
             flow.timer = self._calendar.at(change, self._step, flow)
 
     def _step(self, flow: Flow) -> None:
-        """Apply a change of the limit of a flow that is on its own; report its rate again.
+        """Apply a change of the limit of a flow that runs alone; report its rate again.
 
         The rate may stay, and is another share of what the flow could reach alone.
         """
@@ -241,7 +241,7 @@ class Fluid:
         flow.changed = None
 
     def _leave(self, flow: Flow) -> None:
-        """Take a flow off its links, up to date."""
+        """Bring a flow up to date and take it off its links."""
         if flow.component is not None:
             self._components.leave(flow)
         flow.pause(self._calendar.now)

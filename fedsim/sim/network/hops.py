@@ -1,4 +1,4 @@
-"""Messages among peers that share a medium: where each goes on, and what is on the air."""
+"""Messages among peers on a shared medium: their next hops, and transmissions."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,22 +9,22 @@ from fedsim.sim.engine.calendar import Timer
 from fedsim.sim.network.message_log import RowBits
 
 Onward = dict[ClientId, tuple[ClientId, ...]]
-"""Which nodes come next on the way of a message, and the receivers that lie behind each of them, a
-node itself included where it is one; both in order."""
+"""The next nodes on the route of a message, each with the receivers behind it (itself included if
+it is one); both in order."""
 
 
 class Packet:
     """A message on its way from one node to one or several others.
 
     Attributes:
-        envelope: what is sent.
-        origin: its sender.
-        framing: the bits that its sender's radio adds, with which it is charged.
-        targets: its receivers, of which it has not been decided yet.
-        peer: its receiver in rows of its sender; none of several.
-        holders: the nodes that have it and are to send it, with the way that it had as it came.
-        sent: whether its sender has sent it, or been charged for it.
-        received: how many have received it.
+        envelope: the envelope.
+        origin: the sender.
+        framing: the framing of the sender's radio, which is charged.
+        targets: the receivers whose outcome is undecided.
+        peer: the receiver in rows of the sender; `NO_PEER` for several.
+        holders: the nodes that have it and have to forward it, with its route as it came.
+        sent: whether the sender has sent it, or was charged for it.
+        received: the number of receivers that have it.
     """
 
     __slots__ = (
@@ -56,34 +56,35 @@ class Packet:
 
     @property
     def bits(self) -> int:
-        """The bits with which it is charged."""
+        """The bits that are charged."""
         return self.envelope.bits + self.framing
 
     def parts(self, framing: int) -> RowBits:
-        """Return its bits with so many of framing."""
+        """Return its bits with this framing."""
         return self.envelope.payload_bits, self.envelope.header_bits, framing
 
     @property
     def charged(self) -> RowBits:
-        """The same, with the framing with which it is charged."""
+        """The same, with the framing that is charged."""
         return self.parts(self.framing)
 
 
 class OnAir:
-    """A packet on the air from one node to those in its range that it is for.
+    """A transmission of a packet from one node to the next nodes in its range.
 
     Attributes:
-        packet, sender: see above.
-        onward: see above; it is also of nodes that had left before.
-        receivers: those that are left.
-        reserved: all that the medium is reserved for.
-        bits: on the air.
-        seconds: on the air.
-        began: s.
-        timer: of its end.
-        collided: receivers at which another transmission disturbs it.
-        missed: receivers that were out of its range for a while.
-        deaf: since when a receiver sends itself, or is out of range, s.
+        packet, sender: the packet and the transmitting node.
+        onward: the next nodes, including those that have left before.
+        receivers: the receivers that are left.
+        reserved: all nodes for which the medium is reserved.
+        bits: the transmitted bits.
+        seconds: the time on the air, s.
+        began: the start of the transmission, s.
+        timer: the timer of its end.
+        collided: receivers at which another transmission interferes.
+        missed: receivers that were out of range for a while.
+        deaf: receivers that transmit themselves, or are out of range, with the time since when,
+            s.
     """
 
     __slots__ = (
@@ -126,30 +127,30 @@ class OnAir:
         self.deaf: dict[ClientId, float] = {}
 
     def beyond(self, node: ClientId) -> list[ClientId]:
-        """Return the receivers behind a node, itself included, that it has not been decided of."""
-        return [each for each in self.onward[node] if each in self.packet.targets]
+        """Return the undecided receivers behind a node, itself included."""
+        return [target for target in self.onward[node] if target in self.packet.targets]
 
     def ends(self, now: float) -> bool:
-        """Return whether it is over, but for the rounding of times."""
+        """Return whether it is over, up to the rounding of times."""
         return self.timer.when() - now <= _ROUNDING * self.seconds
 
 
 _ROUNDING = 1e-9
-"""The least share of a transmission that counts: less is the rounding of times."""
+"""Shares of a transmission below this are rounding errors of times."""
 
 
 def divide(targets: Iterable[ClientId], next_to: Callable[[ClientId], ClientId | None]) -> Onward:
-    """Return which receivers lie behind which next node, given the next one to each of them.
+    """Return the receivers behind each next node, given the next node towards each of them.
 
-    Those to which no way leads, for which that is None, are left out.
+    Receivers without a route, for which that is None, are left out.
     """
-    found: dict[ClientId, list[ClientId]] = {}
+    behind: dict[ClientId, list[ClientId]] = {}
     for target in targets:
         if (node := next_to(target)) is not None:
-            found.setdefault(node, []).append(target)
-    return {node: tuple(sorted(found[node])) for node in sorted(found)}
+            behind.setdefault(node, []).append(target)
+    return {node: tuple(sorted(behind[node])) for node in sorted(behind)}
 
 
 def all_of(onward: Onward) -> list[ClientId]:
-    """Return all receivers on some ways, by the next nodes."""
-    return [each for behind in onward.values() for each in behind]
+    """Return all receivers of some routes, by next node."""
+    return [target for behind in onward.values() for target in behind]

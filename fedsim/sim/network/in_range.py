@@ -1,4 +1,4 @@
-"""Which nodes are in range of each other, for good or in time, and the routes among them."""
+"""Nodes in range of each other, for good or over time, and the routes among them."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
@@ -14,13 +14,13 @@ from fedsim.sim.network.hops import Onward, divide
 
 
 class StandingRange:
-    """Nodes whose range does not change: a message follows the fewest hops from its origin.
+    """A constant graph: a message follows the fewest hops from its origin.
 
     Args:
-        graph: of them.
+        graph: the graph of nodes in range.
 
     Attributes:
-        near: those in range of each node, in order.
+        near: the nodes in range of each node, in order.
     """
 
     def __init__(self, graph: RadioGraph) -> None:
@@ -29,10 +29,11 @@ class StandingRange:
         self._sets = LazyTable(lambda node: frozenset(graph.near[node]))
 
     def onward(self, origin: ClientId, node: ClientId, targets: Sequence[ClientId]) -> Onward:
-        """Return the next hops of a message of an origin, from a node to receivers behind it."""
+        """Return the next hops of a message from a node, with the receivers behind each."""
         near = self._sets[node]
 
         def next_to(target: ClientId) -> ClientId:
+            # Walk back from the target along the tree of the origin, until a node in range.
             while target not in near:
                 target = self._parents[origin][target]
             return target
@@ -44,13 +45,13 @@ class MovingRange:
     """Nodes that come into range of each other and leave it.
 
     The graph is brought up to date when it is read. Its changes are events only while messages are
-    on their way, so that a run in which nothing is sent costs nothing.
+    on their way, so that a run without messages costs nothing.
 
     Args:
-        moves: the graph in time.
-        calendar: the simulated time.
-        changed: called with each edge that has come or gone, after it has.
-        wanted: returns whether changes are to be events.
+        moves: the graph over time.
+        calendar: the calendar.
+        changed: called with each edge after it has appeared or vanished.
+        wanted: returns whether changes have to be events.
 
     Attributes:
         near: the nodes in range of each node now, in order.
@@ -72,11 +73,11 @@ class MovingRange:
         self._graph.advance(calendar.now, self._enter)
 
     def advance(self) -> None:
-        """Bring the graph up to the time."""
+        """Bring the graph up to date."""
         self._graph.advance(self._calendar.now, self._apply)
 
     def watch(self) -> None:
-        """Make the next change an event, if one is to come."""
+        """Schedule the next change as an event, if there is one."""
         if not self._watched and (when := self._graph.next_time) < inf:
             self._watched = True
             self._calendar.call(max(when, self._calendar.now), self._on_change, None)
@@ -106,7 +107,7 @@ class MovingRange:
         self._graph.remove(node)
 
     def onward(self, node: ClientId, targets: Sequence[ClientId]) -> Onward:
-        """Return the next hops from a node to receivers, without those that cannot be reached."""
+        """Return the next hops from a node to reachable receivers."""
         near = set(self.near[node])
         if near.issuperset(targets):
             return {target: (target,) for target in sorted(targets)}

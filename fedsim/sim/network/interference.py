@@ -1,4 +1,4 @@
-"""Interference: which transmissions reach a node, and which receptions they disturb there."""
+"""Interference: which transmissions reach a node, and which receptions they disturb."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from fedsim.sim.network.hops import OnAir
 
 
 class Interference:
-    """The transmissions that reach each node; those that meet at a receiver collide there.
+    """The transmissions that reach each node; those that overlap at a receiver collide there.
 
     Args:
-        calendar: the simulated time.
-        near: the nodes in range of each node, now.
+        calendar: the calendar.
+        near: the present nodes in range of each node.
     """
 
     def __init__(self, calendar: Calendar, near: Sequence[Sequence[ClientId]]) -> None:
@@ -22,12 +22,12 @@ class Interference:
         self._audible: dict[ClientId, dict[OnAir, None]] = {}
 
     def begin(self, sent: OnAir) -> None:
-        """Let a transmission reach all in range of its sender."""
+        """Start a transmission at all nodes in range of its sender."""
         for node in (sent.sender, *self._near[sent.sender]):
             self.reach(sent, node)
 
     def reach(self, sent: OnAir, node: ClientId) -> None:
-        """Let a transmission reach a node; find what it disturbs there, or is disturbed by."""
+        """Start a transmission at a node; mark receptions that it disturbs, or vice versa."""
         now, here = self._calendar.now, self._audible.setdefault(node, {})
         for other in here if sent.seconds else ():
             if other.ends(now):
@@ -40,10 +40,10 @@ class Interference:
         here[sent] = None
 
     def leave(self, sent: OnAir, node: ClientId) -> None:
-        """Let a transmission reach a node no longer."""
+        """End a transmission at a node that has left its range."""
         self._audible[node].pop(sent, None)
 
     def end(self, sent: OnAir) -> None:
-        """Take a transmission off the air."""
+        """End a transmission."""
         for node in (sent.sender, *self._near[sent.sender]):
             self.leave(sent, node)

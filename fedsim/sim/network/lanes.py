@@ -1,6 +1,6 @@
 """Lanes: message queues of one direction of one client's radio.
 
-A lane carries one message at a time. What happens to that message is a walk through the states of
+A lane carries one message at a time. The message moves through the states of
 `lane_states.TRANSITIONS`.
 """
 
@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import Carrier, RateLaw, Terms
 from fedsim.physics.radios.channel import Channel, Framing
 from fedsim.physics.signals import Signal
 from fedsim.ports import SERVER, ClientId
+from fedsim.ports.bearers import Bearer, Transfer
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.engine.calendar import Calendar, Timer
 from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass
@@ -30,70 +31,30 @@ Receive = Callable[[ClientId, Envelope], None]
 """Callback for a message received from, or at, the client of that number."""
 
 
-class Transfer(Protocol):
-    """Bits that flow, or have flowed."""
-
-    def passed(self, now: float) -> float:
-        """Return the bits that have passed by the time `now`, the present or a recent one."""
-        ...
-
-    def stop(self) -> None:
-        """Cancel the transfer; its completion callback is not called."""
-        ...
-
-
-class Bearer(Protocol):
-    """How the bits of a lane's messages flow.
-
-    Attributes:
-        open: whether every message runs at its own cap from first to last, whatever the
-            others do.
-    """
-
-    open: bool
-
-    def start(
-        self,
-        bits: float,
-        cap: float,
-        finished: Callable[[T], None],
-        token: T,
-    ) -> Transfer:
-        """Let bits flow from now on.
-
-        Args:
-            bits: how many.
-            cap: the radio's rate for this message, bit/s; at most the peak of its law.
-                Where the rate law follows a signal, the bearer knows it.
-            finished: called with the token when the last bit has passed.
-            token: the caller's, passed to `finished`.
-        """
-        ...
-
-
 class Lane(Channel):
-    """One direction of one client's radio: a message at a time, the others in order.
+    """One direction of one client's radio: one message at a time, the others queued in order.
 
     Attributes:
-        sender, receiver: its ends.
-        may_leave: whether its client, or the gateway at its other end, may have to break off.
-        framing: the same where it adds something, else None.
-        reliable: whether its transfers themselves send again what is lost.
-        is_off: whether its receiver is switched off now; None where that is never so.
-        unheard: whether it was as the bits of the current message began to flow.
-        state: where the current message is; each new one is read from `TRANSITIONS`.
-        route_class: what its messages need on their way.
+        sender, receiver: the two ends.
+        may_leave: whether the client, or the gateway at the other end, may have to break off.
+        framing: the framing if it adds bits, otherwise None.
+        reliable: whether transfers retransmit lost packets themselves.
+        is_off: returns whether the receiver is switched off; None if it never is.
+        unheard: whether the receiver was off as the bits of the current message began to flow.
+        state: the state of the current message, a key of `TRANSITIONS`.
+        route_class: the steps that messages of this lane take.
         silent_until: the time until which the sender must keep silent (duty cycle), s.
-        direct: whether its bits take one timer at a constant rate, which nothing breaks off.
-        current: the message that has the lane, if any.
-        queue: those that wait for it, each with the bits of its framing; None before any has.
-        began: when its bits began, or will begin, to flow.
-        framing_bits: what the transport adds to it.
-        again_bits: what is sent again of it.
-        relays: the clients that forward it, in the order of travel.
-        broken: which of these has failed it, and the share of its bits that came so far; None
-            while all forward it.
-        transfer: its bits on a bearer, while they flow there.
+        direct: whether one timer covers the bits of a message: a constant rate, and nothing
+            breaks off.
+        current: the message in transmission, if any.
+        queue: queued messages with the bits of their framing; None before the first one.
+        began: when the bits of the current message begin to flow, s.
+        framing_bits: the framing of the current message.
+        again_bits: its retransmitted bits.
+        relays: the clients that forward it, in order.
+        broken: the relay that has failed it, and the share of its bits that it received before;
+            None if all relays forward it.
+        transfer: its transfer on a bearer.
         silence: how long the sender keeps silent after it, s.
     """
 
@@ -161,7 +122,7 @@ class Lane(Channel):
         self.state = LaneState.IDLE
         self.set_route(bearer, latency)
         self.queue: deque[tuple[Envelope, int]] | None = (
-            None  # made when the first message has to wait
+            None  # created when the first message has to wait
         )
         self.silent_until = 0.0
         self.silence = 0.0
@@ -173,12 +134,12 @@ class Lane(Channel):
         self.receive: Receive
 
     def set_losses(self, process: LossProcess | None) -> None:
-        """Lose packets by this process from the next message on; a route is to be set after it."""
+        """Use this loss process from the next message on; `set_route` has to follow."""
         self.process = process
-        # What a connection sends again is known, and charged, when its message has arrived.
+        # Retransmissions of a connection are known, and charged, only when the message has arrived.
         plain = self.cap is not None and process is None and not self.reliable
         self._simple = plain and self.radio.detached and self.is_off is None
-        # The terms of every message, where nothing is drawn for it.
+        # The terms of all messages, if nothing is drawn per message.
         self._steady = self._terms if process is None and self.signal is None else None
 
     def set_route(self, bearer: Bearer, latency: float, relays: Sequence[Relay] = ()) -> None:
@@ -190,6 +151,8 @@ class Lane(Channel):
         self.direct = False
         if type(bearer) is OpenBearer and self._steady is not None and not breaks_off:
             self.direct, self._end_at = True, bearer.end_at
+        # From the most general class to the cheapest. A class may only skip steps that cannot
+        # happen.
         if relays or not self._simple:
             self.route_class = RouteClass.FULL
         elif self.may_leave or not bearer.open:
@@ -200,7 +163,7 @@ class Lane(Channel):
             self.route_class = RouteClass.INSTANT
 
     def set_server(self, server: ClientId, is_off: Callable[[], bool] | None) -> None:
-        """Have this server at its other end.
+        """Connect the lane to a server.
 
         Args:
             server: its number.
@@ -212,7 +175,7 @@ class Lane(Channel):
         self.set_route(self.bearer, self.latency)
 
     def fire(self, event: LaneEvent) -> None:
-        """Go to the state that follows.
+        """Apply an event to the state of the lane.
 
         Raises:
             RuntimeError: the present state has no such event.
@@ -223,9 +186,9 @@ class Lane(Channel):
             raise self.refusal(event) from None
 
     def refusal(self, event: LaneEvent) -> RuntimeError:
-        """Return the error of an event that the present state does not have."""
+        """Return the error for an event that the present state does not allow."""
         way = "uplink" if self.up else "downlink"
-        due = ", ".join(each.name for each in TRANSITIONS[self.state]) or "no event"
+        due = ", ".join(allowed.name for allowed in TRANSITIONS[self.state]) or "no event"
         return RuntimeError(
             f"the {way} of client {self.client} got {event.name} in state {self.state.name};"
             f" expected {due}"
@@ -236,35 +199,35 @@ class Lane(Channel):
         return 0 if self.framing is None else self.framing.bits(bits)
 
     def misses(self, envelope: Envelope) -> bool:
-        """Draw whether a packet of a message, which none sends again, is lost."""
+        """Draw whether a message loses a packet, if nothing retransmits it."""
         packets = self.packets.packets(envelope.bits)
         return self.process is not None and self.process.losses(packets) > 0
 
     def enqueue(self, envelope: Envelope, framing: int) -> None:
-        """Queue a message, and the bits of its framing, behind the current one and the others."""
+        """Queue a message and its framing behind all others."""
         if self.queue is None:
             self.queue = deque()
         self.queue.append((envelope, framing))
 
     def messages(self) -> list[Envelope]:
-        """Return the current message, if any, and those that wait, in order."""
+        """Return the current message, if any, and the queued ones, in order."""
         waiting = [envelope for envelope, _ in self.queue or ()]
         return waiting if self.current is None else [self.current, *waiting]
 
     def count_again(self) -> int:
-        """Return what the current transfer has sent again so far, bits, beyond `again_bits`."""
+        """Return the bits that the current transfer has retransmitted, beyond `again_bits`."""
         if not self.reliable or self.transfer is None:
             return 0
         again: int = self.transfer.again_bits  # type: ignore[attr-defined]  # of a `TcpTransfer`
         return again
 
     def start(self, envelope: Envelope, finished: Callable[["Lane"], None], now: float) -> float:
-        """Let the bits of the current message flow, some of them again; return their rate, bit/s.
+        """Start the bits of the current message; return their rate, bit/s.
 
-        The rate is 0 where it is reported to the radio by what sets it.
+        The rate is 0 if the bearer or a signal reports it to the radio.
         """
         try:
-            self.state = _FLOWS[self.state]  # `fire`, less a call
+            self.state = _FLOWS[self.state]  # as `fire`, without a call
         except KeyError:
             raise self.refusal(FLOW) from None
         if (steady := self._steady) is not None:
@@ -277,6 +240,8 @@ class Lane(Channel):
             return steady.cap if self.bearer.open else 0.0
         sending = self.send(envelope.bits, self.framing_bits, envelope.round)
         terms, self.again_bits = sending.terms, sending.again
+        # The fate of the message is drawn at its start, so that its time and energy are known then.
+        # It is reported at its end.
         if sending.lost:
             self.fire(LaneEvent.DOOM)
         self.silence = terms.rest
@@ -302,7 +267,7 @@ class Lane(Channel):
         flown = (self.cap or 0.0) * (now - self.began)  # there is a cap
         if not self.direct or self.current is None:
             return flown
-        # It may end at this very instant; see `SteadyTransfer.passed`.
+        # A message that ends at this instant has passed whole; see `SteadyTransfer.passed`.
         bits = self.current.bits + self.framing_bits
         return bits if now >= self.began + bits / (self.cap or inf) else flown
 
@@ -311,7 +276,7 @@ class Lane(Channel):
 
 
 class _Timed(ABC):
-    """A transfer that nothing holds up: one timer, and no more."""
+    """A transfer of which the end is known: one timer."""
 
     __slots__ = ("_began", "_bits", "_calendar", "_end", "_timer")
 
@@ -358,7 +323,7 @@ class SteadyTransfer(_Timed):
         finished: Callable[[Any], None],
         token: object,
     ) -> None:
-        # What `super` does and `steady_end` says, less two calls: one is made for most messages.
+        # As `super().__init__`, inlined: most messages create one of these.
         self._rate, self._bits, self._calendar = rate, bits, calendar
         self._began = began = calendar.now
         self._end = end = began + bits / rate if bits else began
@@ -389,13 +354,15 @@ class TracedTransfer(_Timed):
 
 
 class OpenBearer:
-    """A bearer limited by the radio alone, at a rate that is known when a message starts."""
+    """A bearer that only the radio limits, at a rate known when a message starts."""
 
     open = True
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
-        self.end_at = calendar.call  # of a transfer that nothing breaks off: no timer to cancel
+        self.end_at = (
+            calendar.call
+        )  # for transfers that nothing breaks off, which need no handle to cancel
 
     def start(
         self, bits: float, cap: float, finished: Callable[[T], None], token: T
@@ -405,7 +372,7 @@ class OpenBearer:
 
 
 class TracedBearer:
-    """A bearer limited by the radio alone, at a rate that follows a trace."""
+    """A bearer that only the radio limits, at a rate that follows a trace."""
 
     open = True
 

@@ -98,9 +98,9 @@ class MediumNetwork(ServerLanes):
     # -- from a node to the next ---------------------------------------------------------
 
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
-        """Accept a message for some nodes, and charge its bits: once, or for each of them."""
+        """Accept a message for some nodes, and charge its bits: once, or per node."""
         together = self._graph.medium.broadcast
-        for targets in (receivers,) if together else [(each,) for each in receivers]:
+        for targets in (receivers,) if together else [(receiver,) for receiver in receivers]:
             framing = self._up[sender].count_framing(envelope.bits)
             packet = Packet(envelope, sender, framing, targets)
             self._traffic.charge_up(packet.bits, 1, envelope.payload_bits)
@@ -110,10 +110,10 @@ class MediumNetwork(ServerLanes):
             self._moving.watch()
 
     def _store(self, node: ClientId, packet: Packet, targets: Sequence[ClientId]) -> None:
-        """Let a node that has a message for some receivers send it, after its radio's latency."""
+        """Queue a message at a node that has to send it, after its radio's latency."""
         if self._moving is not None:
             held = all_of(packet.holders.get(node, {}))
-            packet.holders[node] = {each: (each,) for each in sorted([*held, *targets])}
+            packet.holders[node] = {target: (target,) for target in sorted([*held, *targets])}
             if held:
                 return  # it has come over another way, too, and waits already
         else:
@@ -132,28 +132,28 @@ class MediumNetwork(ServerLanes):
         self._look({node})
 
     def _look(self, nodes: Iterable[ClientId]) -> None:
-        """Look, at the end of this instant, whether nodes can send."""
+        """Check, at the end of this instant, whether nodes can send."""
         if not self._looks:
             self._calendar.call(self._calendar.now, self._begin_all, None, SETTLE)
         self._looks.update(nodes)
 
     def _begin_all(self, _: object) -> None:
-        """Begin what may begin, in the order in which it has come."""
+        """Start the transmissions that are possible, in the order of arrival."""
         looks, self._looks = self._looks, set()
         waiting = list[tuple[float, ClientId, Packet, Onward]]()
         for node in sorted(looks):
-            if node not in self._on_air and (found := self._next_packet(node)) is not None:
-                waiting.append((self._queues[node][0][0], node, *found))
+            if node not in self._on_air and (next_packet := self._next_packet(node)) is not None:
+                waiting.append((self._queues[node][0][0], node, *next_packet))
         for _, node, packet, onward in sorted(waiting, key=itemgetter(0, 1)):
-            receivers = [each for each in onward if each not in self._gone]
+            receivers = [receiver for receiver in onward if receiver not in self._gone]
             if not self._contention.may_begin(node, receivers):
-                if any(behind != (each,) for each, behind in onward.items()):
+                if any(behind != (receiver,) for receiver, behind in onward.items()):
                     self._far.add(node)
             elif self._moving is None or self._in_turn(node):
                 self._begin(node, packet, onward)
 
     def _in_turn(self, node: ClientId) -> bool:
-        """Return whether a node that moves may send now; under `tdma` look again in its slot."""
+        """Return whether a moving node may send now; under `tdma` otherwise wait for its slot."""
         now = self._calendar.now
         when = self._contention.next_turn(node, now) if self._graph.colours else now
         if when > now and node not in self._turns:
@@ -162,12 +162,12 @@ class MediumNetwork(ServerLanes):
         return when <= now
 
     def _on_turn(self, node: ClientId) -> None:
-        """Let a node send in its slot."""
+        """Start the transmission of a node in its slot."""
         self._turns.discard(node)
         self._look({node})
 
     def _begin(self, node: ClientId, packet: Packet, onward: Onward) -> None:
-        """Put the next packet of a node on the air, to the receivers that are there."""
+        """Put the next packet of a node on the air, for the receivers in range."""
         self._queues[node].popleft()
         self._far.discard(node)
         held = packet.holders.pop(node)
@@ -176,7 +176,7 @@ class MediumNetwork(ServerLanes):
         receivers = [each for each in onward if each not in self._gone]
         now, envelope = self._calendar.now, packet.envelope
         framed = envelope.bits + self._up[node].count_framing(envelope.bits)
-        lanes = [self._up[node], *(self._down[each] for each in receivers)]
+        lanes = [self._up[node], *(self._down[receiver] for receiver in receivers)]
         rates = [lane.carrier.terms(envelope.bits, framed, envelope.round).cap for lane in lanes]
         seconds = over(min(rates), framed)
         began, end = self._contention.span(node, now, seconds)
@@ -188,14 +188,14 @@ class MediumNetwork(ServerLanes):
             self._interference.begin(sent)
 
     def _end(self, sent: OnAir) -> None:
-        """Pay for a transmission, hand the message over, and send it on."""
+        """Charge a transmission, deliver the message, and forward it."""
         packet, whole = sent.packet, self._pay_sender(sent, 1.0, "")
         self._release(sent)
         here, failed = list[ClientId](), list[ClientId]()
         for node in sent.receivers:
             joules, paid = self._pay(node, sent, self._share_received(node, sent), up=False)
             why = self._failure(node, sent) if whole and paid else LOST
-            self._hear(node, sent, joules, why)
+            self._record_reception(node, sent, joules, why)
             if why == LOST:
                 self._lose(packet, sent.beyond(node), LOST, node)
             elif why:
@@ -208,9 +208,9 @@ class MediumNetwork(ServerLanes):
             if node not in sent.reserved:
                 self._lose(packet, sent.beyond(node), LOST)
         reached = {
-            each: behind
-            for each in sent.receivers
-            if each not in failed and (behind := sent.beyond(each))
+            receiver: behind
+            for receiver in sent.receivers
+            if receiver not in failed and (behind := sent.beyond(receiver))
         }
         self._repeat(sent, failed)
         self._settle(packet)
@@ -220,12 +220,12 @@ class MediumNetwork(ServerLanes):
             self._arrived[node](packet.origin, packet.envelope)
 
     def _failure(self, node: ClientId, sent: OnAir) -> str:
-        """Return why a node does not receive a transmission that is paid; empty if it does."""
+        """Return why a node does not receive a paid transmission; empty if it does."""
         disturbed = node in sent.missed or node in sent.collided
         return LOST if disturbed or self._down[node].misses(sent.packet.envelope) else ""
 
     def _repeat(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
-        """Send a message again to those that have missed it, under a medium that does so."""
+        """Retransmit a message to nodes that have missed it, if the medium does so."""
 
     def _next_packet(self, node: ClientId) -> tuple[Packet, Onward] | None:
         """Return what a node sends next, and its way; None if it has nothing to send.
@@ -240,7 +240,7 @@ class MediumNetwork(ServerLanes):
         self._moving.advance()
         while queue:
             packet = queue[0][1]
-            held = [each for each in all_of(packet.holders[node]) if each in packet.targets]
+            held = [target for target in all_of(packet.holders[node]) if target in packet.targets]
             if onward := self._moving.onward(node, held):
                 return packet, onward
             queue.popleft()
@@ -257,7 +257,7 @@ class MediumNetwork(ServerLanes):
         self._look({sent.sender, *self._contention.end(sent.sender, sent.reserved)})
 
     def _on_change(self, change: EdgeChange) -> None:
-        """Let two nodes come into range of each other, or leave it."""
+        """Handle two nodes that come into range of each other, or leave it."""
         one, other, there = change.one, change.other, change.there
         self._contention.change(one, other, there=there)
         for sender, node in ((one, other), (other, one)):
@@ -270,13 +270,13 @@ class MediumNetwork(ServerLanes):
                 sent.missed.add(node)
                 sent.deaf.setdefault(node, self._calendar.now)
         near = self._moving.near if self._moving is not None and not there else ()
-        around = [each for node in (one, other) for each in near[node]] if near else ()
+        around = [neighbour for node in (one, other) for neighbour in near[node]] if near else ()
         self._look({one, other, *around, *self._far})
 
     # -- what it costs -------------------------------------------------------------------
 
     def _pay(self, node: ClientId, sent: OnAir, share: float, *, up: bool) -> tuple[float, bool]:
-        """Charge a node for its part in a transmission; return the joules, and if it had them."""
+        """Charge a node for its part in a transmission; return the energy, and if it sufficed."""
         powers, radio = self._powers[node], self._up[node].radio
         watts = powers.held + powers.on_air[up] - awake_power(radio.law)
         joules = powers.per_bit[up] * sent.bits + max(watts, 0.0) * sent.seconds
@@ -288,7 +288,7 @@ class MediumNetwork(ServerLanes):
         return joules, joules >= owed
 
     def _pay_sender(self, sent: OnAir, share: float, why: str) -> bool:
-        """Charge the sender of a transmission, in a row; return whether it had the joules."""
+        """Charge the sender of a transmission, with a row; return whether its energy sufficed."""
         packet, node = sent.packet, sent.sender
         joules, paid = self._pay(node, sent, share, up=True)
         if node == packet.origin and not packet.sent:
@@ -299,8 +299,8 @@ class MediumNetwork(ServerLanes):
             self._row(Event.FORWARD, node, packet.origin, packet, sent, joules, why, bits)
         return paid
 
-    def _hear(self, node: ClientId, sent: OnAir, joules: float, why: str) -> None:
-        """Record what a node has received: a message of its own, or one that it forwards."""
+    def _record_reception(self, node: ClientId, sent: OnAir, joules: float, why: str) -> None:
+        """Record what a node has received: its own message, or one that it forwards."""
         packet = sent.packet
         if node in packet.targets:
             bits = NO_BITS if why else packet.charged
@@ -334,14 +334,14 @@ class MediumNetwork(ServerLanes):
         why: str,
         recorded: ClientId | None = None,
     ) -> None:
-        """Record the receivers that a message does not reach; one of them may have a row."""
+        """Record the receivers that a message does not reach, one of them with a row."""
         for target in targets:
             if target != recorded:
                 self._row(Event.RECEIVE, target, packet.origin, packet, None, 0.0, why, NO_BITS)
             packet.targets.discard(target)
 
     def _settle(self, packet: Packet, why: str = LOST) -> None:
-        """Count the bits of a message of which it has been decided for all its receivers."""
+        """Count the bits of a message whose outcome is known for all receivers."""
         if packet.targets or packet not in self._open:
             return
         del self._open[packet]
@@ -358,47 +358,53 @@ class MediumNetwork(ServerLanes):
             )
 
     def _break_off(self, sent: OnAir, why: str) -> None:
-        """End a transmission before its last bit: all pay for what has passed."""
+        """End a transmission before its last bit: all pay for the part that has passed."""
         sent.timer.cancel()
         share = self._share(sent)
         self._pay_sender(sent, share, why)
         for node in sent.receivers:
-            joules, _ = self._pay(node, sent, self._share_heard(node, sent), up=False)
-            self._hear(node, sent, joules, why)
+            joules, _ = self._pay(node, sent, self._share_received_so_far(node, sent), up=False)
+            self._record_reception(node, sent, joules, why)
             self._lose(sent.packet, sent.beyond(node), why, node)
 
     def _share(self, sent: OnAir, until: float | None = None) -> float:
-        """Return the share of a transmission that has been on the air, by now or a time before."""
+        """Return the share of a transmission that has been on the air, by now or by a time."""
         time = self._calendar.now if until is None else until
         passed = self._contention.seconds_on_air(sent.sender, sent.began, time)
         return min(passed / sent.seconds, 1.0) if sent.seconds else 0.0
 
     def _share_received(self, node: ClientId, sent: OnAir) -> float:
-        """Return the share in which a receiver does not send itself, and is in range."""
+        """Return the share during which a receiver is in range and does not send."""
         return self._share(sent, sent.deaf[node]) if node in sent.deaf else 1.0
 
-    def _share_heard(self, node: ClientId, sent: OnAir) -> float:
-        """Return the same of a transmission that is broken off now."""
+    def _share_received_so_far(self, node: ClientId, sent: OnAir) -> float:
+        """Return the same share of a transmission that is broken off now."""
         return self._share(sent, sent.deaf.get(node))
 
     def _give_up(self, packet: Packet, node: ClientId, why: str) -> None:
-        """Record that a packet gets no further than to a node, which has it."""
-        targets = [each for each in all_of(packet.holders[node]) if each in packet.targets]
+        """Record that a packet ends at a node that holds it."""
+        targets = [target for target in all_of(packet.holders[node]) if target in packet.targets]
         if node == packet.origin and not packet.sent:
             self._row(Event.SEND, node, packet.peer, packet, None, 0.0, why, packet.charged)
             packet.sent = True
         self._lose(packet, targets, why)
 
     def abort(self, client: ClientId) -> None:
-        """Abort all that a node sends, receives and forwards: it is gone for good."""
+        """Abort all messages of a node: it is gone for good."""
         self._gone.add(client)
         sent = self._on_air.get(client)
         if sent is not None:
             self._break_off(sent, ABORTED)
             self._release(sent)
-        for other in [each for each in self._on_air.values() if client in each.receivers]:
-            joules, _ = self._pay(client, other, self._share_heard(client, other), up=False)
-            self._hear(client, other, joules, ABORTED)
+        for other in [
+            transmission
+            for transmission in self._on_air.values()
+            if client in transmission.receivers
+        ]:
+            joules, _ = self._pay(
+                client, other, self._share_received_so_far(client, other), up=False
+            )
+            self._record_reception(client, other, joules, ABORTED)
             self._lose(other.packet, other.beyond(client), ABORTED, client)
             other.receivers.remove(client)
         self._queues.pop(client, None)
@@ -411,7 +417,7 @@ class MediumNetwork(ServerLanes):
         super().abort(client)
 
     def close(self) -> None:
-        """End the world: log what is in flight, with what it has cost."""
+        """End the world: record messages in flight, with their costs."""
         for sent in self._on_air.values():
             self._break_off(sent, IN_FLIGHT)
         for packet in [*self._open]:

@@ -107,18 +107,21 @@ class MessageLog:
         bits, again = envelope.bits + lane.framing_bits, lane.again_bits
         span = self._calendar.now - lane.began
         first = bits / (bits + again) if again else 1.0
-        own = joules if lane.up else 0.0
+        sender_joules = joules if lane.up else 0.0
         doomed = lane.state is DOOMED
         detail = LOST if doomed else ""
         sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
-        times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
+        times, costs = (
+            (span * first, span * (1 - first)),
+            (sender_joules * first, sender_joules * (1 - first)),
+        )
         self._row(lane, envelope, SEND, times[0], sent, costs[0], detail)
         self._repeat(lane, envelope, times[1], costs[1])
         if doomed:
-            self._lose(lane, envelope, bits, LOST, span, joules - own)
+            self._lose(lane, envelope, bits, LOST, span, joules - sender_joules)
             return
         self.delivered += bits
-        self._row(lane, envelope, RECEIVE, span, sent, joules - own)
+        self._row(lane, envelope, RECEIVE, span, sent, joules - sender_joules)
 
     def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
@@ -127,18 +130,18 @@ class MessageLog:
 
         Its energy is that of the sending or receiving client; its bits are the sender's.
         """
-        own = joules if lane.up else 0.0
+        sender_joules = joules if lane.up else 0.0
         framing = lane.count_framing(envelope.bits)
         sent = (envelope.payload_bits, envelope.header_bits, framing)
-        self._row(lane, envelope, SEND, span, sent, own, why)
+        self._row(lane, envelope, SEND, span, sent, sender_joules, why)
         if envelope is lane.current:  # what waits has not been sent, so nothing of it again
             self._repeat(lane, envelope, 0.0, 0.0)
         bits = envelope.bits + framing
         if why == IN_FLIGHT:
             self.in_flight += bits
-            self._spend(lane, envelope, span, joules - own, why)
+            self._spend(lane, envelope, span, joules - sender_joules, why)
         else:
-            self._lose(lane, envelope, bits, why, span, joules - own)
+            self._lose(lane, envelope, bits, why, span, joules - sender_joules)
 
     def _repeat(self, lane: Lane, envelope: Envelope, span: float, joules: float) -> None:
         """Record the retransmissions of the current message, if any."""

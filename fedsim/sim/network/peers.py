@@ -14,14 +14,13 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from fedsim.physics.packet_loss import IndependentLosses, LossesOnTheWay, LossProcess
-from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
+from fedsim.ports.bearers import Bearer
 from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import Event
-from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import Bearer, Lane
+from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.message_log import (
     ABORTED,
     DOOMED,
@@ -30,8 +29,9 @@ from fedsim.sim.network.message_log import (
     NO_BITS,
     MessageLog,
 )
+from fedsim.sim.network.models import FleetSite
 from fedsim.sim.network.relay import Relay
-from fedsim.sim.network.transmission import FluidBearer, OwnLaw, RateChanged
+from fedsim.sim.network.transmission import FluidBearer
 from fedsim.sim.network.transport import IDLE, NetworkParts, ServerLanes, Undelivered
 
 _SEND, _RECEIVE = int(Event.SEND), int(Event.RECEIVE)
@@ -44,8 +44,8 @@ class Parcel(Envelope):
     """An envelope in transit from one node to another.
 
     Attributes:
-        sender, receiver: the two.
-        framing: the bits that its sender's radio adds, with which it is charged.
+        sender, receiver: the two nodes.
+        framing: the framing of the sender's radio, which is charged.
     """
 
     __slots__ = ("framing", "receiver", "sender")
@@ -64,12 +64,12 @@ class Parcel(Envelope):
 
 
 class PeerRoute(NamedTuple):
-    """How bits get from one node to another.
+    """The route of bits from one node to another.
 
     Attributes:
-        bearer: over the links; None where no link binds.
-        latency: of them, s.
-        relays: the clients that forward what takes this route, in the order of travel.
+        bearer: the bearer over the links; None if no link limits a message.
+        latency: the latency of the links, s.
+        relays: the clients that forward messages of this route, in order.
         loss: the share of packets that the links lose.
     """
 
@@ -80,34 +80,23 @@ class PeerRoute(NamedTuple):
 
 
 class PeerRoutes:
-    """How bits get from a node's radio to another's.
+    """The routes of bits between the radios of nodes.
 
     Args:
-        calendar: the simulated time.
-        topology: links and routes.
-        watched: by node: whether changes of its rate are reported.
-        changed: callback for rate changes.
-        own: returns the rate law of a node's radio.
+        site: the radios of the nodes, and the links between them.
     """
 
-    def __init__(
-        self,
-        calendar: Calendar,
-        topology: Topology | None,
-        watched: Sequence[bool],
-        changed: RateChanged,
-        own: OwnLaw,
-    ) -> None:
-        self._fluid = Fluid(calendar)
-        self._topology = topology
-        self._watched = watched
-        self._changed = changed
-        self._own = own
+    def __init__(self, site: FleetSite) -> None:
+        self._fluid = Fluid(site.parts.calendar)
+        self._topology = site.between
+        self._watched = site.watched
+        self._changed = site.changed
+        self._own = site.own
         self._links: dict[int, Link] = {}
 
     @property
     def bare(self) -> bool:
-        """Whether nothing is between radios: no link, no latency and no relay."""
+        """Whether nothing lies between radios: no link, no latency and no relay."""
         ways = self._topology
         if ways is None:
             return True
@@ -140,7 +129,7 @@ class PeerRoutes:
 
 
 class PeerMessageLog(MessageLog):
-    """The rows and the bits of messages of two legs: sent after the first, received after both."""
+    """Rows and bits of messages with two legs: sent after the first, received after both."""
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
         """Record a leg that is over."""
@@ -179,14 +168,16 @@ class PeerMessageLog(MessageLog):
         span = self._calendar.now - lane.began
         first = flowed / (flowed + again) if again else 1.0
         sent = (parcel.payload_bits, parcel.header_bits, parcel.framing)
-        own = joules if lane.up else 0.0
+        sender_joules = joules if lane.up else 0.0
         doomed = lane.state is DOOMED
         if lane.up:
             detail = LOST if doomed else ""
-            self._row(lane, parcel, Event.SEND, span * first, sent, own * first, detail)
-        self._repeat(lane, parcel, span * (1 - first), own * (1 - first))
+            self._row(lane, parcel, Event.SEND, span * first, sent, sender_joules * first, detail)
+        self._repeat(lane, parcel, span * (1 - first), sender_joules * (1 - first))
         if doomed:
-            self._lose(lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - own)
+            self._lose(
+                lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - sender_joules
+            )
         elif not lane.up:
             self.delivered += parcel.bits + parcel.framing
             self._row(lane, parcel, Event.RECEIVE, span, sent, joules)
@@ -194,7 +185,7 @@ class PeerMessageLog(MessageLog):
     def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
     ) -> None:
-        """Record a message that will not arrive; one that is stored has been sent already."""
+        """Record a message that will not arrive; a stored one counts as sent."""
         if lane.up:
             super().log_undelivered(lane, envelope, span, joules, why)
             return
@@ -228,8 +219,8 @@ class PeerNetwork(ServerLanes):
     """The network of peers.
 
     Args:
-        parts: see `ServerLanes`; the lanes are made as if no link were between nodes.
-        routes: how bits get from one to another.
+        parts: see `ServerLanes`; lanes are created as if no link were between nodes.
+        routes: the routes between nodes.
         rng: returns the random stream of the links from a node to another.
     """
 
@@ -271,7 +262,7 @@ class PeerNetwork(ServerLanes):
             queue(lane, Parcel(envelope, sender, receiver, framing), framing)
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
-        """Start a message, at once where its lane is free."""
+        """Start a message, at once if its lane is free."""
         if self._routed and lane.up and lane.state is IDLE:
             ends = lane.client, cast("Parcel", envelope).receiver
             route = self._known.get(ends) or self._choose_route(lane, ends)
@@ -297,7 +288,7 @@ class PeerNetwork(ServerLanes):
         return route
 
     def _charge_again(self, lane: Lane) -> float:
-        """Charge the retransmissions to the sender, on either leg; none is of TCP."""
+        """Charge retransmissions on either leg to the sender; TCP has none here."""
         self._traffic.bits_up += lane.again_bits
         return 0.0
 
@@ -314,6 +305,6 @@ class PeerNetwork(ServerLanes):
         self._arrived[receiver](cast("Parcel", envelope).sender, envelope)
 
     def abort(self, client: ClientId) -> None:
-        """Abort all that a node sends and receives: it is gone for good."""
+        """Abort all messages of a node: it is gone for good."""
         self._gone.add(client)
         super().abort(client)

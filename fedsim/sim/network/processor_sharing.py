@@ -13,7 +13,7 @@ from fedsim.ports import Array
 from fedsim.sim.engine.calendar import SETTLE, Calendar, Timer
 
 Finished = Callable[[Any], None]
-"""Called with the token of the transfer that has passed."""
+"""Called with the token of a completed transfer."""
 
 
 class SharedTransfer:
@@ -74,17 +74,17 @@ class SharedTransfer:
 
 
 class PartedError(Exception):
-    """Equal transfers do not do alike: each has to be added by itself."""
+    """Equal transfers diverge by rounding: each of them has to be added by itself."""
 
 
-def _add(total: float, each: float, count: int) -> float:
-    """Return a total after adding a number `count` times, with the rounding of each."""
-    return total + each if count == 1 else float(_totals(total, each, count)[-1])
+def _add(total: float, number: float, count: int) -> float:
+    """Return the sum after `count` additions of one number, each rounded."""
+    return total + number if count == 1 else float(_totals(total, number, count)[-1])
 
 
-def _totals(total: float, each: float, count: int) -> Array:
-    """Return the totals from none to `count` such additions, shape (count + 1,)."""
-    terms = np.full(count + 1, each)
+def _totals(total: float, number: float, count: int) -> Array:
+    """Return the sums after 0 to `count` such additions, shape (count + 1,)."""
+    terms = np.full(count + 1, number)
     terms[0] = total
     return np.add.accumulate(terms)
 
@@ -155,7 +155,7 @@ class FairLink:
         return flow
 
     def remove(self, flow: SharedTransfer) -> None:
-        """Cancel a transfer that is not over, at the cost of O(log n)."""
+        """Cancel an unfinished transfer in O(log n)."""
         self._advance()
         left, started = self.remaining_bits(flow, self._calendar.now), flow.moves > 0
         if started and flow.capped:
@@ -180,7 +180,7 @@ class FairLink:
             self._calendar.at(self._calendar.now, self._settle, priority=SETTLE)
 
     def _settle(self) -> None:
-        """Admit what has come, recompute the share, and wait for the next end."""
+        """Admit new transfers, recompute the share, and wait for the next end."""
         self._settling = False
         self._advance()
         waiting, self._waiting = [flow for flow in self._waiting if flow.link], []
@@ -271,7 +271,7 @@ class FairLink:
         self._demand = _add(self._demand, -flow.cap, flow.count) if self._capped else 0.0
 
     def _wait(self) -> None:
-        """Set the timer to the next end, of either side."""
+        """Set the timer to the next end on either side."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -286,7 +286,7 @@ class FairLink:
             self._timer = self._calendar.at(end, self._complete)
 
     def _complete(self) -> None:
-        """Complete all transfers that end now, in the order in which they came."""
+        """Complete all transfers that end now, in the order of arrival."""
         self._timer = None
         self._advance()
         # The time of this end was computed from the mark, and the virtual time now from that time:
@@ -311,7 +311,7 @@ class FairLink:
             flow.finished(flow.token)
 
     def _tidy(self) -> None:
-        """Drop stale entries from the heaps once they are most of them."""
+        """Drop stale heap entries once they are the majority."""
         live = 2 * (self._sharing + self._capped) + _FEW
         for heap in (self._by_virtual_end, self._by_cap, self._by_end, self._by_cap_descending):
             if len(heap) > live:
@@ -326,7 +326,7 @@ class FairLink:
 
 
 def _top(heap: _Heap) -> SharedTransfer | None:
-    """Return the first transfer of a heap, dropping entries that are stale."""
+    """Return the first transfer of a heap, after dropping stale entries."""
     while heap:
         _, _, moves, flow = heap[0]
         if flow.moves == moves:

@@ -29,14 +29,14 @@ COLLISION, MISSED = "collision", "missed"
 """Why a reception fails that is tried again: another transmission, or a lost packet."""
 
 _MEETS = 1e-9
-"""The least share of a transmission that an overlap is: less is the rounding of times."""
+"""Smallest share of a transmission that counts as an overlap; less is rounding."""
 
 MOST_DOUBLINGS = 10
-"""How often the window of a backoff is doubled at most, as in Ethernet."""
+"""Most doublings of the backoff window, as in Ethernet."""
 
 
 class RandomAccessNetwork(MediumNetwork):
-    """The network of peers that send without looking whether the medium is free.
+    """The network of peers that send without sensing the medium.
 
     A node sends one message at a time, in order: the next one waits until all receivers of the
     one before have it, or its tries are used up.
@@ -65,14 +65,14 @@ class RandomAccessNetwork(MediumNetwork):
     # -- when a node sends ---------------------------------------------------------------
 
     def _begin_all(self, _: object) -> None:
-        """Begin what has come, in the order of nodes."""
+        """Start queued transmissions, in the order of nodes."""
         looks, self._looks = self._looks, set()
         for node in sorted(looks):
             if self._queues.get(node) and node not in self._on_air and node not in self._planned:
                 self._plan(node, self._calendar.now)
 
     def _plan(self, node: ClientId, after: float) -> None:
-        """Let a node begin its next transmission after a time, in slots with the next of these."""
+        """Schedule the next transmission of a node at a time, or in its next slot."""
         now, slot, when = self._calendar.now, self._law.slot, after
         if self._law.slotted:
             when = ceil(after / slot - _MEETS) * slot
@@ -83,13 +83,13 @@ class RandomAccessNetwork(MediumNetwork):
             self._calendar.call(when, self._try, node)
 
     def _try(self, node: ClientId) -> None:
-        """Begin the next transmission of a node, if it is still there."""
+        """Start the next transmission of a node, if it is still present."""
         self._planned.discard(node)
         if node in self._gone or not self._queues.get(node):
             return
-        if (found := self._next_packet(node)) is None:
+        if (next_packet := self._next_packet(node)) is None:
             return
-        packet, onward = found
+        packet, onward = next_packet
         self._begin(node, packet, onward)
         if node == packet.origin and packet.sent:  # charged as it begins, as a first try is before
             self._traffic.bits_up += self._on_air[node].bits
@@ -97,52 +97,52 @@ class RandomAccessNetwork(MediumNetwork):
     # -- how it ends ---------------------------------------------------------------------
 
     def _end(self, sent: OnAir) -> None:
-        """Pay for a transmission, hand the message over, and plan the next try if some miss it."""
+        """Charge a transmission, deliver the message, and plan a retry if some missed it."""
         self._planned.add(sent.sender)  # what comes next waits for what becomes of this one
         super()._end(sent)
 
     def _failure(self, node: ClientId, sent: OnAir) -> str:
-        """Return why a node does not receive a transmission; one that is not paid is not tried."""
+        """Return why a node does not receive a transmission; without energy there is no retry."""
         if node in sent.collided:
             return COLLISION
         lost = node in sent.missed or self._down[node].misses(sent.packet.envelope)
         return MISSED if lost else ""
 
     def _repeat(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
-        """Plan the next try to those that have missed a message, or give it up for them."""
+        """Plan a retry for nodes that have missed a message, or give up on them."""
         packet, sender = sent.packet, sent.sender
-        made = self._tries.pop((sender, packet), 0) + 1
+        tries = self._tries.pop((sender, packet), 0) + 1
         most, after = self._law.most_tries, self._calendar.now
-        if failed and (most is None or made < most):
-            self._tries[sender, packet] = made
+        if failed and (most is None or tries < most):
+            self._tries[sender, packet] = tries
             self._hold(sent, failed)
             self._queues.setdefault(sender, deque()).appendleft((after, packet))
-            self._plan(sender, after + self._backoff(sender, made, sent.seconds))
+            self._plan(sender, after + self._backoff(sender, tries, sent.seconds))
             return
         self._planned.discard(sender)
         for node in failed:
             self._lose(packet, sent.beyond(node), LOST)
 
     def _hold(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
-        """Let a sender have a message for those behind nodes that have missed it."""
+        """Keep a message at its sender for the receivers behind nodes that have missed it."""
         held = sent.packet.holders
         if sent.sender in held:  # it has come again over another way, and is sent once
             queue = self._queues[sent.sender]
             self._queues[sent.sender] = deque(
-                [each for each in queue if each[1] is not sent.packet]
+                [entry for entry in queue if entry[1] is not sent.packet]
             )
         again = {node: tuple(sent.beyond(node)) for node in failed}
         held[sent.sender] = {**held.get(sent.sender, {}), **again}
 
     def _backoff(self, node: ClientId, failed: int, seconds: float) -> float:
-        """Draw how long a node waits after so many tries that have failed, s."""
+        """Draw the backoff of a node after this many failed tries, s."""
         window = self._law.window * 2 ** min(failed - 1, MOST_DOUBLINGS)
         if self._law.slotted:
             return int(self._rng[node].integers(window)) * self._law.slot
         return float(self._rng[node].uniform(0.0, window * seconds))
 
     def _pay_sender(self, sent: OnAir, share: float, why: str) -> bool:
-        """Charge a sender; what its origin sends again are bits that are sent, and lost, again."""
+        """Charge a sender; repeated bits of the origin count as sent, and as lost."""
         packet, node = sent.packet, sent.sender
         if node != packet.origin or not packet.sent:
             return super()._pay_sender(sent, share, why)

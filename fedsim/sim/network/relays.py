@@ -25,7 +25,7 @@ from fedsim.sim.power.supply import Part
 
 
 class Relays:
-    """All relays of a world, each made when the first message goes through it.
+    """All relays of a world, each created when the first message passes it.
 
     Args:
         make: makes one.
@@ -54,7 +54,7 @@ class Relays:
         return tuple([self._made[client] for client in clients])
 
     def begin(self, lane: Lane) -> None:
-        """Register a message as its bits begin to flow; an absent relay does not get them."""
+        """Register a message as its bits begin to flow; an absent relay does not receive them."""
         lane.broken = next(
             ((place, 0.0) for place, relay in enumerate(lane.relays) if not relay.is_present()),
             None,
@@ -90,7 +90,7 @@ class Relays:
         return lane.broken is None
 
     def _pay(self, relay: Relay, lane: Lane, envelope: Envelope, share: float) -> bool:
-        """Charge a relay for a share of a message; return whether its battery held enough."""
+        """Charge a relay for a share of a message; return whether its battery sufficed."""
         again = lane.again_bits
         joules = owed = share * relay.joules(envelope.bits, again, envelope.round)
         supply = relay.radio.supply

@@ -19,10 +19,10 @@ class RoutedLane(NamedTuple):
     """One direction of one client's radio, and its route.
 
     Attributes:
-        client: its number; 0 if it stands for several.
+        client: the number of the client; 0 if it stands for several.
         up: whether it leads to the server.
-        rate: the radio's.
-        route: the way that its messages take.
+        rate: the rate law of the radio.
+        route: the route of its messages.
         watched: whether changes of its rates are reported.
     """
 
@@ -63,7 +63,7 @@ class LinkPlan:
 
     Args:
         topology: links and routes.
-        lanes: how many there are of which, the uplinks first.
+        lanes: runs of equal lanes with their lengths, the uplinks first.
     """
 
     def __init__(self, topology: Topology, lanes: Sequence[tuple[int, RoutedLane]]) -> None:
@@ -91,11 +91,11 @@ class LinkPlan:
         return self._users[link]
 
     def discipline(self, link: int) -> Discipline:
-        """Return how a link is shared; with fewer than two lanes it is fair whatever it does."""
+        """Return how a link is shared; with fewer than two lanes it is fair in any case."""
         return "fair" if self._users[link] < 2 else self._links[link].discipline
 
     def simple(self, lane: RoutedLane) -> bool:
-        """Return whether a lane is limited by one link, as are all others on that link."""
+        """Return whether one link limits this lane, and all other lanes on that link."""
         kept = self.links(lane)
         return len(kept) == 1 and self._simple[kept[0]]
 
@@ -109,14 +109,14 @@ class LinkPlan:
         return capacity.peak < self._wanted[link]
 
     def _alike(self, link: int) -> bool:
-        """Return whether a link has a constant capacity and is shared fairly."""
+        """Return whether a link has constant capacity and is shared fairly."""
         constant = self._links[link].capacity.signal is None
         return constant and self.discipline(link) == "fair"
 
 
-def _add_repeatedly(total: float, each: float, count: int) -> float:
-    """Return a total after adding the same number `count` times, with the rounding of each."""
-    terms = np.full(count + 1, each)
+def _add_repeatedly(total: float, number: float, count: int) -> float:
+    """Return the sum after `count` additions of one number, each rounded."""
+    terms = np.full(count + 1, number)
     terms[0] = total
     return float(np.add.accumulate(terms)[-1])
 
@@ -130,13 +130,13 @@ def _add_repeatedly(total: float, each: float, count: int) -> float:
 # its window. All amounts are in bits here and in bytes there.
 
 LATENCY_FACTOR = 13.01
-"""What slow start makes of the latency of route and radio."""
+"""Factor on the latency of route and radio, for slow start."""
 
 BANDWIDTH_FACTOR = 0.97
-"""What headers leave of a bandwidth."""
+"""Factor on a bandwidth, for headers."""
 
 REVERSE_USAGE = 0.05
-"""What acknowledgements take of the way back, of the rate on the way there."""
+"""Rate of acknowledgements on the way back, as a share of the forward rate."""
 
 SEGMENT = 8 * 20537.0
 """The S of the weight 1/(latency + sum S/bandwidth), bits."""
@@ -162,7 +162,7 @@ def most(latency: float) -> float:
 
 
 def nominal(law: RateLaw) -> float:
-    """Return the bandwidth that a weight is computed with, bit/s: in the long run."""
+    """Return the bandwidth from which a weight is computed, bit/s: the long-run mean."""
     return law.average or law.peak or inf
 
 
@@ -199,7 +199,7 @@ def paths(
 
 
 def round_trip(there: Sequence[Link], back: Sequence[Link]) -> dict[Link, float]:
-    """Return how much of each link a flow uses, in proportion to its rate."""
+    """Return the share of a flow's rate on each link, acknowledgements included."""
     usage = dict.fromkeys(there, 1.0)
     for link in back:
         if isinstance(link, SharedLink):  # acknowledgements neither queue nor wait for a slot

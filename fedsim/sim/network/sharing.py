@@ -71,13 +71,13 @@ def fill(paths: Indices, usage: Array, weights: Array, bounds: Array, capacities
 
 
 def _sums(paths: Indices, amounts: Array, links: int) -> Array:
-    """Add up, by link, amounts of shape (K, n)."""
+    """Add up amounts of shape (K, n) by link."""
     sums = np.bincount(paths.ravel(), weights=amounts.ravel(), minlength=links)
     return sums.astype(np.float64, copy=False)
 
 
 def _levels(paths: Indices, usage: Array, spare: Array) -> Array:
-    """Return the level at which each link would be full, shape (L,); inf where it is unused."""
+    """Return the level at which each link would be full, shape (L,); inf if unused."""
     demand = _sums(paths, usage, len(spare))
     levels = np.full(len(spare), np.inf)
     np.divide(spare, demand, out=levels, where=demand > 0.0)
@@ -92,7 +92,7 @@ _FEW = 8  # flows, links and hops that there is room for at first
 
 
 class Component:
-    """A component: flows that share contended links, one column of a table each.
+    """Flows that share contended links, one column of a table each.
 
     Attributes:
         flows: by their slot.
@@ -129,7 +129,7 @@ class Component:
         return [link for link in self._links if link is not None]
 
     def adopt(self, link: SharedLink) -> None:
-        """Add a link; those of its flows that are in the component share it from now on."""
+        """Add a link; its flows in the component share it from now on."""
         link.component = self
         if isinstance(link, ContendedLink):
             self._media.append(link)
@@ -148,7 +148,7 @@ class Component:
                 self._usage[hop, flow.slot] = flow.path.usage[hop]
 
     def release(self, link: SharedLink) -> None:
-        """Remove a link that has no flow any more."""
+        """Remove a link without flows."""
         self._links[link.index] = None
         self._capacities[link.index] = inf
         self._free.append(link.index)
@@ -161,7 +161,7 @@ class Component:
         self._capacities[link.index] = link.capacity
 
     def add(self, flow: Flow, bound: float) -> None:
-        """Add a flow that is paused, and its present limit, bit/s."""
+        """Add a paused flow, with its present limit, bit/s."""
         slot, hops = len(self.flows), len(flow.path.shared_links)
         self._make_room(slot, hops)
         self.flows.append(flow)
@@ -255,7 +255,7 @@ class Component:
         return [(self.flows[slot], float(rates[slot])) for slot in news]
 
     def _set_terms(self, medium: ContendedLink) -> None:
-        """Set what the flows on a medium take of it, and their weights, as they are now."""
+        """Set the terms and weights of flows on a medium, as they are now."""
         terms, flows = medium.terms(), list(medium.flows)
         slots = [flow.slot for flow in flows]
         figures = np.array([terms[medium.kind(flow)] for flow in flows])
@@ -266,7 +266,7 @@ class Component:
         return float(self._table[_END, : len(self.flows)].min())
 
     def completed_flows(self, now: float) -> list[Flow]:
-        """Return those that have ended by now, by the rates of the last sharing."""
+        """Return flows that have ended by now, at the rates of the last sharing."""
         # The ends are compared as they were computed, not the bits: the timer was set to the least
         # of these very numbers, so at least one is reached, where bits times rate may miss 0 by
         # rounding.
@@ -275,7 +275,7 @@ class Component:
 
 
 YOUNG = 64
-"""A component is shared out this often before it is checked for having fallen apart."""
+"""Number of sharings after which a component is checked for having fallen apart."""
 
 
 class ContendedFlows:
@@ -325,7 +325,7 @@ class ContendedFlows:
         return flow.component is not None
 
     def contend(self, link: SharedLink) -> None:
-        """Put a link that has become contended into one component with all of its flows."""
+        """Put a newly contended link and all its flows into one component."""
         component = Component(self._calendar.now)
         for flow in list(link.flows):
             component = self._join(flow, component)
@@ -343,7 +343,7 @@ class ContendedFlows:
             component.release(link)
 
     def leave(self, flow: Flow) -> None:
-        """Remove a flow from its component, up to date; the caller leaves its links after this."""
+        """Bring a flow up to date and remove it from its component; the caller leaves its links."""
         if (component := _component_of(flow)) is not None:
             component.remove(flow, self._calendar.now)
             self._touch(component)
@@ -383,13 +383,13 @@ class ContendedFlows:
             self._wake()
 
     def _join(self, flow: Flow, component: Component) -> Component:
-        """Bring a flow into a component, with all that is in its own; return what they become."""
-        if (own := _component_of(flow)) is None:
+        """Bring a flow into a component, with its own component; return the result."""
+        if (component_of_flow := _component_of(flow)) is None:
             flow.pause(self._calendar.now)
             component.add(flow, flow.rate_bound(self._calendar.now))
             self._await_change(flow)
-        elif own is not component:
-            component = self._merge(own, component)
+        elif component_of_flow is not component:
+            component = self._merge(component_of_flow, component)
         self._touch(component)
         return component
 
@@ -409,7 +409,7 @@ class ContendedFlows:
         return large
 
     def _split(self, component: Component) -> None:
-        """Take a component apart, and form the components that its flows are in now."""
+        """Take a component apart, and form the components that its flows belong to now."""
         # All are out, and paused, before the first is placed: `place` looks at the components of
         # links, and must find none of the old one. In the order of arrival, so that the new
         # components, and with them the order in which floats are added up, depend on nothing but
@@ -425,7 +425,7 @@ class ContendedFlows:
                 self._run_alone(flow)
 
     def _await_change(self, flow: Flow) -> None:
-        """Wait until a flow's limit changes next, if it ever does."""
+        """Wait for the next change of a flow's limit, if any."""
         if flow.limit is not None:
             when = flow.limit.next_change(self._calendar.now)
             flow.timer = self._calendar.at(when, self._vary, flow)

@@ -300,8 +300,8 @@ class ServerLanes:
 
     def _radios(self) -> list[RadioMeter]:
         """Return the radios of all lanes, by client: one may have received and never sent."""
-        made = {lane.client: lane.radio for lane in (*self._down.values(), *self._up.values())}
-        return [made[client] for client in sorted(made)]
+        radios = {lane.client: lane.radio for lane in (*self._down.values(), *self._up.values())}
+        return [radios[client] for client in sorted(radios)]
 
     def _end_undelivered(self, lane: Lane, envelope: Envelope, why: str) -> None:
         """Log a message that will not arrive: its bits are charged, its energy so far spent."""

@@ -8,7 +8,7 @@ from fedsim.physics.carbon import Intensity
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import Array, ClientId
 from fedsim.record.emissions import Emissions
-from fedsim.sim.config import ClientConfig
+from fedsim.sim.members import ClientConfig
 
 # Two sums are kept of one quantity. The ledger of a round needs the joules of the fleet since the
 # last round: a power times a time, in O(1), for a fleet of any size. The audit at the end needs
@@ -134,10 +134,10 @@ class _IdleEmissions:
 
     def switch(self, on: NDArray[np.bool_]) -> None:
         """Update which clients are powered on."""
-        own = on & self._emissions.known
-        numbers = self._emissions.numbers[own]
+        affected = on & self._emissions.known
+        numbers = self._emissions.numbers[affected]
         kinds = len(self._emissions.intensities)
-        self._powers: list[float] = np.bincount(numbers, self._watts[own], kinds).tolist()
+        self._powers: list[float] = np.bincount(numbers, self._watts[affected], kinds).tolist()
 
     def meter(self, since: float, now: float) -> None:
         """Charge the idle draw of the clients that are on, for a span."""
@@ -167,9 +167,9 @@ class _IdleEmissions:
         spans = now - since
         grams = self._own.copy()
         for number in range(len(self._emissions.intensities)):
-            own = np.flatnonzero((self._emissions.numbers == number) & (spans > 0))
-            joules, ends = self._watts[own] * spans[own], np.full(len(own), now)
-            grams[own] += self._emissions.of(number, joules, since[own], ends)
+            indices = np.flatnonzero((self._emissions.numbers == number) & (spans > 0))
+            joules, ends = self._watts[indices] * spans[indices], np.full(len(indices), now)
+            grams[indices] += self._emissions.of(number, joules, since[indices], ends)
         return grams
 
 

@@ -11,7 +11,7 @@ from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 
 Crossed = Callable[[Crossing | None], None]
-"""Callback for a mark that the charge has reached, or None where something else has changed."""
+"""Callback for a mark that the charge has reached, or None for any other change."""
 
 # A battery is drained in two ways that have to agree. Powers are integrated over time, between the
 # events that change them. The meters of radio and processor price what they do by the bit, the
@@ -25,24 +25,24 @@ _EDGES = 4
 in the time of the change, and in the time from which on it counts."""
 
 _MOST_EVENTS = 10_000
-"""A forecast of an idle battery ends after so many events: a harvest of many years."""
+"""Most events in a forecast of an idle battery: many years of harvest."""
 
 
 # Laws of one supply, or entry by entry of many: `fedsim.sim.arrays.supplies` asks them of arrays.
 
 
 def total_power(rest: Figure, processor: Figure, radio: Figure) -> Figure:
-    """Return the power of all parts of a client, W, added up in this order."""
+    """Return the power of all parts of a client, W, summed in this order."""
     return rest + processor + radio
 
 
 def clock_error(tick: Figure, watts: Figure) -> Figure:
-    """Return what a change of power, W, may be off by, J, as the clock ticks by so much, s."""
+    """Return the largest error of a change of power, J, for a clock resolution, s."""
     return _EDGES * tick * watts
 
 
 def meter_gap(shown: Figure, before: Figure, drawn: Figure) -> Figure:
-    """Return what a meter shows beyond what it showed before, and was drawn since then, J."""
+    """Return the growth of a meter that exceeds the energy drawn since its last reading, J."""
     return shown - before - drawn
 
 
@@ -55,7 +55,7 @@ class Part(IntEnum):
 
 
 def harvested(supply: "Supply | None", watts: float) -> float:
-    """Return the share of a power, W, that a battery is offered now, at most 1; 1 on mains."""
+    """Return the charging power on offer now as a share of a power, at most 1; 1 on mains."""
     if supply is None:
         return 1.0
     offered = supply.offered
@@ -148,7 +148,7 @@ class Supply:
             self._draw(total_power(*self._watts))
 
     def book(self, part: Part, joules: float, watts: float = 0.0) -> None:
-        """Settle the powers of a part with its own meter, at an instant at which that is complete.
+        """Settle a part with its own meter, at an instant at which the meter is complete.
 
         Where a price is by the bit or the operation, the powers come to the same only as far as
         the clock resolves when they changed: the difference leaves the battery now, so that the
@@ -174,7 +174,7 @@ class Supply:
             self._wait()
 
     def spend(self, part: Part, joules: float) -> float:
-        """Drain at this instant what a part spends beside its powers; return what it was given, J.
+        """Drain energy that a part uses at this instant; return the supplied energy, J.
 
         A battery that holds less above its cut-off gives that, and is then empty.
 
@@ -183,13 +183,13 @@ class Supply:
             joules: what it takes, J.
         """
         self.advance()
-        given = self.store.spare(joules)
-        self._metered[part] += given
-        self.delivered += given
-        self.store.take(given)
+        supplied = self.store.spare(joules)
+        self._metered[part] += supplied
+        self.delivered += supplied
+        self.store.take(supplied)
         self._ready_at = -inf
         self._wait()
-        return given
+        return supplied
 
     def cut(self) -> None:
         """Switch off every part."""
@@ -199,7 +199,7 @@ class Supply:
         self._draw(0.0)
 
     def advance(self) -> None:
-        """Bring all figures up to now."""
+        """Bring all accounts up to now."""
         now = self._calendar.now
         span = now - self._since
         self.delivered += self._load * span
@@ -209,7 +209,7 @@ class Supply:
         self.store.advance(now)
 
     def recovers(self) -> bool:
-        """Return whether the client can take part now, or will be able to if it idles until then.
+        """Return whether the client can take part now, or will be able to after idling.
 
         An idle battery's future is known. It is forecast once, and again after the client has
         done anything else.
@@ -223,7 +223,7 @@ class Supply:
         return self._ready_at < inf
 
     def _forecast(self) -> float:
-        """Return when a client that idles from now on is ready, s; inf for never."""
+        """Return when an idling client will be ready, s; inf for never."""
         # A copy of the store goes through its events as `_settle` would: it is cut off when empty,
         # and draws idle power again once it has recharged, perhaps only to be emptied by that.
         now = self._calendar.now

@@ -89,7 +89,7 @@ class QSGD(_Dithered):
 
 
 class Dithered(_Dithered):
-    """b bits a coordinate: uniform levels of the largest magnitude, rounded at random.
+    """b bits per coordinate: uniform levels of the largest magnitude, rounded at random.
 
     s = 2^(b - 1) - 1 levels on either side of zero. The largest magnitude is exact. The worst
     of the other d - 1 are all equal, to x norm/s with 0 < x < 1; their errors have the mean

@@ -11,9 +11,9 @@ of a million messages serialises none of them.
 | Scalar | one value |
 | SeededSparse | d and k, seed (8 bytes), the k values in the order of their indices |
 | Quantized | d and s, norm, code of the levels (1 byte), the levels |
-| Sign | d, scale, one bit a coordinate, set if negative |
-| FourBits | d, scale, four bits a coordinate: sign and exponent |
-| Powers | d, nine bits a coordinate: sign and exponent |
+| Sign | d, scale, one bit per coordinate, set if negative |
+| FourBits | d, scale, four bits per coordinate: sign and exponent |
+| Powers | d, nine bits per coordinate: sign and exponent |
 | SparsePowers | d and k, index code (1 byte), the indices, nine bits for each of k |
 | Octets | their number, and the bytes |
 | LowRank | d, rows m and rank r, the factors (m, r) and (n, r) in C order |

@@ -262,7 +262,7 @@ class FourBits:
         return cls(scale, codes)
 
 
-# Payloads of powers of two: sign and exponent of a float32, nine bits a coordinate.
+# Payloads of powers of two: sign and exponent of a float32, nine bits per coordinate.
 
 _EXPONENT_BITS = 9
 

@@ -22,8 +22,8 @@ from fedsim.physics.run_length import RunLengthSequence
 from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.config import ClientConfig
 from fedsim.sim.lazy import LazyTable
+from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.lane_states import LaneEvent
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.lora.air import Air

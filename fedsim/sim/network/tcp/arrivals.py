@@ -1,4 +1,4 @@
-"""When the bits of a message over TCP arrive: how many have, and at what rate."""
+"""Arrival of the bits of a message over TCP: their number and rate over time."""
 
 from collections import deque
 
@@ -8,14 +8,14 @@ from fedsim.sim.network.processor_sharing import SharedTransfer
 
 
 class TcpArrivals:
-    """The segments of a message at its receiver.
+    """The arrived segments of a message.
 
     Args:
-        calendar: the simulated time.
-        bits: of the message.
-        total: its segments.
-        changed: callback for changes of the rate, if any.
-        token: passed to it.
+        calendar: the calendar of the run.
+        bits: the bits of the message.
+        total: the number of its segments.
+        changed: callback for changes of the arrival rate, if any.
+        token: the argument of that callback.
     """
 
     __slots__ = (
@@ -43,7 +43,9 @@ class TcpArrivals:
         self._calendar, self._bits, self._total = calendar, bits, total
         self._changed, self._token = changed, token
         self._passed = 0.0
-        self._recent = deque[tuple[float, float, int]]()  # on their way, or just arrived
+        self._recent = deque[
+            tuple[float, float, int]
+        ]()  # trains that are arriving or have just arrived
         self._rate = 0.0
         self._stream: SharedTransfer | None = None
         self._streamed = 0
@@ -55,19 +57,20 @@ class TcpArrivals:
         return self._changed is not None
 
     def note(self, first: float, last: float, count: int) -> None:
-        """Let a train arrive, from the first bit of its first segment to the last of its last."""
+        """Log a train, from the first bit of its first segment to the last bit of its last one."""
         now, recent = self._calendar.now, self._recent
         while recent and recent[0][1] <= now:
             self._passed += recent.popleft()[2]
         first = max(now, first)
         recent.append((first, last, count))
+        # Rates are sums over overlapping trains: each adds its own, and takes it away at its end.
         if self._changed is not None and last > first:
             rate = count * self._bits / self._total / (last - first)
             self._calendar.call(first, self._change, rate)
             self._calendar.call(last, self._change, -rate)
 
     def follow(self, stream: SharedTransfer, count: int) -> None:
-        """Let some segments arrive as a stream does, after the one before it if there was any."""
+        """Log segments that arrive with a stream, after those of an earlier stream."""
         self._passed += self._streamed
         self._stream, self._streamed = stream, count
 
@@ -79,17 +82,18 @@ class TcpArrivals:
     def bits_at(self, now: float) -> float:
         """Return the bits that have arrived by the time `now`."""
         count = self._passed
-        for first, last, each in self._recent:
+        for first, last, arrived in self._recent:
             if now >= last:
-                count += each
+                count += arrived
+            # The bits of a train arrive at a constant rate between its first and its last segment.
             elif now > first:
-                count += each * (now - first) / (last - first)
+                count += arrived * (now - first) / (last - first)
         if self._stream is not None and self._stream.bits:
             count += self._streamed * self._stream.passed(now) / self._stream.bits
         return self._bits * min(count / self._total, 1.0)
 
     def close(self, *, whole: bool) -> None:
-        """Let nothing arrive any more; the whole message has, or what has until now."""
+        """Stop the arrivals: the whole message has arrived, or only the bits so far."""
         share = 1.0 if whole or not self._bits else self.bits_at(self._calendar.now) / self._bits
         self._passed, self._stream = share * self._total, None
         self._recent.clear()

@@ -1,23 +1,19 @@
-"""The bearers of a fleet under `model: tcp`, each chosen at its lookup."""
+"""Bearers of a fleet under `model: tcp`, created at their lookup."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from functools import partial
 from math import inf
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fedsim.physics.packet_loss import LossProcess
+from fedsim.physics.network_models import Bearers, Site
 from fedsim.physics.radios import RateLaw
-from fedsim.physics.radios.channel import Framing
-from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.tcp import Tcp
-from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
+from fedsim.ports.bearers import Bearer
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import ComputedSequence
-from fedsim.sim.network.flows import Changed
-from fedsim.sim.network.lanes import Bearer
 from fedsim.sim.network.routing import LinkPlan, RoutedLane, nominal
 from fedsim.sim.network.tcp.episodes import Episodes, EpisodeTransfer
 from fedsim.sim.network.tcp.fair_queue import FairQueue
@@ -26,49 +22,49 @@ from fedsim.sim.network.tcp.memory import EpisodeMemory
 from fedsim.sim.network.tcp.path import PathTimes, TcpLane, TcpPath, TcpStage
 from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.transfer import TcpTransfer
-from fedsim.sim.network.tcp.window import ANSWERS, GREETINGS, Window
+from fedsim.sim.network.tcp.window import CLIENT_RTT_SAMPLES, SERVER_RTT_SAMPLES, Window
 from fedsim.sim.network.tcp.worlds import PacketWorlds
+from fedsim.sim.network.transmission import calendar_of, lanes_of, rate_callback
 
 T = TypeVar("T")
 
 PACKET = 8 * 1500.0
-"""The bits of a packet, where a queue is given in products of rate and round trip."""
-
-OwnLaw = Callable[[ClientId, bool], RateLaw]
-Callback = Callable[[RoutedLane], Changed | None]
+"""Bits per packet, for queues given in bandwidth-delay products."""
 
 
 class Connections(NamedTuple):
-    """What connections are, beside links and radios.
+    """Parameters of connections beside links and radios.
 
     Attributes:
-        law: TCP's parameters.
-        packets: by client: how its messages are cut into segments.
-        loss: returns the losses at a client's radio, up or down; None for none. None itself where
-            no radio has any.
-        rng: returns the stream that draws which packets of a train these are.
-        opened: whether connections that are kept are open before their first message.
-        hashes: returns the stream that puts the flows over a link into FQ-CoDel's queues; None
-            where no two of them share one.
-        bucket: returns the queue of a client's flow, up or down; None where it is drawn.
+        law: the parameters of TCP.
+        rng: returns the stream that draws the lost packets of a train, by client and direction
+            (true: uplink).
+        opened: whether kept connections are open before their first message.
+        hashes: returns the stream that assigns the flows over a link to FQ-CoDel queues; None
+            if no two flows share a queue.
+        bucket: returns the queue of a client's flow, by direction; None if it is drawn.
     """
 
     law: Tcp
-    packets: Callable[[ClientId], Framing]
-    loss: Callable[[ClientId, bool], LossProcess | None] | None
     rng: Callable[[ClientId, bool], np.random.Generator]
     opened: bool = False
     hashes: Callable[[int], np.random.Generator] | None = None
     bucket: Callable[[ClientId, bool], int] | None = None
 
 
+def bearers(site: Site, connections: Connections) -> Bearers:
+    """Return the bearers of each client of a site, uplink and downlink."""
+    factory = TcpBearers(site, connections)
+    return TcpLanes(factory, site.clients, up=True), TcpLanes(factory, site.clients, up=False)
+
+
 class TcpBearer:
-    """The bearer of one lane: a connection of its own for each message, or one for all.
+    """The bearer of one lane: a connection per message, or one kept connection.
 
     Args:
-        lane: what its messages have in common.
-        opened: whether a connection that is kept is open before its first message.
-        up: whether it leads to the server.
+        lane: the parameters that its messages have in common.
+        opened: whether a kept connection is open before its first message.
+        up: whether the direction is the uplink.
     """
 
     open = False
@@ -84,9 +80,10 @@ class TcpBearer:
     ) -> TcpTransfer:
         """See `Bearer.start`."""
         lane = self._lane
-        own, law = lane.path.own, lane.law
-        if own.signal is None:
-            own.rate = cap
+        radio_queue, law = lane.path.own, lane.law
+        # The rate of a radio may differ from message to message.
+        if radio_queue.signal is None:
+            radio_queue.rate = cap
         if not self._keeps:
             return TcpTransfer(
                 lane, Window(law, lane.path.payload), bits, finished, token, opened=False
@@ -96,8 +93,10 @@ class TcpBearer:
             kind = KeptWindow if law.stack == "linux" else Window
             window = self._kept = kind(law, lane.path.payload)
             if opened:
-                answers = self._up and law.stack == "linux"
-                window.greet(lane.path.trip, ANSWERS if answers else GREETINGS)
+                client = self._up and law.stack == "linux"
+                window.seed_rtt(
+                    lane.path.trip, CLIENT_RTT_SAMPLES if client else SERVER_RTT_SAMPLES
+                )
         else:
             opened = True
             window.begin_message(lane.calendar.now)
@@ -105,17 +104,17 @@ class TcpBearer:
                 window.restart(law.initial_window, lane.calendar.now)
         if self._last is not None:
             self._last.forget()
-        made = self._last = TcpTransfer(lane, window, bits, finished, token, opened=opened)
-        return made
+        transfer = self._last = TcpTransfer(lane, window, bits, finished, token, opened=opened)
+        return transfer
 
 
 class EpisodeBearer:
-    """The bearer of one lane, whose links remember what happened before.
+    """The bearer of one lane whose links remember episodes.
 
     Args:
-        lane: what its messages have in common.
-        episodes: of the links.
-        key: what distinguishes the lane from the others there.
+        lane: the parameters that its messages have in common.
+        episodes: the episodes of its links.
+        key: the kind of the lane within these episodes.
     """
 
     open = False
@@ -131,14 +130,14 @@ class EpisodeBearer:
 
 
 class QueuePlan(LinkPlan):
-    """Which links of a topology hold segments up, by their rates or by what waits in front of them.
+    """The links of a topology that delay segments, by their rates or by their queues.
 
-    Up, a radio comes first, and paces what it sends. Down, whole windows of several clients come to
-    a link at once, and wait there for each other, however fast it is.
+    On the uplink, a radio comes first and paces its segments. On the downlink, whole windows of
+    several clients reach a link at once and queue there, however fast it is.
     """
 
     def links(self, lane: RoutedLane) -> tuple[int, ...]:
-        """Return the links of a lane that can hold its segments up."""
+        """Return the links of a lane that can delay its segments."""
         if lane.up:
             return super().links(lane)
         return tuple([link for link in lane.route.links if self._delays(link, lane.rate.peak)])
@@ -149,31 +148,17 @@ class QueuePlan(LinkPlan):
 
 
 class TcpBearers:
-    """Makes the bearers of a fleet, and the queues of links, each of them once.
+    """Creates the bearers of a fleet, and each queue once.
 
     Args:
-        calendar: the time.
-        topology: links and routes.
-        lanes: the uplinks by client, and the downlinks.
-        latency: of each client's radio, one way, s.
-        connections: what they are.
-        callback: returns the rate callback of a lane.
-        own: returns a client's own rate law.
+        site: the radios and the links.
+        connections: the parameters of connections.
     """
 
-    def __init__(
-        self,
-        calendar: Calendar,
-        topology: Topology,
-        lanes: tuple[RunLengthSequence[RoutedLane], RunLengthSequence[RoutedLane]],
-        latency: Sequence[float],
-        connections: Connections,
-        callback: Callback,
-        own: OwnLaw | None,
-    ) -> None:
-        self._calendar, self._links = calendar, topology.links
-        self._lanes, self._latency = lanes, latency
-        self._connections, self._callback, self._own = connections, callback, own
+    def __init__(self, site: Site, connections: Connections) -> None:
+        self._calendar, topology = calendar_of(site), site.topology
+        self._site, self._links, self._lanes = site, topology.links, (lanes := lanes_of(site))
+        self._latency, self._connections, self._own = site.latency, connections, site.own
         self._plan = QueuePlan(topology, [*lanes[0].runs, *lanes[1].runs])
         self._queues: dict[int, LinkQueue] = {}
         self._fair: dict[LinkQueue, FairQueue] = {}
@@ -183,37 +168,36 @@ class TcpBearers:
         self._memory = EpisodeMemory()
         self._worlds = PacketWorlds(connections.law)
         self._episodes: dict[int, Episodes] = {}
-        self._clocks: dict[int, Calendar] = {}  # of their packets
-        self._kinds: dict[Hashable, int] = {}  # of lanes
+        self._clocks: dict[int, Calendar] = {}  # calendars of episodes
+        self._kinds: dict[Hashable, int] = {}  # kinds of lanes
         self._recurs = self._may_recur()
-        self._first: dict[int, int] = {}  # by link, one that stands for those that it meets
+        self._first: dict[int, int] = {}  # union-find parents: connected links have one root
         self._join_links()
 
     def _may_recur(self) -> bool:
-        """Return whether what happens once may happen again: new connections, nothing random.
+        """Return whether episodes may recur: new connections, and nothing random.
 
-        Nor does a rate have to be followed, as that of a client with a battery: what is replayed
-        is reported at a tick, and the power of a radio is integrated over exact times.
+        Arrival rates must not be reported either, as for a client with a battery. Ends are reported
+        at ticks, while the power of a radio is integrated over exact times.
         """
         steady = all(link.capacity.signal is None for link in self._links)
         runs = [lane for lanes in self._lanes for _, lane in lanes.runs]
         steady = steady and all(lane.rate.signal is None for lane in runs)
-        steady = steady and all(self._callback(lane) is None for lane in runs)
-        return (
-            steady and self._connections.loss is None and self._connections.law.connections == "new"
-        )
+        steady = steady and all(rate_callback(lane, self._site.changed) is None for lane in runs)
+        return steady and self._site.losses is None and self._connections.law.connections == "new"
 
     def _join_links(self) -> None:
-        """Find which links are shared by lanes that share one with others."""
+        """Find sets of links that are connected by lanes over several shared links."""
         for lanes in self._lanes:
             for _, lane in lanes.runs:
                 links = self._find_shared(lane)
+                # Union: all links of a lane belong to one set.
                 for link in links:
                     one, other = self._root(links[0]), self._root(link)
                     self._first[max(one, other)] = min(one, other)
 
     def _find_shared(self, lane: RoutedLane) -> list[int]:
-        """Return the links that may hold a lane up and that others use."""
+        """Return the links that may delay a lane and that others use."""
         return [link for link in self._plan.links(lane) if self._plan.users(link) > 1]
 
     def _root(self, link: int) -> int:
@@ -230,7 +214,7 @@ class TcpBearers:
                     self._longest[link] = max(self._longest.get(link, 0.0), trip)
 
     def _trip(self, client: ClientId) -> float:
-        """Return the propagation of a round trip, s."""
+        """Return the propagation delay of a round trip, s."""
         routes = [lanes[client].route.latency for lanes in self._lanes]
         return sum(routes) + 2 * self._latency_of(client)
 
@@ -238,7 +222,7 @@ class TcpBearers:
         return self._latency[client] if self._latency else 0.0
 
     def _limit(self, rate: float, trip: float) -> float:
-        """Return how many packets wait in front of a link."""
+        """Return the capacity of a link queue, packets."""
         law = self._connections.law
         if law.queue_bdp is None:
             return law.queue
@@ -257,6 +241,7 @@ class TcpBearers:
             return TcpStage(queue, delay, shared)
         if queue not in self._fair:
             hashes, draws = self._connections.hashes, None
+            # Only on shared links can two flows collide in one hash bucket.
             if shared and link is not None and hashes is not None:
                 draws = partial(hashes, link)
             linux = self._connections.law.stack == "linux"
@@ -274,10 +259,11 @@ class TcpBearers:
         lane, back = self._lane(client, up=up), self._lane(client, up=not up)
         if self._recurs:
             return self._episode_bearer(lane, back)
-        connections, changed = self._connections, self._callback(lane)
+        connections, changed = self._connections, rate_callback(lane, self._site.changed)
         law, path = connections.law, self._path(lane, back, self._calendar)
-        loss = connections.loss(client, up) if connections.loss is not None else None
-        own = TcpLane(
+        losses = self._site.losses
+        loss = None if losses is None else losses(client, up)
+        tcp_lane = TcpLane(
             self._calendar,
             law,
             path,
@@ -287,28 +273,29 @@ class TcpBearers:
             self._bucket_of(client, up=up),
             holds=up and law.connections == "kept" and law.stack == "linux",
         )
-        return TcpBearer(own, opened=connections.opened, up=up)
+        return TcpBearer(tcp_lane, opened=connections.opened, up=up)
 
     def _bucket_of(self, client: ClientId, *, up: bool) -> int | None:
-        """Return the queue of a client's flow, where its hash is known."""
+        """Return the queue of a client's flow, if its hash is known."""
         bucket = self._connections.bucket
         return None if bucket is None else bucket(client, up)
 
     def _episode_bearer(self, lane: RoutedLane, back: RoutedLane) -> EpisodeBearer:
-        """Return the bearer of a lane whose links remember what happened before."""
+        """Return the bearer of a lane whose links remember episodes."""
         law, shared = self._connections.law, tuple(self._find_shared(lane))
         root = self._root(shared[0]) if shared else None
         episodes = None if root is None else self._episodes.get(root)
         clock = Calendar() if root is None else self._clocks.setdefault(root, Calendar())
         path = self._path(lane, back, clock)
-        # Lanes that are alike remember the same, be they on one link or alone.
+        # Equal lanes share their memory, whether they share links or not.
         bucket = self._bucket_of(lane.client, up=lane.up)
-        alike = shared, path.parameters, bucket
-        key = self._kinds.setdefault(alike, len(self._kinds))
+        traits = shared, path.parameters, bucket
+        # Numbers replace long tuples as keys of the tree.
+        key = self._kinds.setdefault(traits, len(self._kinds))
         if episodes is None:
-            known = root if root is not None else alike
-            made = self._worlds, clock
-            episodes = Episodes(self._calendar, made, self._memory, known, alone=not shared)
+            memory_key = root if root is not None else traits
+            parts = self._worlds, clock
+            episodes = Episodes(self._calendar, parts, self._memory, memory_key, alone=not shared)
         if root is not None:
             self._episodes[root] = episodes
         return EpisodeBearer(TcpLane(clock, law, path, bucket=bucket), episodes, key)
@@ -320,23 +307,24 @@ class TcpBearers:
         return lane
 
     def _path(self, lane: RoutedLane, back: RoutedLane, clock: Calendar) -> TcpPath:
-        """Return the way of a lane, with that of its acknowledgements."""
+        """Return the path of a lane, with that of its acknowledgements."""
         client, radio = lane.client, self._latency_of(lane.client)
-        packets = self._connections.packets(client)
-        own = self._queue(lane.rate, self._trip(client))
+        packets = self._site.framing(client)
+        radio_queue = self._queue(lane.rate, self._trip(client))
         binding = set(self._plan.links(lane))
-        # A link with room for all that could come has no queue: a packet takes its own time there.
+        # A link that no packet can wait for has no queue: a packet only takes its transmission
+        # time.
         free = [link for link in lane.route.links if link not in binding]
         free_bit = sum([1.0 / nominal(self._links[link].capacity) for link in free])
         route = lane.route.latency + 8.0 * packets.packet * free_bit
         links = [(link, self._queue_of(link)) for link in lane.route.links if link in binding]
-        # What the route takes beside the radio comes behind its last link.
+        # The propagation delay of the route is placed behind its last link.
         stages = [
             self._stage(queue, route if link == links[-1][0] else 0.0, clock, link)
             for link, queue in links
         ]
         number = 0 if lane.up else len(stages)
-        stages.insert(number, self._stage(own, radio if links else radio + route, clock))
+        stages.insert(number, self._stage(radio_queue, radio if links else radio + route, clock))
         rates = [back.rate, *[self._links[link].capacity for link in back.route.links]]
         header = 8.0 * packets.overhead
         bit = sum([1.0 / nominal(rate) for rate in rates])
@@ -348,12 +336,12 @@ class TcpBearers:
 class TcpLanes(ComputedSequence[Bearer]):
     """The bearers of one direction by client."""
 
-    def __init__(self, made: TcpBearers, clients: int, *, up: bool) -> None:
-        self._made, self._clients, self._up = made, clients, up
+    def __init__(self, factory: TcpBearers, clients: int, *, up: bool) -> None:
+        self._factory, self._clients, self._up = factory, clients, up
 
     def __len__(self) -> int:
         return self._clients
 
     def item(self, index: ClientId) -> Bearer:
         """Return the bearer of a client."""
-        return self._made.bearer(index, up=self._up)
+        return self._factory.bearer(index, up=self._up)

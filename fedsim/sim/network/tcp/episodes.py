@@ -1,20 +1,19 @@
 """Episodes of links under TCP: from idle to idle, simulated once and replayed when they recur.
 
-Rounds repeat: the same clients begin to send messages of the same sizes at the same times, counted
-from the first of them. What follows is the same then, for all starts from idle links, with new
-connections, and nothing is random. So what follows (when messages end) is stored by what has begun
-before, as a tree: as long as what begins is what began before, it is replayed from there. Where
-anything else begins, or one asks for more, the packets are simulated from the beginning of the
-episode to the present, and on.
+Rounds repeat: the same clients start messages of the same sizes at the same times, relative to the
+first start. An episode begins with idle links and new connections, and nothing in it is random. So
+equal starts lead to equal ends. The ends are stored in a tree whose edges are the starts of
+messages. While the present starts follow a known branch, the ends are replayed from the tree. If
+another message starts, or a caller asks for more than ends, the packets are simulated from the
+beginning of the episode to the present and beyond.
 
-Times of an episode count from its beginning, in ticks: differences of times of a long run have
-rounding errors, and are recognised all the same. What begins does so at a tick, and an end is
-reported between two ticks, after all that begins at the first of them; so it makes no difference
-whether an episode is simulated or replayed. Rates at which bits arrive are not reported, as their
-integrals need exact times.
+Times of an episode are relative to its beginning, in ticks. Ticks absorb the rounding errors in
+differences of the times of a long run. A start belongs to a tick, and an end is reported between
+two ticks, after all starts of the first of them. So simulated and replayed episodes report the same
+times. Rates of arriving bits are not reported, since their integrals need exact times.
 
-What begins while packets are simulated waits until one looks at them again, as late as no message
-can have arrived: to change from clients to packets and back for each message would take longer.
+While packets are simulated, new messages are buffered until the earliest possible completion. This
+avoids a switch between clients and packets for every message.
 """
 
 from collections.abc import Callable, Hashable
@@ -27,23 +26,23 @@ from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.worlds import PacketMessage, PacketWorld, PacketWorlds
 
 TICKS = 2.0**24
-"""In a second: 60 ns each."""
+"""Ticks per second: 60 ns each."""
 
 EARLY = 0.75
-"""How much earlier than a tick, in ticks, what begins still belongs to it."""
+"""A start this many ticks before a tick still belongs to that tick."""
 
 REPORTED = 0.5
-"""How much later than a tick, in ticks, is reported what has happened up to it."""
+"""Ends up to a tick are reported this many ticks after it."""
 
 
 class EpisodeTransfer:
-    """A message in an episode: see `Transfer`.
+    """A message of an episode; implements `Transfer`.
 
     Attributes:
-        number: in its episode.
-        bits, finished, token: what a bearer is called with.
-        over: whether its end was reported, or it was stopped.
-        inner: the simulated message, where its episode is simulated.
+        number: the index of the message in its episode.
+        bits, finished, token: the arguments of the bearer's `start`.
+        over: whether the end was reported or the message was stopped.
+        inner: the simulated message, if its episode is simulated.
     """
 
     __slots__ = (
@@ -73,7 +72,7 @@ class EpisodeTransfer:
 
     @property
     def again_bits(self) -> int:
-        """The bits that were sent again so far."""
+        """The bits that were retransmitted so far."""
         if not self.over:
             self._again = self._episodes.observe(self).again_bits
         return self._again
@@ -85,7 +84,7 @@ class EpisodeTransfer:
         return self._episodes.observe(self).passed(self._episodes.world.now)
 
     def end(self, again: int) -> None:
-        """Report that all has arrived."""
+        """Report that all bits have arrived."""
         self.over, self._again = True, again
         self.finished(self.token)
 
@@ -100,28 +99,34 @@ class EpisodeTransfer:
 
 
 class Episodes:
-    """What happens on links that some lanes share, and no others.
+    """The episodes of a set of links that only these lanes share.
+
+    State of an episode: while it is replayed, `_step` is the present node of the tree and
+    `_reported` counts its reported ends. `_simulated` says whether packets are simulated instead.
+    Then `_step` is the node to which ends are appended, or None if the tree is full or the episode
+    is not repeatable. `_complete` says whether `_begun` still lists all starts, so that the
+    simulation can begin anew.
 
     Args:
-        calendar: the time.
-        made: makes the links with their segments, on a calendar of their own.
-        memory: of earlier episodes.
-        key: what these links are known by there.
+        calendar: the calendar of the run.
+        parts: creates simulated links, with the calendar on which they run.
+        memory: the tree of earlier episodes.
+        key: the key of these links in the memory.
         alone: whether there is a single lane, so that no other disturbs its messages.
 
     Attributes:
-        world: the links, with the time since an episode began.
+        world: the simulated links; their time is relative to the beginning of the episode.
     """
 
     __slots__ = (
         "_alone",
-        "_at",
         "_base",
         "_begun",
         "_calendar",
+        "_complete",
         "_count",
         "_due",
-        "_foretells",
+        "_foretelling",
         "_key",
         "_lanes",
         "_memory",
@@ -129,13 +134,13 @@ class Episodes:
         "_number",
         "_open",
         "_quiet",
+        "_reported",
+        "_resimulated",
         "_running",
-        "_seen",
         "_simulated",
         "_started",
         "_step",
         "_wakes",
-        "_whole",
         "_worlds",
         "world",
     )
@@ -143,35 +148,35 @@ class Episodes:
     def __init__(
         self,
         calendar: Calendar,
-        made: tuple[PacketWorlds, Calendar],
+        parts: tuple[PacketWorlds, Calendar],
         memory: EpisodeMemory,
         key: Hashable,
         *,
         alone: bool = False,
     ) -> None:
-        self._calendar, self._worlds = calendar, made[0]
-        self.world: PacketWorld = self._worlds.make(made[1])
+        self._calendar, self._worlds = calendar, parts[0]
+        self.world: PacketWorld = self._worlds.make(parts[1])
         self._memory, self._key, self._alone = memory, key, alone
-        self._foretells = False
-        self._open = 0  # messages that whose ends were not reported
-        self._wakes = inf  # when it looks what is due, s
-        self._running = 0  # messages that are simulated
-        self._quiet = -inf  # when the last queue is empty, s
+        self._foretelling = False
+        self._open = 0  # messages not yet reported as complete
+        self._wakes = inf  # time of the next wake-up, s
+        self._running = 0  # messages in the simulation
+        self._quiet = -inf  # time at which the last queue is empty, s
         self._start_episode(0.0)
 
     def _start_episode(self, now: float) -> None:
         self._started = now
         self._simulated = False
-        self._whole = True  # whether all that has begun is known, and nothing was stopped
+        self._complete = True  # whether `_begun` lists all starts, and none was stopped
         self._step: EpisodeStep | None = self._memory.root(self._key)
         self._begun: list[tuple[Beginning, TcpLane, EpisodeTransfer]] = []
         self._lanes: dict[TcpLane, int] = {}
-        self._due: list[tuple[Beginning, TcpLane, EpisodeTransfer]] = []  # to be launched
-        self._number = 0  # of messages that have begun
-        self._noted = 0  # of these, that are in the tree if there was room
-        self._at = 0  # what was reported of this step
-        self._base = self._count = 0  # what was reported before this step, and until now
-        self._seen = 0  # of this, what was simulated
+        self._due: list[tuple[Beginning, TcpLane, EpisodeTransfer]] = []  # buffered
+        self._number = 0  # starts so far
+        self._noted = 0  # starts that were offered to the tree
+        self._reported = 0  # reported ends of this step
+        self._base = self._count = 0  # reported ends before this step, and in total
+        self._resimulated = 0  # ends that the simulation has reached
 
     def start(
         self,
@@ -182,46 +187,49 @@ class Episodes:
         finished: Callable[[Any], None],
         token: object,
     ) -> EpisodeTransfer:
-        """Let a message begin on a lane; what those of one key send takes as long: see `Bearer`."""
+        """Start a message on a lane; see `Bearer`. Lanes with equal keys take equal times."""
         now = self._calendar.now
         if not self._open and self._is_quiet(now):
             self._start_episode(now)
         tick = int((now - self._started) * TICKS + EARLY)
-        made = EpisodeTransfer(self, self._number, bits, finished, token)
+        message = EpisodeTransfer(self, self._number, bits, finished, token)
         self._number += 1
         self._open += 1
-        which = self._lanes.setdefault(lane, len(self._lanes))
-        beginning = (tick, key, which, bits, cap)
-        begun = beginning, lane, made
-        if self._whole:
-            self._begun.append(begun)
-        if self._simulated and self._whole and self._worlds.pay and not self.world.compiled:
+        lane_number = self._lanes.setdefault(lane, len(self._lanes))
+        beginning = (tick, key, lane_number, bits, cap)
+        start = beginning, lane, message
+        if self._complete:
+            self._begun.append(start)
+        if self._simulated and self._complete and self._worlds.pay and not self.world.compiled:
             self._simulate()
-            return made
+            return message
         if self._simulated:
-            self._due.append(begun)
-            after = lane.path.surely_takes(bits, cap)  # others end no earlier for it
+            self._due.append(start)
+            # The new message ends no earlier than `after`, and delays others at most. So the
+            # simulation may rest until then.
+            after = lane.path.surely_takes(bits, cap)
             self._wake_by(self._when(ceil(tick + after * TICKS)))
-            return made
-        found = None if self._step is None else self._step.nexts.get(beginning)
-        if found is None and self._alone and made.number == 0:
-            found = self._foretell(*begun)
-        if found is None:
+            return message
+        known = None if self._step is None else self._step.nexts.get(beginning)
+        if known is None and self._alone and message.number == 0:
+            known = self._foretell(*start)
+        if known is None:
             self._simulate()
         else:
-            self._follow(*found)
-        return made
+            self._follow(*known)
+        return message
 
     def _is_quiet(self, now: float) -> bool:
         if not self._number:
             return True
         quiet = self._quiet
+        # While replaying, the tree knows when the links are empty.
         if not self._simulated and self._step is not None:
             quiet = self._step.quiet
         return int((now - self._started) * TICKS + EARLY) >= quiet * TICKS
 
     def _when(self, tick: int) -> float:
-        """Return when is reported what has happened up to a tick, s."""
+        """Return when events up to a tick are reported, s."""
         return self._started + (tick + REPORTED) / TICKS
 
     def _wake_by(self, when: float) -> None:
@@ -230,7 +238,7 @@ class Episodes:
             self._calendar.call(when, self._wake, when)
 
     def _wake(self, when: float) -> None:
-        """Do what is due."""
+        """Report due ends, or simulate packets up to now."""
         if when != self._wakes:
             return
         self._wakes = inf
@@ -239,20 +247,21 @@ class Episodes:
         elif self._running or self._due:
             tick = int((when - self._started) * TICKS + EARLY)
             self._launch_due()
-            # Until the next event no message can begin, and none is looked at.
+            # Up to the next event of the run no message starts, and no caller observes one. So the
+            # packets may be simulated that far ahead.
             other = self._calendar if self._calendar.undisturbed else None
             self.world.run_before(tick / TICKS, other, self._started + 1 / TICKS)
             self._wait()
 
-    # MessageEnd again.
+    # Replay.
 
     def _follow(self, step: EpisodeStep, before: int) -> None:
-        """Go on with a step that is known, after some more of this one was reported."""
+        """Proceed to a known step, after `before` ends of the present one."""
         if self._step is not None:
-            for end in self._step.ends[self._at : before]:
+            for end in self._step.ends[self._reported : before]:
                 self._plan(self._begun[end.number][2], end)
                 self._count += 1
-        self._step, self._at, self._base = step, 0, self._count
+        self._step, self._reported, self._base = step, 0, self._count
         self._noted = self._number
         self._wait_for_end()
 
@@ -261,62 +270,64 @@ class Episodes:
         if step is None or not self._open:
             return
         now = self._calendar.now
-        if self._at < len(step.ends):
-            self._wake_by(max(now, self._when(step.ends[self._at].tick)))
+        if self._reported < len(step.ends):
+            self._wake_by(max(now, self._when(step.ends[self._reported].tick)))
         else:
             self._wake_by(max(now, self._when(step.known)))
 
     def _report_due(self) -> None:
-        """Report what is due of the step, and find out what follows where that is not known."""
+        """Report due ends of the step; simulate if the tree knows no further."""
         step, now = self._step, self._calendar.now
         if step is None or not self._open:
             return
-        while self._at < len(step.ends):
-            tick, number, again = step.ends[self._at]
+        while self._reported < len(step.ends):
+            tick, number, again = step.ends[self._reported]
             if self._when(tick) > now:
                 break
-            self._at += 1
+            self._reported += 1
             self._count += 1
             self._report((self._begun[number][2], again))
+            # The callback may have started a message, which changes the step.
             if self._simulated or self._step is not step:
                 return
-        if self._open and self._at == len(step.ends) and self._when(step.known) <= now:
+        if self._open and self._reported == len(step.ends) and self._when(step.known) <= now:
             self._simulate()
         else:
             self._wait_for_end()
 
-    def _plan(self, made: EpisodeTransfer, end: MessageEnd) -> None:
-        """Report an end when it is due."""
+    def _plan(self, message: EpisodeTransfer, end: MessageEnd) -> None:
+        """Schedule the report of an end."""
         when = max(self._calendar.now, self._when(end.tick))
-        self._calendar.call(when, self._report, (made, end.again))
+        self._calendar.call(when, self._report, (message, end.again))
 
     def _report(self, end: tuple[EpisodeTransfer, int]) -> None:
-        made, again = end
-        if not made.over:
+        message, again = end
+        if not message.over:
             self._open -= 1
-            made.end(again)
+            message.end(again)
 
     # Simulated.
 
     def _clear(self) -> None:
-        """Go back to the beginning of an episode, with idle links."""
-        self._running = self._seen = 0
+        """Reset the simulated links to the idle state at the beginning of the episode."""
+        self._running = self._resimulated = 0
         self.world = self._worlds.better(self.world)
         self.world.clear()
 
     def _foretell(
-        self, beginning: Beginning, lane: TcpLane, made: EpisodeTransfer
+        self, beginning: Beginning, lane: TcpLane, message: EpisodeTransfer
     ) -> tuple[EpisodeStep, int] | None:
-        """Simulate a message that no other disturbs to its end at once; return what follows."""
+        """Simulate an undisturbed message to its end at once; return the step that follows."""
         first = self._step
         self._clear()
         self._note(beginning)
+        # The memory is full: the message is simulated as usual.
         if self._step is None or first is None:
             return None
-        self._foretells = True
-        self._launch(beginning, lane, made)
+        self._foretelling = True
+        self._launch(beginning, lane, message)
         self.world.run_before(inf)
-        self._foretells = False
+        self._foretelling = False
         self._step = first
         return first.nexts[beginning]
 
@@ -331,30 +342,31 @@ class Episodes:
         self._wait()
 
     def _forget(self) -> None:
-        """Forget what has begun: the episode is simulated from now on as it is now."""
-        self._begun, self._whole = [], False
+        """Release the list of starts: the simulation can no longer begin anew."""
+        self._begun, self._complete = [], False
 
     def _catch_up(self) -> None:
         """Simulate up to the present."""
         self._launch_due()
+        # Up to the present tick, exclusive: starts of this tick still come first.
         self._go_on(int((self._calendar.now - self._started) * TICKS + EARLY))
 
     def _launch_due(self) -> None:
-        """Let begin what has begun, each at its own tick."""
+        """Start the buffered messages, each at its own tick."""
         due, self._due = self._due, []
-        for beginning, lane, made in due:
+        for beginning, lane, message in due:
             self._go_on(beginning[0])
-            if made.number >= self._noted:
+            if message.number >= self._noted:
                 self._note(beginning)
-            self._launch(beginning, lane, made)
+            self._launch(beginning, lane, message)
 
     def _go_on(self, tick: int) -> None:
-        """Let happen what happens before a tick."""
+        """Simulate events before a tick, and set the clock to that tick."""
         self.world.run_before(tick / TICKS)
         self.world.now = tick / TICKS
 
     def _note(self, beginning: Beginning) -> None:
-        """Remember what begins next, while there is room for it."""
+        """Add the next start to the tree, if there is room."""
         self._noted += 1
         step = self._step
         if step is None:
@@ -363,28 +375,29 @@ class Episodes:
             self._step = None
             return
         tick, before = beginning[0], self._count - self._base
+        # A step is known up to the tick at which another message started, even without any end.
         step.known = max(step.known, tick)
-        found = step.nexts.get(beginning)
-        if found is None:
-            found = step.nexts[beginning] = EpisodeStep(tick), before
+        known = step.nexts.get(beginning)
+        if known is None:
+            known = step.nexts[beginning] = EpisodeStep(tick), before
             self._memory.size += 1
-        self._step, self._base = found[0], self._count
+        self._step, self._base = known[0], self._count
 
-    def _launch(self, beginning: Beginning, lane: TcpLane, made: EpisodeTransfer) -> None:
+    def _launch(self, beginning: Beginning, lane: TcpLane, message: EpisodeTransfer) -> None:
         self._running += 1
-        made.inner = self.world.launch(lane, beginning[4], made.bits, self._end, made)
+        message.inner = self.world.launch(lane, beginning[4], message.bits, self._end, message)
 
     def _wait(self) -> None:
-        """Look again when a message may have arrived."""
+        """Wake up when a message may have arrived."""
         if self._running and (due := self.world.first_end()) < inf:
             self._wake_by(max(self._calendar.now, self._when(ceil(due * TICKS))))
 
-    def _end(self, made: EpisodeTransfer) -> None:
-        self._hear(made, made.inner.again_bits if made.inner is not None else 0)
+    def _end(self, message: EpisodeTransfer) -> None:
+        self._record_end(message, message.inner.again_bits if message.inner is not None else 0)
         self._leave()
 
     def _leave(self) -> None:
-        """Let a message be over; with the last one, find when the last queue is empty."""
+        """Count a finished message; after the last one, store when all queues are empty."""
         self._running -= 1
         if self._running:
             return
@@ -392,13 +405,15 @@ class Episodes:
         if self._step is not None:
             self._step.quiet = self._quiet
 
-    def _hear(self, made: EpisodeTransfer, again: int) -> None:
-        """Take the end of a simulated message; it is new unless it was reported before."""
-        self._seen += 1
-        if self._seen <= self._count:
+    def _record_end(self, message: EpisodeTransfer, again: int) -> None:
+        """Record a completion unless it was replayed already."""
+        self._resimulated += 1
+        # A simulation that begins anew reaches the ends that were replayed before: they are in
+        # order, so that counting identifies them.
+        if self._resimulated <= self._count:
             return
-        end, step = MessageEnd(ceil(self.world.now * TICKS), made.number, again), self._step
-        if self._foretells and step is not None:
+        end, step = MessageEnd(ceil(self.world.now * TICKS), message.number, again), self._step
+        if self._foretelling and step is not None:
             step.ends.append(end)
             self._memory.size += 1
             return
@@ -406,27 +421,28 @@ class Episodes:
         if step is not None and self._count - self._base > len(step.ends):
             step.ends.append(end)
             self._memory.size += 1
-        self._plan(made, end)
+        self._plan(message, end)
 
-    # What only a simulated message knows.
+    # Queries that only a simulated message can answer.
 
-    def observe(self, made: EpisodeTransfer) -> PacketMessage:
+    def observe(self, message: EpisodeTransfer) -> PacketMessage:
         """Return a message, simulated to the present."""
         if not self._simulated:
             self._simulate()
         else:
             self._catch_up()
             self._wait()
-        if made.inner is None:
+        if message.inner is None:
             raise RuntimeError("a message is observed that has not begun")
-        return made.inner
+        return message.inner
 
-    def stop(self, made: EpisodeTransfer, inner: PacketMessage) -> None:
-        """Stop a message; what follows is not remembered."""
+    def stop(self, message: EpisodeTransfer, inner: PacketMessage) -> None:
+        """Cancel a message; the tree does not record what follows."""
         self._open -= 1
+        # What follows a stop would not recur, so it does not enter the tree.
         self._step = None
         self._forget()
-        made.over = True
+        message.over = True
         if not inner.over:
             inner.stop()
             self._leave()

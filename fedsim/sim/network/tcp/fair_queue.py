@@ -1,8 +1,8 @@
-"""What waits by flow in front of a full queue of a link: FQ-CoDel, RFC 8290 and RFC 8289.
+"""Per-flow queues in front of a full link queue: FQ-CoDel, RFC 8290 and RFC 8289.
 
-Flows are put into queues by a hash, so two may share one by chance. CoDel counts time in units of
-1,024 ns, and finds the root of the number of its drops by a Newton step for each, as Linux and ns-3
-do: the second drop follows the first by half an interval, and not by its 0.7-fold.
+A hash maps flows to queues, so that two flows may share one by chance. As in Linux and ns-3, CoDel
+counts time in units of 1,024 ns, and approximates the root of the drop count by one Newton step per
+drop. So the second drop follows the first by half an interval, not by its 0.7-fold.
 """
 
 from collections import deque
@@ -16,38 +16,38 @@ from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
 
 
 class Forwarder(Protocol):
-    """What takes packets on from a queue.
+    """A lane that moves packets on from a queue.
 
     Attributes:
-        bucket: the queue of a flow's packets, where their hash is known; None where it is drawn.
+        bucket: the queue of its packets, if their hash is known; None if it is drawn.
     """
 
     bucket: int | None
 
     def pass_stage(self, train: SegmentTrain) -> bool:
-        """Take a packet over the link; return whether it goes on."""
+        """Move a packet over the link; return whether it continues."""
         ...
 
     def forward(self, train: SegmentTrain) -> None:
-        """Take it further."""
+        """Move a packet further."""
         ...
 
 
 TARGET, INTERVAL = 0.005, 0.1
-"""Of CoDel, s: RFC 8289."""
+"""Target delay and interval of CoDel, s: RFC 8289."""
 
 QUANTUM = 8 * 1500.0
-"""The bits that a flow may send in its turn: a packet's."""
+"""Bits that a flow may send per turn: one packet."""
 
 BUCKETS = 1024
-"""The queues that flows are put into."""
+"""Number of queues."""
 
 MOST, BATCH = 10_240, 64
-"""The packets of all flows together, and the most that are dropped at once where there are more."""
+"""Capacity in packets of all flows, and the most packets dropped at once beyond it."""
 
 
 _Packet = tuple[float, SegmentTrain, Forwarder]
-"""When it came, s, itself, and what takes it on."""
+"""Arrival time, s, packet, and lane."""
 
 
 def codel_time(seconds: float) -> int:
@@ -58,24 +58,25 @@ def codel_time(seconds: float) -> int:
 _TARGET, _INTERVAL = codel_time(TARGET), codel_time(INTERVAL)
 
 _RECENT = 16 * _INTERVAL
-"""CoDel goes on at the rate of drops that it had if it was dropping this long ago."""
+"""CoDel resumes its former drop rate if it was dropping this recently."""
 
 _ONE = (1 << 16) - 1
 """The reciprocal root of 1, in units of 2^-16."""
 
 
 def newton_step(root: int, count: int) -> int:
-    """Return the reciprocal root of a number, in units of 2^-16, from the one before it.
+    """Return the next approximation of the reciprocal root of `count`, in units of 2^-16.
 
-    The arithmetic is that of unsigned numbers of 64 bits, and of a square of 32.
+    The arithmetic is that of unsigned integers of 64 bits, and of 32 bits for the square.
     """
     wide = root << 16
+    # x <- x (3 - count x^2) / 2 in fixed point.
     rest = ((3 << 32) - count * (wide * wide >> 32)) % (1 << 64)
     return ((rest >> 2) * wide % (1 << 64) >> 31) >> 16 & _ONE
 
 
 class _Flow:
-    """The packets of a queue, in order, and what CoDel knows of them."""
+    """A queue of packets, and its CoDel state."""
 
     __slots__ = (
         "above",
@@ -91,38 +92,40 @@ class _Flow:
     )
 
     def __init__(self) -> None:
-        self.active = False  # whether it has turns
+        self.active = False  # whether it takes part in the round robin
         self.packets = deque[_Packet]()
         self.bits = 0.0
         self.deficit = 0.0
-        self.above: int | None = None  # when its packets will have waited too long
+        self.above: int | None = (
+            None  # time at which its delay will have exceeded the target for an interval
+        )
         self.dropping, self.next_drop = False, 0
         self.count = self.last_count = 0
         self.root = _ONE
 
     def pop(self) -> _Packet:
-        """Take the first packet out."""
+        """Remove and return the first packet."""
         packet = self.packets.popleft()
         self.bits -= packet[1].bits
         return packet
 
 
 class FairQueue:
-    """Packets that wait by flow until a link's own queue has room for them.
+    """Per-flow queues that hold packets until the link's own queue has room.
 
-    Linux lets a packet pass where none waits, and drops none of the last bits that wait on a link;
-    ns-3 takes every packet by its flow, and drops none of the last bits of a flow.
+    In Linux packets bypass empty queues, and CoDel spares the last packet of the link. In ns-3
+    every packet passes its queue, and CoDel spares the last packet of a flow.
 
     Args:
-        calendar: the time.
-        queue: the link's.
-        draws: makes the stream that puts flows into queues, in the order in which they come; None
-            where no two of them share one.
-        linux: whether it is Linux's, or ns-3's.
+        calendar: the calendar.
+        queue: the link's queue.
+        draws: creates the stream that assigns flows to queues, in the order of their first
+            packets; None if no two flows share a queue.
+        linux: whether it behaves as in Linux or as in ns-3.
 
     Attributes:
-        bypass: whether packets pass it where none waits.
-        waiting: the packets in it.
+        bypass: whether packets bypass empty queues.
+        waiting: the number of packets in all queues.
     """
 
     __slots__ = (
@@ -150,7 +153,7 @@ class FairQueue:
     ) -> None:
         self._calendar, self._queue, self._draws = calendar, queue, draws
         self._rng: np.random.Generator | None = None
-        self._drawn: list[int] = []  # by flow, in the order in which they came
+        self._drawn: list[int] = []  # queue numbers by flow, in the order of their first packets
         self._buckets: dict[Forwarder, int] = {}
         self._flows: dict[int, _Flow] = {}
         self._fresh, self._old = deque[_Flow](), deque[_Flow]()
@@ -159,7 +162,7 @@ class FairQueue:
         self.waiting = 0
 
     def clear(self) -> None:
-        """Forget all that has come: another episode begins."""
+        """Empty all queues for another episode."""
         self._buckets.clear()
         self._flows.clear()
         self._fresh.clear()
@@ -168,7 +171,7 @@ class FairQueue:
         self.waiting = 0
 
     def put(self, lane: Forwarder, packet: SegmentTrain) -> None:
-        """Let a packet of a lane wait, that comes now; a lane has one connection at a time."""
+        """Enqueue a packet of a lane that arrives now; a lane has one connection at a time."""
         now, flow = self._calendar.now, self._flow_of(lane)
         if not flow.active:
             flow.active, flow.deficit = True, QUANTUM
@@ -211,13 +214,13 @@ class FairQueue:
         self._calendar.call(max(starts[0][0], now) if starts else now, self._pass_on, None)
 
     def _pass_on(self, _: None) -> None:
-        """Let a packet into the link's queue, in its flow's turn."""
+        """Move packets into the link's queue, flow by flow."""
         now, queue = self._calendar.now, self._queue
         while self.waiting and queue.room(now) >= 1:
-            found = self._take(now)
-            if found is None:
+            entry = self._take(now)
+            if entry is None:
                 break
-            packet, lane = found[1:]
+            packet, lane = entry[1:]
             packet.first = packet.last = now
             if lane.pass_stage(packet):
                 lane.forward(packet)
@@ -225,8 +228,9 @@ class FairQueue:
             self._wait()
 
     def _take(self, now: float) -> _Packet | None:
-        """Take the next packet, by deficit round robin."""
+        """Return the next packet by deficit round robin."""
         while self._fresh or self._old:
+            # New flows have priority over old ones (RFC 8290).
             turns = self._fresh or self._old
             flow = turns[0]
             if flow.deficit <= 0:
@@ -238,6 +242,7 @@ class FairQueue:
                 flow.deficit -= min(packet[1].bits, QUANTUM)
                 return packet
             turns.popleft()
+            # An emptied new flow becomes old first, so that it cannot regain priority at once.
             if turns is self._fresh:
                 self._old.append(flow)
             else:
@@ -247,7 +252,7 @@ class FairQueue:
     # CoDel.
 
     def _take_of(self, flow: _Flow, now: float) -> _Packet | None:
-        """Take the next packet of a flow; those that CoDel drops on the way are lost."""
+        """Return the next packet of a flow, after those that CoDel drops."""
         ticks = codel_time(now)
         packet, late = self._next(flow, now, ticks)
         if packet is None:
@@ -256,6 +261,7 @@ class FairQueue:
         if flow.dropping:
             if not late:
                 flow.dropping = False
+            # Drops follow each other at intervals that shrink with the root of their count.
             while flow.dropping and ticks >= flow.next_drop:
                 flow.count += 1
                 flow.root = newton_step(flow.root, flow.count)
@@ -268,6 +274,7 @@ class FairQueue:
             packet, _ = self._next(flow, now, ticks)
             flow.dropping = True
             recently = flow.count - flow.last_count
+            # RFC 8289, section 5.5: a new dropping phase starts at the drop rate of a recent one.
             if recently > 1 and ticks - flow.next_drop < _RECENT:
                 flow.count, flow.root = recently, newton_step(flow.root, recently)
             else:
@@ -284,6 +291,7 @@ class FairQueue:
         packet = flow.pop()
         self._bits -= packet[1].bits
         self.waiting -= 1
+        # CoDel spares the last packet: of the link in Linux, of the flow in ns-3.
         few = self._bits <= QUANTUM if self.bypass else flow.bits < QUANTUM
         if few or codel_time(now - packet[0]) < _TARGET:
             flow.above = None
@@ -294,8 +302,8 @@ class FairQueue:
         return packet, ticks > flow.above
 
     def _drop_fattest(self) -> None:
-        """Drop half of the longest flow, or a batch of it."""
-        flow = max([*self._fresh, *self._old], key=lambda each: each.bits)
+        """Drop half of the longest flow, at most a batch."""
+        flow = max([*self._fresh, *self._old], key=lambda candidate: candidate.bits)
         half, dropped = flow.bits / 2, 0
         while dropped < BATCH and (not dropped or flow.bits > half):
             packet = flow.pop()

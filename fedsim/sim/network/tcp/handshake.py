@@ -1,4 +1,4 @@
-"""The handshake of a TCP connection: a round trip of small packets, which queues may drop."""
+"""Handshake of a TCP connection: a round trip of small packets, which queues may drop."""
 
 from collections.abc import Callable
 
@@ -6,29 +6,29 @@ from fedsim.sim.network.tcp.path import TcpLane
 from fedsim.sim.network.tcp.queue import SegmentTrain
 
 FIRST_TIMEOUT = 1.0
-"""Of a SYN, s; doubled each time: RFC 6298."""
+"""First timeout of a SYN, s; doubled at each repetition: RFC 6298."""
 
 LINEAR = 4
-"""The timeouts behind which Linux waits no longer than before: `tcp_syn_linear_timeouts`."""
+"""Number of timeouts before Linux starts to double them: `tcp_syn_linear_timeouts`."""
 
 OPTIONS = 8 * 4.0
-"""The bits by which a SYN and its answer are longer than other packets without payload: it permits
-selective acknowledgements (RFC 2018), and scales windows (RFC 7323)."""
+"""Additional bits of a SYN and of its answer: options for selective acknowledgements (RFC 2018) and
+window scaling (RFC 7323)."""
 
 SYN, ANSWER = -2, -1
 """The numbers of its packets, which are no segments of a message."""
 
 
 class Handshake:
-    """A SYN on its way, sent again until it is answered; and what answers that, before any data.
+    """A SYN that is repeated until it is answered, and the confirmation that precedes data.
 
     Args:
-        lane: whose connection it opens.
-        opened: called with the time at which the SYN was sent, s, when its answer has come.
+        lane: the lane whose connection it opens.
+        opened: called when the answer has arrived, with the time at which the SYN was sent, s.
 
     Attributes:
-        over: whether it is answered, or was given up.
-        confirmed: whether the packet has arrived that the sender acknowledges the answer with.
+        over: whether the handshake is complete or was given up.
+        confirmed: whether the sender's confirmation of the answer has arrived.
     """
 
     __slots__ = (
@@ -51,19 +51,24 @@ class Handshake:
         self._send(None)
 
     def _send(self, _: None) -> None:
-        """Send it, and again when the time for its answer is over."""
+        """Send the SYN, and schedule its repetition."""
         if self.over or self._answered:
             return
         lane = self._lane
         now, path = lane.calendar.now, lane.path
         self._begun = now
-        if lane.loss is None and not path.shared and all(each.free <= now for each in path.queues):
-            # No other may hold it up.
+        if (
+            lane.loss is None
+            and not path.shared
+            and all(queue.free <= now for queue in path.queues)
+        ):
+            # Nothing can delay the handshake: its end is computed at once.
             longer = OPTIONS * (path.back_bit + path.free_bit)
             longer += sum([stage.queue.lasts(OPTIONS) for stage in path.stages])
             lane.calendar.call(now + path.trip + longer, self._end, None)
             return
         lane.calendar.call(now + self._timeout, self._send, None)
+        # Linux repeats the SYN at a constant interval first, and doubles it only afterwards.
         if self._linear:
             self._linear -= 1
         else:
@@ -72,7 +77,7 @@ class Handshake:
         lane.forward(SegmentTrain(self, SYN, 1, bits, now, 0.0, now, now))
 
     def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:  # noqa: ARG002
-        """Let a packet arrive: see `TcpTransfer.deliver_one`."""
+        """Receive a packet: see `TcpTransfer.deliver_one`."""
         if number == SYN and not self._answered:
             self._answered = True
             path = self._lane.path
@@ -84,13 +89,14 @@ class Handshake:
             return
         lane, now = self._lane, self._lane.calendar.now
         last = _Confirmation(self)
+        # The confirmation leaves before the first data, on the same path.
         lane.forward(SegmentTrain(last, ANSWER, 1, lane.path.header, now, 0.0, now, now))
         self.over = True
         self._opened(self._begun)
 
 
 class _Confirmation:
-    """The owner of the last packet of a handshake, which goes ahead of the data."""
+    """The owner of the last packet of a handshake, which precedes the data."""
 
     __slots__ = ("_handshake",)
 
@@ -100,5 +106,5 @@ class _Confirmation:
         self._handshake = handshake
 
     def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:  # noqa: ARG002
-        """Let it arrive."""
+        """Receive the packet."""
         self._handshake.confirmed = True

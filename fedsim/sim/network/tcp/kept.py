@@ -1,4 +1,4 @@
-"""The window of a connection of Linux that is kept: what messages leave to those that follow."""
+"""Congestion window of a kept Linux connection, whose state carries over to later messages."""
 
 from math import inf
 
@@ -7,16 +7,16 @@ from fedsim.sim.network.tcp.window import PAYLOAD, Window
 
 
 class KeptWindow(Window):
-    """A window that remembers how much of it was used, and for how long timeouts have to last.
+    """A window that tracks its use, and deviations of the RTT across messages.
 
-    A window that is not filled does not grow, and shrinks once that has lasted for a timeout, as
-    RFC 2861 and Linux's `tcp_cwnd_validate` have it. What deviations add to a timeout is their
-    largest mean within a round trip, and becomes less by a quarter in each, so that it outlasts a
-    message (`tcp_rtt_estimator`). Cubic's curve leaves pauses out (`cubictcp_cwnd_event`).
+    An underused window does not grow, and it shrinks after a timeout of underuse, as in RFC 2861
+    and Linux's `tcp_cwnd_validate`. The deviation term of the timeout is the largest mean deviation
+    within a round trip, and decays by a quarter per round trip, so that it outlasts a message
+    (`tcp_rtt_estimator`). The cubic curve excludes pauses (`cubictcp_cwnd_event`).
 
     Args:
         law: TCP's parameters.
-        payload: the bytes of a full segment.
+        payload: the payload of a full segment, bytes.
     """
 
     __slots__ = (
@@ -34,16 +34,19 @@ class KeptWindow(Window):
     def __init__(self, law: Tcp, payload: int = PAYLOAD) -> None:
         super().__init__(law, payload)
         self._shrinks = law.idle_restart
-        # Whether what was sent has filled it, or the most segments that were out, up to a segment.
+        # As `is_cwnd_limited`, `max_packets_out` and `cwnd_usage_seq` of Linux.
         self._limited, self._most_out, self._used_end = False, 0, 0
-        self._used, self._stamp = 0, 0.0  # the most since a time, s, in which it was not filled
-        # What deviations add to a timeout, their largest mean since a time, and this time, s.
+        # As `snd_cwnd_used` and `snd_cwnd_stamp`: the most segments in use since a time, s.
+        self._used, self._stamp = 0, 0.0
+        # As `rttvar_us`, `mdev_max_us` and `rtt_seq`: the deviation term of the timeout, the
+        # largest mean deviation since a time, and this time, s.
         self._late, self._late_most, self._mark = 0.0, 0.0, 0.0
 
     def begin_message(self, now: float) -> None:
         """Start counting the segments of another message."""
         super().begin_message(now)
         self._used_end = 0
+        # The pause shifts the start of the cubic curve, so that the window does not jump.
         if self._epoch >= 0:
             self._epoch = min(self._epoch + now - self.last_sent, now)
 
@@ -51,29 +54,33 @@ class KeptWindow(Window):
         """Shrink if the connection has been idle for longer than a timeout."""
         epoch = self._epoch
         super().restart(initial, now)
+        # `super` ends the curve; Linux keeps it.
         self._epoch = epoch
         if self.is_idle(now):
             self._used, self._stamp = 0, now
 
     # The timer.
 
-    def _hear(self, trip: float) -> None:
-        super()._hear(trip)
-        self._mark = -inf  # what comes next is sent behind it
+    def _add_rtt_sample(self, trip: float) -> None:
+        super()._add_rtt_sample(trip)
+        self._mark = -inf  # the next sample closes a round trip
 
     def measure(self, sent: float, now: float) -> None:
         """Take the round trip of a segment; falling ones count less in deviations."""
         trip, first, deviation = self.trip, not self.trip, self._variation
-        self._take_trip(now - sent)  # Linux knows the microseconds of its segments
+        self._update_rtt(now - sent)  # Linux keeps send times in microseconds
         if first:
             self._late = self._late_most = max(4 * self._variation, self.least_timeout)
             self._mark = now
             return
         error = self._last_trip - trip
         more = abs(error) - deviation
+        # A fall of the RTT is no congestion: if it increased the deviation, it counts an eighth
+        # (`tcp_rtt_estimator`).
         self._variation = deviation + (more / 8 if error < 0 < more else more) / 4
         self._late_most = max(self._late_most, 4 * self._variation)
         self._late = max(self._late, self._late_most)
+        # A round trip has passed since the last decay.
         if sent >= self._mark:
             self._late -= (self._late - self._late_most) / 4
             self._late_most, self._mark = self.least_timeout, now
@@ -85,22 +92,24 @@ class KeptWindow(Window):
     # Use and growth.
 
     def note_acknowledgement(self, acknowledged: int, sent: int, now: float) -> None:
-        """Look at the round trip; rounds begin without growth, too (`hystart_update`)."""
+        """Start a round if due, also without growth (`hystart_update`); see the base class."""
         if acknowledged > self._round_end:
             self._begin_round(sent, now)
         super().note_acknowledgement(acknowledged, sent, now)
 
     def note_use(self, flight: int, out: int, numbers: tuple[int, int], now: float) -> None:
-        """Note how much of it is in use after segments were sent.
+        """Record how much of the window is in use after segments were sent.
 
         Args:
             flight: the segments in flight.
-            out: those that are not acknowledged.
-            numbers: of the first of these, and of the one that is sent next.
+            out: the unacknowledged segments.
+            numbers: the numbers of the first unacknowledged segment, and of the next one to be
+                sent.
             now: the time, s.
         """
         limited = flight >= int(self.size)
         more = not self._limited and out > self._most_out
+        # A new window of segments has begun, or the use is larger than any so far.
         if numbers[0] >= self._used_end or limited or more:
             self._limited, self._most_out, self._used_end = limited, out, numbers[1]
         if self._filled:
@@ -116,7 +125,7 @@ class KeptWindow(Window):
 
     @property
     def _filled(self) -> bool:
-        """Whether what is sent fills the window; in slow start, half of it."""
+        """Whether the sent segments fill the window; in slow start, half of it."""
         return self._limited or (self.size < self.threshold and self.size < 2 * self._most_out)
 
     def grow(self, count: int, acknowledged: int, sent: int, now: float) -> None:

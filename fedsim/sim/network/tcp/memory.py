@@ -1,24 +1,24 @@
-"""What links under TCP remember of episodes: a tree of what has begun, and what followed."""
+"""Memory of episodes: a tree of message starts, with the message ends between them."""
 
 from collections.abc import Hashable
 from math import inf
 from typing import NamedTuple
 
 MOST = 100_000
-"""What a memory holds, in beginnings and ends of messages: some 50 MB at most."""
+"""Capacity of the memory, in starts and ends of messages: some 50 MB."""
 
 Beginning = tuple[int, Hashable, int, float, float]
-"""The tick at which a message begins, what its lane is like, which of the lanes of this episode
-that is, in the order of their first messages, the message's bits, and the radio's rate, bit/s."""
+"""The start of a message: its tick, the kind of its lane, the index of the lane within the episode
+by first use, the message's bits, and the radio's rate, bit/s."""
 
 
 class MessageEnd(NamedTuple):
     """The end of a message.
 
     Attributes:
-        tick: the one up to which it has happened.
-        number: the message's, in its episode.
-        again: the bits of it that were sent again.
+        tick: the tick up to which the message has ended.
+        number: the index of the message in its episode.
+        again: the retransmitted bits.
     """
 
     tick: int
@@ -27,13 +27,14 @@ class MessageEnd(NamedTuple):
 
 
 class EpisodeStep:
-    """What follows when some messages have begun, until another one does.
+    """A node of the tree: the ends after some starts, until the next start.
 
     Attributes:
-        ends: of messages, in order.
-        nexts: by what begins next: the step that follows, and how much of this one comes before.
-        known: up to which tick all is known.
-        quiet: when the last queue is empty, s, if all messages end in this step.
+        ends: the ends of messages, in order.
+        nexts: by the next start: the step that follows, and the number of ends of this step
+            before it.
+        known: the tick up to which all ends are known.
+        quiet: the time at which the last queue is empty, s, if all messages end in this step.
     """
 
     __slots__ = ("ends", "known", "nexts", "quiet")
@@ -46,10 +47,10 @@ class EpisodeStep:
 
 
 class EpisodeMemory:
-    """What links remember of episodes.
+    """The trees of episodes, by key of the links.
 
     Attributes:
-        size: of all, in beginnings and ends of messages.
+        size: the number of starts and ends in all trees.
     """
 
     __slots__ = ("_roots", "size")
@@ -60,11 +61,11 @@ class EpisodeMemory:
 
     @property
     def full(self) -> bool:
-        """Whether no episode in progress may be remembered any further."""
+        """Whether episodes in progress may no longer be recorded."""
         return self.size > 2 * MOST
 
     def root(self, key: Hashable) -> EpisodeStep:
-        """Return how episodes begin, on links of this key; a full memory is emptied before."""
+        """Return the root of the tree for links of this key; empty a full memory first."""
         if self.size > MOST:
             self._roots.clear()
             self.size = 0

@@ -1,4 +1,4 @@
-"""What the connections of a lane have in common under `model: tcp`: way and parameters."""
+"""Per-lane TCP path: links and connection parameters."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from fedsim.sim.network.tcp.fair_queue import FairQueue
 from fedsim.sim.network.tcp.queue import LinkQueue, SegmentTrain
 
 HANDED_ON = 2
-"""The segments of a connection that Linux lets wait in the queue of its own device: twice the
-memory of one (tcp_small_queue_check)."""
+"""Segments of a connection that Linux lets wait in the queue of its device: twice the memory of one
+(`tcp_small_queue_check`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TcpStage:
-    """A link on the way of a lane's messages.
+    """A link on the path of a lane's segments.
 
     Attributes:
-        queue: in front of it.
-        delay: behind it, s.
-        shared: whether other lanes' messages pass it.
-        fair: what waits by flow in front of the queue, if anything may.
+        queue: the queue in front of the link.
+        delay: the propagation delay behind it, s.
+        shared: whether messages of other lanes pass it.
+        fair: the per-flow queues in front of `queue`, under FQ-CoDel.
     """
 
     queue: LinkQueue
@@ -38,13 +38,13 @@ class TcpStage:
 
 
 class PathTimes(NamedTuple):
-    """What a path takes beside its queues.
+    """Times of a path beside its queues.
 
     Attributes:
-        back: how long an acknowledgement takes, s.
-        back_bit: how much longer it takes for each bit more, s.
-        free_bit: how long a bit takes on links that nothing can wait for, s; delays of stages have
-            that of full segments.
+        back: the time of an acknowledgement to the sender, s.
+        back_bit: the additional time per bit of it, s.
+        free_bit: the time per bit on links without queue, s; the delays of stages include it
+            for full segments.
     """
 
     back: float
@@ -53,26 +53,26 @@ class PathTimes(NamedTuple):
 
 
 class TcpPath:
-    """The way of a lane's segments, and that of their acknowledgements.
+    """The links of a lane's segments, and the return path of their acknowledgements.
 
     Args:
         stages: the links, in order.
-        radio: the number of the radio's.
-        times: what it takes beside them.
-        packets: how messages are cut into segments.
+        radio: the index of the radio's stage.
+        times: times beside the queues.
+        packets: the framing that cuts messages into segments.
 
     Attributes:
         back, back_bit, free_bit: see `PathTimes`.
         own: the radio's queue.
-        queues: all of them, in order.
-        shared: those that others use too.
+        queues: all queues, in order.
+        shared: the queues that other lanes use, too.
         header: the bits of a segment without payload.
         segment: the bits of a full segment.
-        payload: the bytes of its payload.
-        leads: by stage, for how long a packet has been on its way to it from the queue before, s;
-            and to the first one, an acknowledgement from its own.
+        payload: the payload of a full segment, bytes.
+        leads: by stage: the travel time of a packet from the queue before, s; for the first
+            stage, that of an acknowledgement from its own queue.
         narrow: the packets that the shortest queue holds.
-        slowest: the rate of the slowest link but the radio, bit/s.
+        slowest: the rate of the slowest link except the radio, bit/s.
         trip: the round trip of a segment without payload on empty links, s.
     """
 
@@ -111,74 +111,79 @@ class TcpPath:
         self.payload = packets.packet - packets.overhead
         self.narrow = int(min([1e9, *[stage.queue.limit for stage in stages]]))
         self.leads = self._find_leads()
+        # Round trip of an empty segment: delays include the transmission of a full one on free
+        # links, so `swifter` is subtracted.
         there = [stage.delay + stage.queue.lasts(header) for stage in stages]
         self.trip = sum(there) - self.swifter(header) + self.back
         others = [stage.queue.rate for stage in stages if stage.queue is not self.own]
         self.slowest = min(others, default=inf)
 
     def _find_leads(self) -> tuple[float, ...]:
-        stages, own = self.stages, self.stages[self.radio]
+        stages, radio = self.stages, self.stages[self.radio]
         there = [stage.delay + stage.queue.lasts(self.segment) for stage in stages]
-        route = sum([stage.delay for stage in stages if stage is not own])
-        return (route if self.radio else own.delay, *there[:-1])
+        route = sum([stage.delay for stage in stages if stage is not radio])
+        return (route if self.radio else radio.delay, *there[:-1])
 
     @property
     def parameters(self) -> tuple[object, ...]:
-        """What distinguishes a path from others, but for the rate of the radio."""
+        """The parameters that distinguish a path from others, except for the rate of the radio."""
         stages = [
             (stage.queue.limit, stage.queue.managed, stage.delay, stage.queue.rate)
             for stage in self.stages
             if stage.queue is not self.own
         ]
-        own = self.own.limit, self.own.managed, self.stages[self.radio].delay
+        radio = self.own.limit, self.own.managed, self.stages[self.radio].delay
         numbers = [
             getattr(self, name)
             for name in self.__slots__
             if name not in {"own", "queues", "shared", "stages"}
         ]
-        return own, tuple(stages), tuple(numbers)
+        return radio, tuple(stages), tuple(numbers)
 
     def surely_takes(self, bits: float, rate: float) -> float:
-        """Return after what time a message may have arrived at the earliest, s.
+        """Return a lower bound for the transfer time of a message, s.
 
-        Half the time that its bits take, as a stream flows beside what was sent before it.
+        Half the time that its bits take, because a stream flows beside the segments sent before it.
 
         Args:
-            bits: of it.
-            rate: the radio's, bit/s.
+            bits: the bits of the message.
+            rate: the rate of the radio, bit/s.
         """
         return bits / min(rate, self.slowest) / 2
 
     def swifter(self, bits: float, *, alone: bool = True) -> float:
-        """Return how much earlier than a full segment one of some bits arrives, s.
+        """Return how much earlier than a full segment a shorter one arrives, s.
 
         Args:
-            bits: in it.
-            alone: whether no other goes ahead of it; else it waits for that one at the radio, or
-                behind it.
+            bits: the bits of the segment.
+            alone: whether no other segment precedes it; otherwise it queues behind that one at
+                the radio.
         """
         gain = (self.segment - bits) * self.free_bit
         if alone:
             return gain
+        # Behind a full segment, what is gained on free links is lost again at the radio, as far as
+        # that is slower.
         return min(gain, max(self.own.lasts(bits) - bits * self.free_bit, 0.0) * (not self.radio))
 
     def rest(self, number: int, bits: float) -> float:
-        """Return how long a segment of some bits takes from the end of a stage on, s."""
+        """Return how long a segment takes from the end of a stage to its receiver, s."""
         behind = [stage.queue.lasts(bits) for stage in self.stages[number + 1 :]]
         return sum([stage.delay for stage in self.stages[number:]]) + sum(behind)
 
     def clear(self) -> None:
-        """Let all queues forget what has come: another episode begins."""
+        """Empty all queues for another episode."""
         for stage in self.stages:
             stage.queue.clear()
             if stage.fair is not None:
                 stage.fair.clear()
 
     def empty_at(self, now: float) -> float:
-        """Return when all that waits is through, if nothing more comes, s."""
+        """Return when all waiting packets have left, if nothing more comes, s."""
         empty = now
         for stage in self.stages:
             waiting = stage.fair.waiting if stage.fair is not None else 0
+            # Packets in per-flow queues follow those of the link queue.
             free = max(stage.queue.free, now) if waiting else stage.queue.free
             empty = max(empty, free + waiting * stage.queue.lasts(self.segment))
         return empty
@@ -190,17 +195,17 @@ Segment = tuple[Any, int, float, float, float, int]
 
 @dataclass(slots=True, eq=False)
 class TcpLane:
-    """What the messages of a lane have in common.
+    """The parameters that the messages of a lane have in common.
 
     Attributes:
-        calendar: the simulated time.
-        law: TCP's parameters.
-        path: the way.
-        changed: callback for changes of the rate at which bits arrive, if any.
-        loss: of packets at the radio, if any.
-        make_rng: makes the stream that draws which packets of a train these are.
-        bucket: the queue of FQ-CoDel that its packets are put into; None where that is drawn.
-        holds: whether the sender hands segments on to the radio only as that sends them.
+        calendar: the calendar of the run.
+        law: the parameters of TCP.
+        path: the path of segments.
+        changed: callback for changes of the arrival rate, if any.
+        loss: the packet losses of the radio, if any.
+        make_rng: creates the stream that draws the lost packets of a train.
+        bucket: the FQ-CoDel queue of its packets; None if it is drawn.
+        holds: whether the sender passes segments to the radio only as the radio sends them.
     """
 
     calendar: Calendar
@@ -215,27 +220,28 @@ class TcpLane:
 
     @property
     def rng(self) -> np.random.Generator:
-        """The stream that draws which packets are lost, made for the first of them."""
+        """The stream that draws lost packets, made at its first use."""
         if self._rng is None:
             self._rng = self.make_rng()
         return self._rng
 
     def sends(self, start: float, pace: float, count: int) -> tuple[float, float]:
-        """Return when some segments are handed to the first queue: the first, and the pace, s.
+        """Return when segments enter the first queue: the time of the first one, and the pace, s.
 
-        Linux lets few segments of a connection wait for its own device; the others are not sent
-        yet, so their round trips do not have this wait.
+        Linux lets few segments of a connection wait for its own device. Later ones are not sent
+        yet, so their round trips do not include this wait.
 
         Args:
-            start: when the window allows the first one, s.
-            pace: the time from one to the next by the same, s.
-            count: of them.
+            start: the time at which the window allows the first segment, s.
+            pace: the time from one segment to the next, as the window allows them, s.
+            count: the number of segments.
         """
         if not self.holds:
             return start, pace
-        own = self.path.own
-        slot = own.lasts(self.path.segment)
-        due = max(own.free, start) - HANDED_ON * slot
+        queue = self.path.own
+        slot = queue.lasts(self.path.segment)
+        # The device holds HANDED_ON segments. The next one is sent as the first of them leaves.
+        due = max(queue.free, start) - HANDED_ON * slot
         sent, more = max(start, due), count - 1
         if not more:
             return sent, pace
@@ -244,7 +250,7 @@ class TcpLane:
     # The way of segments.
 
     def forward(self, train: SegmentTrain) -> None:
-        """Take a train over the links to the next queue that it meets others in, or to its end."""
+        """Move a train to the next queue that others use, or to its receiver."""
         if train.count == 1:
             self._forward_one(
                 (train.owner, train.number, train.bits, train.sent, train.first, train.hop)
@@ -256,6 +262,8 @@ class TcpLane:
         while train.hop < len(stages):
             stage = stages[train.hop]
             queue, fair = stage.queue, stage.fair
+            # Where others may come first, the train is an event of its own at its arrival. A queue
+            # that no other lane uses is computed ahead of time.
             if train.first > now and (stage.shared or fair is not None):
                 self.calendar.call(train.first, self.forward, train)
                 return
@@ -270,12 +278,13 @@ class TcpLane:
             train.hop += 1
         if train.count > 1:
             train.owner.deliver(train)
-        else:  # the others were dropped
+        else:  # the others were tail-dropped
             train.owner.deliver_one(train.number, train.bits, train.sent, train.first)
 
     def _fits(self, train: SegmentTrain, queue: LinkQueue, fair: FairQueue | None) -> bool:
-        """Return whether a train goes on as one; else its segments do alone, or are dropped."""
+        """Return whether a train continues as one; otherwise split it, or drop segments."""
         at_once = train.first == train.last
+        # Packets of different times may be dropped one by one.
         if queue.crowded and not at_once:
             self._split(train, range(train.count))
             return False
@@ -285,15 +294,16 @@ class TcpLane:
                 self._split(train, range(train.count))
                 return False
             if room < 1:
-                return False  # what finds no room is dropped
+                return False  # tail drop
+            # All arrive at one instant: the tail of the train is dropped.
             train.count = int(room)
         return True
 
     def _forward_one(self, segment: Segment) -> None:
-        """Take a segment over the links to the next queue that it meets others in, or to its end.
+        """Move a segment to the next queue that others use, or to its receiver.
 
-        It is a tuple here, of which there are many: owner, number, bits, when it was sent and when
-        it comes to the next queue, s, and which one that is on its path.
+        Segments are frequent, so this one is a tuple: owner, number, bits, the time it was sent,
+        the time it reaches the next queue, s, and the index of that queue on the path.
         """
         owner, number, bits, sent, first, hop = segment
         if owner.over:
@@ -314,7 +324,7 @@ class TcpLane:
             else:
                 through = stage.queue.carry_one(first, bits, self.path.leads[hop])
                 if through < 0:
-                    return  # what finds no room is dropped
+                    return  # tail drop
                 first = through + stage.delay
             hop += 1
         if bits < self.path.segment:
@@ -322,7 +332,7 @@ class TcpLane:
         owner.deliver_one(number, bits, sent, first)
 
     def _pass_alone(self, train: SegmentTrain, stage: TcpStage) -> bool:
-        """Take a segment over a link where packets may get lost, or wait by flow."""
+        """Move a segment over a link with packet loss or with per-flow queues."""
         fair = stage.fair
         if fair is not None and (fair.waiting or not fair.bypass):
             fair.put(self, train)
@@ -334,7 +344,7 @@ class TcpLane:
         return False
 
     def pass_stage(self, train: SegmentTrain) -> bool:
-        """Take a train over a link that has room for it; return whether it goes on as one."""
+        """Move a train over a link that has room for it; return whether it stays one train."""
         stage = self.path.stages[train.hop]
         first, last = stage.queue.carry(train.first, train.last, train.count, train.bits)
         train.first, train.last = first + stage.delay, last + stage.delay
@@ -342,6 +352,8 @@ class TcpLane:
         train.hop += 1
         if self.loss is None or not on_air:
             return True
+        # The number of losses comes from the loss process; which packets are lost is drawn
+        # uniformly.
         lost = self.loss.losses(train.count)
         if lost:
             places = set(self.rng.choice(train.count, lost, replace=False).tolist())
@@ -349,7 +361,7 @@ class TcpLane:
         return not lost
 
     def _split(self, train: SegmentTrain, numbers: Iterable[int]) -> None:
-        """Let some segments of a train go on one by one."""
+        """Forward some segments of a train one by one."""
         count = max(train.count - 1, 1)
         between = (train.last - train.first) / count
         for n in numbers:

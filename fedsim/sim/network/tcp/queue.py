@@ -1,4 +1,4 @@
-"""Queues of links under `model: tcp`, and what waits in them: segments, trains of them, streams."""
+"""Queues of links under `model: tcp`, for segments, trains of segments and streams."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -10,41 +10,40 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.processor_sharing import FairLink
 
 TOGETHER = 1e-9
-"""What happens within this time, s, happens at once: equal times differ by rounding."""
+"""Events within this time, s, coincide: equal times differ by rounding."""
 
 NEVER = -1.0
-"""When the last packet of a link is through that has had none, s: before the first one comes. At 0,
-what comes at time 0 would wait behind nothing, in a place of the queue."""
+"""Value of `LinkQueue.free` before the first packet, s. With 0, a packet at time 0 would find a
+departure at that instant and wait behind it."""
 
 FILLED = 0.85
-"""How much of a queue streams fill in the mean, at most: windows are cut where it overflows."""
+"""Largest mean share of a queue that streams fill: overflows cut their windows."""
 
 
 @dataclass(slots=True, eq=False)
 class LinkQueue:
-    """One direction of a link, with the queue in front of it, first in, first out.
+    """One direction of a link, with its first-in, first-out queue.
 
-    Streams, the rests of long messages, share the link fairly; a segment that comes while there
-    are any waits behind what their windows keep in the queue, and takes its bits from the rate that
-    is left to them.
+    Streams share the link fairly. A segment that arrives meanwhile waits behind the streams'
+    packets in the queue, and its bits reduce the streams' rate.
 
     Attributes:
-        rate: bit/s; not used where the link follows a signal.
-        limit: how many packets may wait.
-        managed: whether what finds no room waits by flow, under FQ-CoDel; else it is dropped.
-        signal: what the rate follows, if it varies.
-        flows: the messages that pass it now.
-        claimed: the segments that they have left: while they are no more than the queue has room
-            for, none can be dropped.
-        crowded: whether segments of the messages that pass it may be dropped.
-        free: when all that has come is through, s.
-        slot: how long the last packet of it takes, s.
-        waits: by train, in order: when its first segment leaves the queue, s, the time from
-            one segment to the next, s, and their number.
-        waiting: the segments of these.
-        streams: the link as these share it; None before any has come.
-        windows: of all streams, packets.
-        pipe: the product of rate and round trip of a stream, packets.
+        rate: the rate, bit/s; unused if the link follows a signal.
+        limit: the capacity in packets.
+        managed: whether FQ-CoDel holds packets that find no room; otherwise they are dropped.
+        signal: the signal of the rate, if it varies.
+        flows: the number of messages that pass the link now.
+        claimed: the segments that these messages still have to send. None can be dropped while
+            they all fit into the queue.
+        crowded: whether segments may be dropped.
+        free: the time at which all packets so far are through, s.
+        slot: the transmission time of the last of them, s.
+        waits: waiting trains, in order: the time at which the first segment leaves the queue,
+            s, the time between segments, s, and their number.
+        waiting: the number of waiting segments.
+        streams: the sharing of the link by streams; None before the first one.
+        windows: the sum of the windows of streams, packets.
+        pipe: the bandwidth-delay product of a stream, packets.
     """
 
     rate: float
@@ -63,31 +62,35 @@ class LinkQueue:
     pipe: float = 0.0
 
     def claim(self, segments: int, flows: int = 0) -> None:
-        """Let messages claim room for some more segments, or fewer."""
+        """Change the claims of messages by some segments."""
         self.flows += flows
         self.claimed += segments
+        # One more than the queue holds, as the packet in transmission does not wait.
         self.crowded = self.claimed > self.limit + 1
 
     def lasts(self, bits: float) -> float:
-        """Return how long bits take on the link, s; about, where its rate varies."""
+        """Return the transmission time of bits, s; approximate if the rate varies."""
         if self.signal is None:
             return bits / self.rate
         return bits / (self.signal.average or self.signal.peak)
 
     def room(self, now: float, lead: float = 0.0) -> float:
-        """Return how many packets may come at the time `now`.
+        """Return how many packets may arrive at `now`.
 
         Args:
             now: the time, s.
-            lead: for how long they have been on their way from the queue before, s. Of a departure
-                and an arrival at once, the one that began earlier comes first, as in ns-3: a packet
-                that leaves the queue follows one that has been sent for a slot.
+            lead: the travel time from the queue before, s. If a departure and an arrival
+                coincide, the one that started earlier comes first, as in ns-3: the departing packet
+                started one slot ago.
         """
         waits = self.waits
         while waits:
             start, slot, count = waits[0]
             gone_by = now - TOGETHER if lead > slot else now + TOGETHER
+            # The last segment of this train still waits; some before it may have left.
             if start + slot * (count - 1) > gone_by:
+                # Part of the first train has left. At least one segment remains: the condition
+                # above says that the last one has not left.
                 gone = min(int((gone_by - start) / slot), count - 2) + 1 if start <= gone_by else 0
                 if gone:
                     waits[0] = start + gone * slot, slot, count - gone
@@ -100,13 +103,13 @@ class LinkQueue:
         return room - self.standing if self.windows and not self.managed else room
 
     def carry(self, first: float, last: float, count: int, bits: float) -> tuple[float, float]:
-        """Take packets for which there is room; return when the first and the last are through, s.
+        """Transmit packets that find room; return when the first and the last one are through, s.
 
         Args:
-            first: when the first one comes, s.
-            last: when the last one does, s.
-            count: of them.
-            bits: of each.
+            first: the arrival of the first packet, s.
+            last: the arrival of the last packet, s.
+            count: the number of packets.
+            bits: the bits of each packet.
         """
         start = max(first, self.free)
         if self.signal is None:
@@ -130,11 +133,11 @@ class LinkQueue:
         return begun, end
 
     def carry_one(self, first: float, bits: float, lead: float = 0.0) -> float:
-        """Take a packet, if there is room for it; return when it is through, s, or else -1.
+        """Transmit a packet; return when it is through, s, or -1 if it is dropped.
 
         Args:
-            first: when it comes, s.
-            bits: in it.
+            first: the arrival of the packet, s.
+            bits: the bits of the packet.
             lead: see `room`.
         """
         free = self.free
@@ -148,6 +151,7 @@ class LinkQueue:
             self.free = free = first + slot
             self.slot = slot
             return free
+        # The list of waiting packets is brought up to date only if the queue may be full.
         if self.waiting >= self.limit and self.room(first, lead) < 1:
             return -1.0
         self.waits.append((free, before, 1))
@@ -157,7 +161,7 @@ class LinkQueue:
         return free
 
     def clear(self) -> None:
-        """Forget all that has come: another episode begins."""
+        """Empty the queue for another episode."""
         self.free, self.slot, self.waiting = NEVER, 0.0, 0
         self.flows = self.claimed = 0
         self.crowded = False
@@ -171,33 +175,35 @@ class LinkQueue:
         """The packets that streams keep in the queue."""
         if not self.windows:
             return 0.0
+        # Windows beyond the bandwidth-delay product stand in the queue, up to a mean filling.
         return min(max(self.windows - self.pipe, 0.0), FILLED * self.limit)
 
     def join(self, calendar: Calendar, window: float, pipe: float) -> FairLink:
-        """Add the window of a stream; return the link as streams share it.
+        """Add the window of a stream; return the sharing of the link by streams.
 
         Args:
-            calendar: the time.
-            window: packets.
-            pipe: the product of the link's rate and the stream's round trip, packets.
+            calendar: the calendar.
+            window: the window, packets.
+            pipe: the bandwidth-delay product, packets.
         """
         if self.streams is None:
             self.streams = FairLink(calendar, self.rate)
-        if not self.windows and self.free > calendar.now:  # what came before them goes first
+        if not self.windows and self.free > calendar.now:  # packets before the stream
             self.streams.add((self.free - calendar.now) * self.rate, inf, _ignore, None)
         self.windows += window
         self.pipe = pipe
         return self.streams
 
     def leave(self, window: float) -> None:
-        """Take the window of a stream away."""
+        """Remove the window of a stream."""
         self.windows -= window
+        # Sums of windows do not cancel exactly.
         if self.windows < 1e-6:
             self.windows = 0.0
 
 
 def _ignore(_: object) -> None:
-    """Ignore the end of a train among streams."""
+    """Ignore the end of a train that shares the link with streams."""
 
 
 @dataclass(slots=True, eq=False)
@@ -205,14 +211,14 @@ class SegmentTrain:
     """Segments of one flow that travel together.
 
     Attributes:
-        owner: the flow's sender, or its handshake.
-        number: of the first of them in their message.
-        count: of them.
-        bits: of each.
-        sent: when the first one was sent, s.
-        pace: the time from one to the next as they were sent, s.
-        first, last: when the first and the last one come to the next queue, s.
-        hop: the next stage on its path.
+        owner: the sender of the flow, or its handshake.
+        number: the number of the first segment.
+        count: the number of segments.
+        bits: the bits of each.
+        sent: the time at which the first one was sent, s.
+        pace: the time between segments as they were sent, s.
+        first, last: the arrivals of the first and the last one at the next queue, s.
+        hop: the index of the next stage of the path.
     """
 
     owner: Any

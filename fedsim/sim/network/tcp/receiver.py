@@ -1,28 +1,29 @@
-"""The receiver of a message's segments: what arrives early, and when it acknowledges."""
+"""Receiver of a message's segments: reordering and acknowledgements."""
 
 from math import inf
 from typing import NamedTuple
 
 EVERY = 2
-"""The segments in order that are acknowledged at once: RFC 1122, RFC 5681."""
+"""Segments in order per acknowledgement: RFC 1122, RFC 5681."""
 
 QUICK = 16
-"""The segments that Linux acknowledges one by one after a pause (TCP_MAX_QUICKACKS)."""
+"""Segments that Linux acknowledges one by one after a pause (TCP_MAX_QUICKACKS)."""
 
 
 GROWS = 60
-"""The first segments of a connection, which Linux acknowledges one by one while the window that it
-offers grows (tcp_grow_window): so many with a buffer of 1 MB, as measured. Left out where
-connections are kept, of which these are a small part."""
+"""First segments of a connection, which Linux acknowledges one by one while its receive window
+grows (`tcp_grow_window`). Measured with a buffer of 1 MB. Kept connections ignore it, since it
+covers a small part of them."""
 
 
 class Acknowledgement(NamedTuple):
-    """What a receiver says.
+    """An acknowledgement.
 
     Attributes:
-        number: all segments before this one have arrived.
-        early: the segment that has made it say so, where one before it is missing; else -1.
-        echo: when the segment was sent that it has waited for, s: RFC 7323's echoed timestamp.
+        number: the number below which all segments have arrived.
+        early: the segment out of order that has triggered it, or -1.
+        echo: the time at which the acknowledged segment was sent, s: the echoed timestamp of
+            RFC 7323.
     """
 
     number: int
@@ -31,16 +32,15 @@ class Acknowledgement(NamedTuple):
 
 
 class TrainAcknowledgement(NamedTuple):
-    """What a receiver says of a train in order: an acknowledgement for each segment, or two.
+    """Acknowledgements of a train in order: one per segment, or one per two.
 
     Attributes:
-        number: what the first of these has as its number.
-        times: how many these acknowledgements are.
+        number: the number of the first acknowledgement.
+        times: the number of acknowledgements.
         between: the time from one to the next, s.
-        sent, next_sent: when the segments were sent that the first and the second have waited for,
-            s.
-        pace: the same from one to the next behind these, s.
-        every: how many segments more each one acknowledges than the one before.
+        sent, next_sent: the send times that the first and the second one echo, s.
+        pace: the time between the send times that later ones echo, s.
+        every: the segments per acknowledgement.
     """
 
     number: int
@@ -56,24 +56,25 @@ class Receiver:
     """The receiver of one message.
 
     Args:
-        delay: how long it waits for a second segment, s.
-        quick: whether it acknowledges the first one at once, as that of a new connection does.
-        alone: how many it acknowledges one by one, as Linux does after a pause.
-        grows: how many of the first ones, as Linux does while its window grows.
+        delay: the delay of the acknowledgement of a single segment, s.
+        quick: whether the first segment is acknowledged at once, as on a new connection.
+        alone: the number of segments acknowledged one by one, as Linux does after a pause.
+        grows: the number of first segments acknowledged one by one; see `GROWS`.
 
     Attributes:
-        alone: how many of these are to come.
-        next: all segments before this one have arrived.
-        blocks: the pieces of the message that have arrived behind that.
-        due: when it acknowledges a single segment, s; infinite where none waits for that.
+        alone: the remaining ones of these.
+        next: the number below which all segments have arrived.
+        blocks: the contiguous blocks that have arrived out of order.
+        due: the time at which a single segment is acknowledged, s; infinite if none waits.
+        waits: the segments that are not acknowledged yet.
     """
 
     __slots__ = (
+        "_acknowledged",
         "_delay",
         "_early",
         "_echo",
         "_grows",
-        "_said",
         "alone",
         "blocks",
         "due",
@@ -86,13 +87,13 @@ class Receiver:
         self.alone = alone
         self._early = set[int]()
         self.blocks = 0
-        self._echo, self._said = 0.0, 0
-        self.waits = EVERY if quick else 0  # segments that were not acknowledged
+        self._echo, self._acknowledged = 0.0, 0
+        self.waits = EVERY if quick else 0
         self.next, self.due = 0, inf
 
     @property
     def missing(self) -> bool:
-        """Whether segments have arrived before one that has not."""
+        """Whether segments have arrived out of order."""
         return bool(self._early)
 
     @property
@@ -101,14 +102,14 @@ class Receiver:
         return self.next + len(self._early)
 
     def take(self, number: int, sent: float, now: float) -> Acknowledgement | None:
-        """Take a segment; return what is said at once, if anything."""
+        """Receive a segment; return the acknowledgement to send at once, if any."""
         if number != self.next:
             if number < self.next or number in self._early:
-                return self._say(-1)
+                return self._acknowledge(-1)
             self.blocks += 1 - (number - 1 in self._early) - (number + 1 in self._early)
             self._early.add(number)
-            return self._say(number)
-        if number <= self._said:
+            return self._acknowledge(number)
+        if number <= self._acknowledged:
             self._echo = sent
         self.next += 1
         if self._early:
@@ -117,40 +118,40 @@ class Receiver:
             while self.next in early:
                 early.remove(self.next)
                 self.next += 1
-            return self._say(-1)
+            return self._acknowledge(-1)
         self.waits += 1
         if self.alone:
             self.alone -= 1
         elif self.waits < EVERY and self.next > self._grows:
             self.due = now + self._delay
             return None
-        return self._say(-1)
+        return self._acknowledge(-1)
 
     def every(self, end: int) -> int:
-        """Return how many segments are acknowledged at once, of a train that ends before one."""
+        """Return the segments per acknowledgement, for a train that ends before segment `end`."""
         return 1 if end <= self._grows else EVERY
 
     def take_train(
         self, number: int, count: int, sent: tuple[float, float], end: float
     ) -> tuple[int, int, tuple[float, float]]:
-        """Take several segments in order, with none missing before them.
+        """Receive several segments in order, with none missing before them.
 
         Args:
-            number: of the first one.
-            count: of them.
-            sent: when the first one was sent, and each one after the one before it, s.
-            end: when the last one arrives, s.
+            number: the number of the first segment.
+            count: the number of segments.
+            sent: the send time of the first one, and the time from one to the next, s.
+            end: the arrival of the last one, s.
 
         Returns:
-            Which of them, from 0, is the first that is acknowledged at once, how many are, and
-            when the segments were sent that the first and the second of these acknowledgements
-            have waited for, s.
+            The index of the first segment that triggers an acknowledgement, the number of
+            acknowledgements, and the send times that the first two of them echo, s.
         """
         started, pace = sent
         every = self.every(number + count)
+        # `waits` segments of the train before count towards the first acknowledgement.
         first = max(every - 1 - self.waits, 0)
         acknowledged = 1 + (count - 1 - first) // every if first < count else 0
-        if number <= self._said:
+        if number <= self._acknowledged:
             self._echo = started
         echo = self._echo
         self.next = number + count
@@ -158,15 +159,16 @@ class Receiver:
             self.waits, self.due = self.waits + count, end + self._delay
             return first, 0, (echo, echo)
         behind = count - 1 - first - every * (acknowledged - 1)
-        self.waits, self._said = behind, self.next - behind
+        self.waits, self._acknowledged = behind, self.next - behind
         self._echo = started + pace * (count - behind)
+        # The segments after the last acknowledgement wait for a second one, or for the delay.
         self.due = end + self._delay if behind else inf
         return first, acknowledged, (echo, started + pace * (first + 1))
 
-    def say_late(self) -> Acknowledgement:
-        """Acknowledge a single segment that no second one has followed in time."""
-        return self._say(-1)
+    def acknowledge_late(self) -> Acknowledgement:
+        """Acknowledge a single segment after the delay for a second one."""
+        return self._acknowledge(-1)
 
-    def _say(self, early: int) -> Acknowledgement:
-        self.waits, self.due, self._said = 0, inf, self.next
+    def _acknowledge(self, early: int) -> Acknowledgement:
+        self.waits, self.due, self._acknowledged = 0, inf, self.next
         return Acknowledgement(self.next, early, self._echo)

@@ -1,18 +1,18 @@
-"""What the sender of a message knows of its segments: RFC 6675's scoreboard."""
+"""Scoreboard of a sender: the state of its segments (RFC 6675)."""
 
 from collections import deque
 
 DUPLICATES = 3
-"""Segments that must arrive after one before it counts as lost: RFC 6675."""
+"""Segments that must arrive after a segment before it counts as lost: RFC 6675."""
 
 
 class Scoreboard:
-    """The segments of a message, by number, as their acknowledgements have them.
+    """The state of the segments of a message, by number.
 
     Attributes:
-        first: all segments before this one are acknowledged.
-        next: all segments before this one were sent.
-        again: those that were sent again, and are not acknowledged in order.
+        first: the first unacknowledged segment.
+        next: the first segment that was not sent.
+        again: the retransmitted segments that are not acknowledged in order.
     """
 
     __slots__ = ("_arrived", "_edge", "_highest", "_lost", "_pending", "again", "first", "next")
@@ -22,9 +22,9 @@ class Scoreboard:
         self._arrived = set[int]()  # out of order
         self._lost = set[int]()
         self.again = set[int]()
-        self._pending = deque[int]()  # the lost ones that were not sent again, in order
-        self._highest: list[int] = []  # of those that arrived
-        self._edge = 0  # what has not arrived before it is lost
+        self._pending = deque[int]()  # lost and not retransmitted, in order; may hold stale ones
+        self._highest: list[int] = []  # highest arrived segments, at most DUPLICATES, ascending
+        self._edge = 0  # every missing segment below it counts as lost
 
     @property
     def flight(self) -> int:
@@ -36,82 +36,84 @@ class Scoreboard:
 
     @property
     def clean(self) -> bool:
-        """Whether all that was sent is on its way for the first time, for all that is known."""
+        """Whether all sent segments are under way for the first time, as far as known."""
         return not (self._arrived or self._lost or self.again)
 
     def take(self, number: int) -> bool:
-        """Note a segment that has arrived out of order; return whether that is news."""
+        """Record a segment that has arrived out of order; return whether that is news."""
         if number < self.first or number in self._arrived:
             return False
         self._arrived.add(number)
         self._lost.discard(number)
-        highest = [each for each in self._highest if each >= self.first]
+        highest = [index for index in self._highest if index >= self.first]
         highest.append(number)
         highest.sort()
         self._highest = highest = highest[-DUPLICATES:]
+        # Every segment below the third highest arrived one counts as lost.
         if len(highest) == DUPLICATES and highest[0] > self._edge:
-            for each in range(max(self._edge, self.first), highest[0]):
-                if each not in self._arrived and each not in self._lost:
-                    self._lost.add(each)
-                    self._pending.append(each)
+            for missing in range(max(self._edge, self.first), highest[0]):
+                if missing not in self._arrived and missing not in self._lost:
+                    self._lost.add(missing)
+                    self._pending.append(missing)
             self._edge = highest[0]
         return True
 
     def acknowledge(self, number: int) -> tuple[int, bool]:
-        """Note that all segments before one have arrived.
+        """Record that all segments before one have arrived.
 
         Returns:
-            How many of them were not known to have, and whether some were sent again.
+            The number of newly delivered segments, and whether a retransmission is among them.
         """
         first, self.first = self.first, number
         delivered = number - first
         if self.clean:
             return delivered, False
         repaired = False
-        for each in range(first, number):
-            again = each in self.again
-            if each in self._arrived:
-                self._arrived.remove(each)
+        for index in range(first, number):
+            again = index in self.again
+            if index in self._arrived:
+                self._arrived.remove(index)
                 delivered -= 1
             elif again:
                 repaired = True
-            self._lost.discard(each)
-            self.again.discard(each)
+            self._lost.discard(index)
+            self.again.discard(index)
         return delivered, repaired
 
     def advance(self, number: int) -> None:
-        """Note that all segments before one have arrived, where nothing else is known."""
+        """Record that all segments before one have arrived, if the board is clean."""
         self.first = number
 
     def is_repaired(self, number: int) -> bool:
-        """Return whether a segment was sent again, and has not arrived."""
+        """Return whether a segment was retransmitted and has not arrived."""
         return number in self.again and number not in self._arrived
 
     def outruns_second(self) -> bool:
-        """Return whether the first segment behind the first one whose fate is known is lost."""
-        for each in range(self.first + 1, self._highest[-1] if self._highest else 0):
-            if each in self._lost:
+        """Return whether the next segment with a known fate after the first one is lost."""
+        for index in range(self.first + 1, self._highest[-1] if self._highest else 0):
+            if index in self._lost:
                 return True
-            if each in self._arrived:
+            if index in self._arrived:
                 return False
         return False
 
     def lose_first(self) -> None:
-        """Take the first segment for lost."""
+        """Mark the first segment as lost."""
         if self.first not in self._lost:
             self.again.discard(self.first)
             self._lost.add(self.first)
             self._pending.appendleft(self.first)
 
     def lose_all(self) -> None:
-        """Take all that are not known to have arrived for lost."""
+        """Mark all segments as lost that are not known to have arrived."""
         self.again.clear()
         self._lost = set(range(self.first, self.next)) - self._arrived
         self._pending = deque(sorted(self._lost))
 
     def first_lost(self) -> int | None:
-        """Return the first segment that is lost and was not sent again."""
+        """Return the first lost segment that was not retransmitted."""
         pending = self._pending
+        # Stale entries are dropped as they come to the front.
         while pending:
             number = pending[0]
             if number in self._lost and number not in self.again:
@@ -120,12 +122,12 @@ class Scoreboard:
         return None
 
     def first_unknown(self) -> int | None:
-        """Return the first segment that has neither arrived nor was sent again."""
+        """Return the first segment that has neither arrived nor was retransmitted."""
         for number in range(self.first, self.next):
             if number not in self._arrived and number not in self.again:
                 return number
         return None
 
     def send_again(self, number: int) -> None:
-        """Note a retransmission."""
+        """Record a retransmission."""
         self.again.add(number)

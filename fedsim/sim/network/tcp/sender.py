@@ -1,4 +1,4 @@
-"""The sender of a message's segments: which one goes next, recovery, timeouts."""
+"""Sender of a message's segments: order of sending, recovery, timeouts."""
 
 from collections.abc import Callable
 from enum import Enum, auto
@@ -9,20 +9,20 @@ from fedsim.sim.network.tcp.scoreboard import DUPLICATES, Scoreboard
 from fedsim.sim.network.tcp.window import Window
 
 CLOSE = 1e-9
-"""What a window may lack to a whole segment, by rounding."""
+"""Tolerance for rounding when the window is compared with whole segments."""
 
 
 class Congestion(Enum):
-    """What a sender knows of losses: RFC 5681, RFC 6675."""
+    """Congestion states of a sender: RFC 5681, RFC 6675."""
 
     OPEN = auto()
-    """Of none."""
+    """No loss is known."""
     DISORDER = auto()
-    """Segments have arrived out of order, not enough of them for a loss."""
+    """Segments have arrived out of order, too few of them to infer a loss."""
     RECOVERY = auto()
-    """Of some, which it repairs as later segments arrive."""
+    """Losses are repaired as later segments arrive."""
     LOSS = auto()
-    """All that was in flight when its timer ran out."""
+    """All that was in flight when the timer expired counts as lost."""
 
 
 _REPAIRS = (Congestion.RECOVERY, Congestion.LOSS)
@@ -32,13 +32,13 @@ class Sender:
     """The sender of one message.
 
     Args:
-        window: of its connection.
-        total: the segments of the message.
-        launch: sends a segment of this number, at this time, s.
+        window: the congestion window of the connection.
+        total: the number of segments of the message.
+        launch: sends the segment of a number, at a time, s.
 
     Attributes:
-        board: what it knows of its segments.
-        deadline: when its timer runs out, s; infinite where that is not set.
+        board: the scoreboard of segments.
+        deadline: the time at which the timer expires, s; infinite if it is not set.
     """
 
     __slots__ = (
@@ -46,7 +46,6 @@ class Sender:
         "_first_partial",
         "_launch",
         "_recover",
-        "_recovers",
         "_state",
         "_timed",
         "_total",
@@ -56,7 +55,7 @@ class Sender:
     )
 
     make_board: type[Scoreboard] = Scoreboard
-    """What it notes its segments on."""
+    """The class of the scoreboard."""
 
     def __init__(self, window: Window, total: int, launch: Callable[[int, float], None]) -> None:
         self._window, self._total, self._launch = window, total, launch
@@ -64,13 +63,13 @@ class Sender:
         self.deadline = inf
         self._state = Congestion.OPEN
         self._duplicates = 0
-        self._recover, self._recovers = 0, False  # where recovery ends, and whether it is to come
+        self._recover = 0  # a repair ends once all segments before this one are acknowledged
         self._first_partial = True
-        self._timed = 0  # segments before this one show no round trip
+        self._timed = 0  # retransmitted after a timeout below this: no RTT samples (Karn)
 
     @property
     def steady(self) -> bool:
-        """Whether it knows of no loss, and waits for no repair."""
+        """Whether no loss is known and no repair is pending."""
         return self._state is Congestion.OPEN and self.board.clean
 
     @property
@@ -81,17 +80,18 @@ class Sender:
     # Sending.
 
     def begin(self, count: int, now: float) -> None:
-        """Note new segments that are sent at once."""
+        """Record new segments that are sent at once."""
         self.board.next += count
         self.arm(now)
 
     def send(self, now: float) -> None:
-        """Send what the window allows: what is lost, then what is new (RFC 6675's NextSeg)."""
+        """Send what the window allows: lost segments first, then new ones (NextSeg, RFC 6675)."""
         board, window = self.board, self._window
         while window.size - board.flight >= 1 - CLOSE:
             number = board.first_lost()
             if number is None and board.next < self._total:
                 number = board.next
+            # RFC 6675, NextSeg rule 3: without new data, a segment of unknown fate is sent again.
             elif number is None and self._state is Congestion.RECOVERY:
                 number = board.first_unknown()
             if number is None:
@@ -105,12 +105,13 @@ class Sender:
         else:
             board.next = number + 1
         self.arm(now)
+        # Counted for proportional rate reduction: prr_out.
         if self._state is Congestion.RECOVERY:
             self._window.count_sent()
         self._launch(number, now)
 
     def _retransmit(self, now: float) -> None:
-        """Send the first lost segment at once; where none is known, a new one, or the first."""
+        """Send the first lost segment at once; if none is known, a new or the first one."""
         board = self.board
         number = board.first_lost()
         if number is None:
@@ -118,20 +119,22 @@ class Sender:
         self._send_one(number, now)
 
     def arm(self, now: float) -> None:
-        """Start the timer, unless it runs."""
+        """Start the timer unless it is running."""
         if self.deadline == inf:
             self.deadline = now + self._window.timeout
 
     # Acknowledgements.
 
-    def acknowledge(self, said: Acknowledgement, now: float) -> None:
-        """Take an acknowledgement."""
+    def acknowledge(self, acknowledgement: Acknowledgement, now: float) -> None:
+        """Process an acknowledgement."""
         board, window = self.board, self._window
-        number, early, echo = said
+        number, early, echo = acknowledgement
         first = board.first
         if number < first:
             return
         if number > first:
+            # Karn: no sample from a retransmitted segment. The first newly acknowledged one
+            # decides.
             timed = max(first, self._timed)
             if timed < number and timed not in board.again:
                 window.measure(echo, now)
@@ -143,18 +146,22 @@ class Sender:
             delivered += more
         if news:
             self._take_duplicate(delivered, now, repaired=repaired)
+        # No progress: the acknowledgement only reports a segment out of order, or nothing.
         if number == first:
             if number < board.next:
                 window.note_acknowledgement(board.first, board.next, now)
         elif number < self._recover and self._state in _REPAIRS:
-            self._repair(number - first, delivered, now, repaired=repaired, news=news)
+            self._repair(number - first, delivered, now, repaired=repaired)
         else:
             self._advance(number - first, now, news=news)
 
-    def acknowledge_in_order(self, said: Acknowledgement, now: float) -> None:
-        """Do what `acknowledge` does where it is steady, and nothing arrived out of order."""
+    def acknowledge_in_order(self, acknowledgement: Acknowledgement, now: float) -> None:
+        """Process an acknowledgement in a steady state, with nothing out of order.
+
+        It does the same as `acknowledge`, without the steps that have no effect there.
+        """
         board, window = self.board, self._window
-        number, _, echo = said
+        number, _, echo = acknowledgement
         first = board.first
         if number <= first:
             if number == first and number < board.next:
@@ -164,32 +171,30 @@ class Sender:
             window.measure(echo, now)
         board.advance(number)
         window.note_acknowledgement(board.first, board.next, now)
-        self._duplicates = 0
-        if number >= self._recover:
-            self._recovers = False
         window.grow(number - first, number, board.next, now)
         self._restart_timer(now)
 
-    def acknowledge_train(self, said: TrainAcknowledgement, now: float) -> None:
-        """Take several acknowledgements, the first of which comes now."""
+    def acknowledge_train(self, acknowledgement: TrainAcknowledgement, now: float) -> None:
+        """Process several acknowledgements, the first of which arrives now."""
         board, window = self.board, self._window
-        number, sent, steady = said.number, said.sent, self.steady
-        for nth in range(said.times):
+        number, sent, steady = acknowledgement.number, acknowledgement.sent, self.steady
+        for nth in range(acknowledgement.times):
             if not steady:
                 self.acknowledge(Acknowledgement(number, -1, sent), now)
-            else:  # the same, of which most is not to be done
+            else:  # the same without the steps that have no effect here
                 if number > self._timed:
                     window.measure(sent, now)
                 window.note_acknowledgement(number, board.next, now)
                 window.grow(number - board.first, number, board.next, now)
                 board.first = number
-            sent = said.next_sent + nth * said.pace
-            number, now = number + said.every, now + said.between
+            sent = acknowledgement.next_sent + nth * acknowledgement.pace
+            number, now = number + acknowledgement.every, now + acknowledgement.between
         if steady:
-            self._restart_timer(now - said.between)
+            # `now` is one interval beyond the last acknowledgement.
+            self._restart_timer(now - acknowledgement.between)
 
     def _take_duplicate(self, delivered: int, now: float, *, repaired: bool) -> None:
-        """Take the news that a segment has arrived out of order."""
+        """Process a report of a segment out of order."""
         if self._state is Congestion.LOSS:
             return
         if self._state is Congestion.RECOVERY:
@@ -197,25 +202,22 @@ class Sender:
             return
         self._duplicates += 1
         self._state = Congestion.DISORDER
-        may = not self._recovers or self.board.first >= self._recover
-        if (self._duplicates == DUPLICATES and may) or self.board.outruns_second():
+        # Before `_recover` is reached it repairs: RFC 6582 need not be asked about it here.
+        if self._duplicates == DUPLICATES or self.board.outruns_second():
             self._enter_recovery(delivered, now)
 
     def _enter_recovery(self, delivered: int, now: float) -> None:
         board = self.board
+        # The first segment counts as lost even if fewer than three arrived after it.
         board.lose_first()
-        self._recover, self._recovers = board.next, True
+        self._recover = board.next
         self._state = Congestion.RECOVERY
         self._window.enter_recovery(board.flight, board.next - board.first, delivered)
         self._retransmit(now)
 
-    def _repair(
-        self, count: int, delivered: int, now: float, *, repaired: bool, news: bool
-    ) -> None:
-        """Take the acknowledgement of some segments, and repair what is still lost."""
+    def _repair(self, count: int, delivered: int, now: float, *, repaired: bool) -> None:
+        """Process an acknowledgement during a repair."""
         board, window = self.board, self._window
-        if not news:
-            self._duplicates = 0
         if self._state is Congestion.LOSS:
             window.note_acknowledgement(board.first, board.next, now)
             window.grow(count, board.first, board.next, now)
@@ -225,25 +227,25 @@ class Sender:
         if not board.is_repaired(board.first):
             self._retransmit(now)
         window.note_acknowledgement(board.first, board.next, now)
-        if self._first_partial:  # only this one restarts the timer: RFC 6582's impatient kind
+        if self._first_partial:  # RFC 6582's impatient variant: only the first one restarts it
             self._restart_timer(now)
         self._first_partial = False
 
     def _advance(self, count: int, now: float, *, news: bool) -> None:
-        """Take the acknowledgement of some segments, with which any repair is at its end."""
+        """Process an acknowledgement that completes any repair."""
         board, window, number, state = self.board, self._window, self.board.first, self._state
+        # After mere reordering, HyStart ignores acknowledgements of few segments, as ns-3 does.
         if state is not Congestion.DISORDER or count >= self._duplicates:
             window.note_acknowledgement(board.first, board.next, now)
         if state is Congestion.RECOVERY:
             window.leave_recovery()
         elif state is Congestion.LOSS:
+            # After a timeout only segments beyond the recovery point grow the window.
             count = number - self._recover
         if state in _REPAIRS:
             self._first_partial = True
         if state is Congestion.RECOVERY or not news:
             self._duplicates = 0
-        if number >= self._recover:
-            self._recovers = False
         if state is not Congestion.DISORDER or not news:
             self._state = Congestion.OPEN
             window.grow(count, number, board.next, now)
@@ -257,13 +259,13 @@ class Sender:
         self.deadline = inf if self.done else now + window.timeout
 
     def time_out(self, now: float) -> None:
-        """Take all that is in flight for lost, and send the first segment."""
+        """Mark all segments in flight as lost, and send the first one."""
         board = self.board
         flight = board.flight
         board.lose_all()
         self._duplicates = 0
-        self._recover, self._recovers = board.next, True
-        self._timed = board.next
+        # Everything so far may be retransmitted: no RTT samples below (Karn).
+        self._recover = self._timed = board.next
         self._window.time_out(flight, board.next, now)
         self._state = Congestion.LOSS
         self.deadline = inf

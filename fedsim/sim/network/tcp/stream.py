@@ -1,4 +1,4 @@
-"""The rest of a long message as a stream: where the share of one link is all that holds it up."""
+"""Streams: the rest of a long message, if its share of one link is its only limit."""
 
 from collections.abc import Callable
 from math import inf
@@ -11,27 +11,27 @@ from fedsim.sim.network.tcp.queue import LinkQueue
 from fedsim.sim.network.tcp.window import Window
 
 WINDOWS, WIDEST = 24, 6
-"""A stream is this many windows at least, of this many segments: with less, timeouts are common."""
+"""A stream has at least WINDOWS windows of WIDEST segments. Below that, timeouts are common."""
 
 LEAST = 5000
-"""The segments of a stream, at least: of less, single timeouts are a good part."""
+"""Minimum segments of a stream. In shorter ones, single timeouts make up a good part."""
 
 LATE = 1.1
-"""A queue holds segments up where the round trip is this many times that of empty links."""
+"""Ratio of the round trip to that of empty links above which a queue limits the message."""
 
 APART = 1.5
-"""A link alone is narrow where the shares of all others are this many times its own."""
+"""Minimum ratio between the shares of other links and that of the only bottleneck."""
 
 
 class Stream(NamedTuple):
     """Segments that flow at the fair share of a link.
 
     Attributes:
-        number: of the link on the path.
-        queue: in front of it.
-        window: what it keeps in flight, segments.
-        link: as streams share it.
-        flow: its bits there.
+        number: the index of the link on the path.
+        queue: the queue in front of the link.
+        window: the segments in flight.
+        link: the sharing of the link by streams.
+        flow: the transfer of the bits.
     """
 
     number: int
@@ -41,21 +41,21 @@ class Stream(NamedTuple):
     flow: SharedTransfer
 
     def again(self, bits: float, ended: Callable[[None], None]) -> "Stream":
-        """Return a stream of some more bits, in its place."""
+        """Return a stream of additional bits that replaces this one."""
         return self._replace(flow=self.link.add(bits, inf, ended, None))
 
     def leave(self) -> None:
-        """Leave the link to the others."""
+        """Remove the window of the stream from the link."""
         self.queue.leave(self.window)
 
 
 def may_flow(window: Window, left: int, path: TcpPath) -> bool:
-    """Return whether what is left of a message may flow as a stream, for all its window shows.
+    """Return whether the rest of a message may flow as a stream, judged by its window.
 
     Args:
-        window: of its connection, which knows of no loss.
-        left: the segments that were not sent yet.
-        path: its way.
+        window: the window of the connection, which knows of no loss.
+        left: the segments not yet sent.
+        path: the path of the message.
     """
     size = window.size
     if size < WIDEST or size < window.threshold or left < WINDOWS * size:
@@ -64,13 +64,15 @@ def may_flow(window: Window, left: int, path: TcpPath) -> bool:
 
 
 def narrow_link(path: TcpPath) -> int | None:
-    """Return which link of a path alone holds its messages up.
+    """Return the index of the only bottleneck of a path.
 
-    None where no single one does, or where all windows together have no room: timeouts decide then.
+    Returns None if several links limit the path. It also does so if all windows together exceed the
+    queue, since timeouts dominate then.
     """
     shares = []
     for stage in path.stages:
         queue = stage.queue
+        # A rate that varies may move the bottleneck.
         if queue.signal is not None:
             return None
         shares.append(queue.rate / max(queue.flows, 1))
@@ -78,9 +80,11 @@ def narrow_link(path: TcpPath) -> int | None:
     numbers = shared or range(len(shares))
     least = min(numbers, key=lambda number: shares[number])
     others = [shares[number] for number in shared if number != least]
+    # Not clearly the narrowest: its share alone would not describe the flow.
     if shares[least] == inf or min(others, default=inf) < APART * shares[least]:
         return None
     queue = path.stages[least].queue
+    # Queue and pipe together have to hold a reasonable window per flow.
     room = queue.limit + queue.rate * path.trip / path.segment
     return least if queue.managed or room >= WIDEST * queue.flows else None
 
@@ -93,18 +97,20 @@ def begin(
     bits: float,
     ended: Callable[[None], None],
 ) -> Stream:
-    """Let bits flow over a link, at the fair share of it that windows can fill.
+    """Start a flow of bits over a link, at the fair share that windows can fill.
 
     Args:
-        calendar: the time.
-        path: of the message.
-        number: of the link on it.
-        window: of the connection.
-        bits: to flow.
-        ended: called when they have.
+        calendar: the calendar.
+        path: the path of the message.
+        number: the index of the link on it.
+        window: the window of the connection.
+        bits: the bits to transfer.
+        ended: called when they have passed.
     """
     queue = path.stages[number].queue
     pipe = queue.rate * path.trip / path.segment
+    # Losses cut the window, and the link idles meanwhile: the bits are scaled up by the unused
+    # share. FQ-CoDel keeps the link busy.
     filled = 1.0 if queue.managed else window.utilisation(queue.limit / pipe)
     others = [stage.queue.rate for stage in path.stages if stage.queue is not queue]
     link = queue.join(calendar, window.size, pipe)

@@ -1,11 +1,12 @@
-"""A message over TCP: windows of segments that meet others in the queues of links.
+"""A message over TCP: windows of segments that compete in the queues of links.
 
-A message is sent as trains of segments. Where the queues have room for all that is in flight, a
-train is a good part of a window, passes a link as one, and is acknowledged as one: a few events
-for each round trip. Where segments may be dropped, each travels alone, and what happens to it is
-what RFC 5681, RFC 6675 (selective acknowledgements), RFC 6937 and RFC 6298 say.
-A long message whose window fills its bottleneck's queue is held up by its share of the link alone,
-and what is left of it flows as a stream, at once.
+A message is sent as trains of segments. If the queues have room for all segments in flight, a train
+is a large part of a window, passes links as one and is acknowledged as one: a few events per round
+trip. If segments may be dropped, each travels alone, by RFC 5681, RFC 6675 (selective
+acknowledgements), RFC 6937 and RFC 6298.
+
+If the window of a long message fills the queue of its bottleneck, only the share of that link
+limits the message. Its rest then flows as one stream.
 """
 
 from collections.abc import Callable
@@ -31,37 +32,38 @@ from fedsim.sim.network.tcp.sender import CLOSE, Sender
 from fedsim.sim.network.tcp.window import Window
 
 AHEAD = 3
-"""How many windows a stream claims room for in queues."""
+"""Number of windows for which a stream claims room in queues."""
 
 LEAST_TRAIN = 2
-"""The segments of a train, where the window has them and none can be dropped."""
+"""Minimum segments of a train, if the window allows them and none can be dropped."""
 
 LOOKED_AT = 4
-"""The segments of a train whose round trips may end slow start: longer ones of others hide them."""
+"""Segments per train if round trips may end slow start: longer trains of others would hide the
+delay."""
 
 BLOCK, BLOCKS = 64.0, 3
-"""The bits by which an acknowledgement is longer for each piece that has arrived out of order, and
-the most pieces that it names: RFC 2018, with timestamps."""
+"""Additional bits of an acknowledgement per block out of order, and the largest number of such
+blocks: RFC 2018, with timestamps."""
 
 SHARE = 16
-"""A train is no longer than this part of the shortest queue: what comes while a train passes finds
-all of it in the queue."""
+"""A train is at most 1/SHARE of the shortest queue. A packet that arrives while a train passes
+finds all of the train in the queue."""
 
 
 class TcpTransfer:
-    """One message over a connection: its segments on their way, and their acknowledgements.
+    """One message over a connection: its segments under way, and their acknowledgements.
 
     Args:
-        lane: that sends it.
+        lane: the lane that sends the message.
         window: of the connection, as it is now.
-        bits: of all packets.
-        finished, token: called when the last bit has arrived, with what.
-        opened: whether the connection is open already.
+        bits: the bits of all packets.
+        finished, token: callback for the arrival of the last bit, and its argument.
+        opened: whether the connection is open.
 
     Attributes:
         passed: returns the bits that have arrived by a time.
         window: see above.
-        over: whether all has arrived, or it was stopped.
+        over: whether all bits have arrived or the message was stopped.
     """
 
     __slots__ = (
@@ -108,19 +110,22 @@ class TcpTransfer:
         self._log = TcpArrivals(lane.calendar, bits, total, lane.changed, token)
         self.passed: Callable[[float], float] = self._log.bits_at
         self.over = False
-        # Acknowledgements behind the last segment matter to following messages alone.
+        # Acknowledgements after the last segment only matter to later messages of a connection.
         self._listens = lane.law.connections == "kept"
-        self._sent = 0  # segments, with those that were sent again
+        self._sent = 0  # segments, including retransmissions
         self._timer: Timer | None = None
         self._stream: stream.Stream | None = None
         self._streamed = 0  # segments
-        self._waits = False  # whether it will look for a late acknowledgement
+        self._waits = False  # whether a check for a delayed acknowledgement is scheduled
         idle = opened and isinstance(window, KeptWindow) and window.is_idle(lane.calendar.now)
         linux, alone = lane.law.stack == "linux", QUICK if idle else 0
         grows = GROWS if linux and not self._listens else 0
+        # A new connection acknowledges its first segment at once.
         self._receiver = Receiver(lane.law.delayed_ack, quick=not opened, alone=alone, grows=grows)
         self._sender = (RackSender if linux else Sender)(window, total, self._launch)
         self._claimed = total
+        # Claims tell the queues how many segments could come, so that they know when drops are
+        # possible.
         for queue in self._path.queues:
             queue.claim(total, flows=1)
         self._handshake = None if opened else Handshake(lane, self._open)
@@ -129,9 +134,9 @@ class TcpTransfer:
 
     @property
     def _unheard(self) -> bool:
-        """Whether ns-3's receiver still sends the answer of its handshake again.
+        """Whether ns-3's receiver still repeats the answer of its handshake.
 
-        It has had nothing since then; what it sends begins the sender's window anew each time.
+        It has received nothing since. Each repetition resets the sender's window.
         """
         handshake = self._handshake
         if self._lane.law.stack == "linux" or handshake is None:
@@ -140,7 +145,7 @@ class TcpTransfer:
 
     @property
     def again_bits(self) -> int:
-        """The bits that were sent again so far."""
+        """The bits that were retransmitted so far."""
         return round(max(0, self._sent - self._sender.board.next) * self._bits)
 
     def stop(self) -> None:
@@ -150,14 +155,15 @@ class TcpTransfer:
             self._close(whole=False)
 
     def forget(self) -> None:
-        """Leave the window to the next message of the connection."""
+        """Stop listening: the window belongs to the next message of the connection."""
         self._listens = False
 
     def _close(self, *, whole: bool) -> None:
-        """Leave the queues to the others."""
+        """Release the claims on queues and stop all timers."""
         self.over = True
         self._log.close(whole=whole)
         for queue in self._path.queues:
+            # Exactly what was claimed, so that claims of a link sum to zero without messages.
             queue.claim(-self._claimed, flows=-1)
         if self._handshake is not None:
             self._handshake.over = True
@@ -170,14 +176,14 @@ class TcpTransfer:
             self._timer = None
 
     def _claim(self, count: int) -> None:
-        """Claim room for some segments in the queues on the way."""
+        """Change the claims on the queues of the path to `count` segments."""
         for queue in self._path.queues:
             queue.claim(count - self._claimed)
         self._claimed = count
 
     @property
     def _crowded(self) -> bool:
-        """Whether other messages may make queues drop segments of this one."""
+        """Whether queues may drop segments of this message because of others."""
         for queue in self._path.queues:  # noqa: SIM110 - `any` takes longer
             if queue.crowded:
                 return True
@@ -202,14 +208,14 @@ class TcpTransfer:
             self._set_timer()
 
     def _note_use(self, now: float) -> None:
-        """Tell the window of a kept connection how much of it is in use."""
+        """Report the use of the window of a kept connection."""
         window, board = self.window, self._sender.board
         if isinstance(window, KeptWindow):
             out = board.next - board.first
             window.note_use(board.flight, out, (board.first, board.next), now)
 
     def _send_new(self, now: float, span: float) -> None:
-        """Send new segments, where nothing is known to be lost."""
+        """Send new segments, in a state without known losses."""
         sender, board, size = self._sender, self._sender.board, self.window.size
         left, flight = self._total - board.next, board.next - board.first
         allowed = int(size + CLOSE) - flight
@@ -217,10 +223,12 @@ class TcpTransfer:
         if todo <= 0:
             if left and self._listens:
                 self._note_use(now)
-            self._set_timer()  # which an acknowledgement may have set to an earlier time
+            self._set_timer()  # an acknowledgement may have moved the deadline forward
             return
+        # Only a long rest can flow as a stream: checked before anything is sent.
         if left >= stream.LEAST and self._flows_on(left):
             return
+        # Claims shrink as segments are acknowledged, which makes room for other messages.
         if left + flight != self._claimed:
             self._claim(left + flight)
         number = board.next
@@ -229,11 +237,15 @@ class TcpTransfer:
         if self._listens:
             self._note_use(now)
         if self._crowded:
+            # Acknowledged segments are replaced one by one, spread over `span`; a burst leaves as
+            # one.
             most = 1 if span else todo
         elif todo > LEAST_TRAIN:
+            # Long trains of others would hide the delay that HyStart looks for.
             hidden = self.window.looks and any(queue.flows > 1 for queue in self._path.shared)
             longest = LOOKED_AT if hidden else int(size)
             most = max(LEAST_TRAIN, min(longest, self._path.narrow // SHARE))
+        # New segments leave at the pace of the acknowledgements that have allowed them.
         pace, start = span / allowed, now
         while todo > 0:
             count = min(most, todo)
@@ -243,8 +255,9 @@ class TcpTransfer:
             start += pace * count
 
     def _flows_on(self, left: int) -> bool:
-        """Let the rest flow as a stream, where it may."""
+        """Send the rest as a stream, if possible."""
         board, path = self._sender.board, self._path
+        # A stream has no rates to report, and no single packets to lose.
         if self._log.watched or self._lane.loss is not None:
             return False
         if not stream.may_flow(self.window, left, path):
@@ -252,6 +265,7 @@ class TcpTransfer:
         number = stream.narrow_link(path)
         if number is None:
             return False
+        # All segments count as sent: the stream stands for those that were left.
         board.next = self._total
         self._claim(int(AHEAD * self.window.size))
         self._sent += left
@@ -265,9 +279,10 @@ class TcpTransfer:
         return True
 
     def _end_stream(self, _: None) -> None:
-        """Let the last bits of a stream arrive, after what was lost of the segments before it."""
+        """Complete a stream, after retransmissions of segments lost before it."""
         if self._stream is None:
             return
+        # Segments lost before the stream began have not arrived: they follow as a further stream.
         missing = self._total - self._streamed - self._receiver.arrived
         if missing > 0:
             self._sent += missing
@@ -280,18 +295,20 @@ class TcpTransfer:
         self._calendar.call(self._calendar.now + rest, self._finish, None)
 
     def _launch(self, number: int, start: float, count: int = 1, pace: float = 0.0) -> None:
-        """Send segments; the message's last one may be a shorter one."""
+        """Send segments; the last one of the message may be shorter."""
         if self.over:
-            return  # all has arrived: what is taken for lost is not
+            return  # all has arrived: the presumed loss is none
         self._sent += count
         bits, end = self._bits, start + pace * (count - 1)
         if number + count == self._total:
+            # In a crowded queue packets are dropped one by one, so the shorter last segment travels
+            # alone.
             if count > 1 and self._crowded:
                 self._sent -= count
                 self._launch(number, start, count - 1, pace)
                 self._launch(number + count - 1, end)
                 return
-            bits += (self._last_bits - bits) / count  # in the mean, where no others are dropped
+            bits += (self._last_bits - bits) / count  # mean over a train, exact if none is dropped
         sent, pace = self._lane.sends(start, pace, count)
         self.window.last_sent = sent + pace * (count - 1)
         self._lane.forward(SegmentTrain(self, number, count, bits, sent, pace, start, end))
@@ -299,14 +316,15 @@ class TcpTransfer:
     # The receiver.
 
     def deliver(self, train: SegmentTrain) -> None:
-        """Let a train of several segments arrive."""
+        """Receive a train of several segments."""
         receiver, first, last, count = self._receiver, train.first, train.last, train.count
         before = receiver.arrived
         if before == self._total:
             return
         due = receiver.due
+        # A delayed acknowledgement was due before this train: it is sent at its own time.
         if due < first:
-            self._say(receiver.say_late(), due)
+            self._acknowledge(receiver.acknowledge_late(), due)
         alone = receiver.alone or receiver.missing or self._crowded
         if train.number == receiver.next and not alone:
             self._deliver_in_order(train)
@@ -314,18 +332,19 @@ class TcpTransfer:
             self._deliver_each(train)
         arrived = receiver.arrived
         if arrived > before:
-            # `first` is when its first segment is there in full, which has begun to arrive before.
+            # `first` is the arrival of the whole first segment; its first bits came one slot
+            # earlier.
             self._log.note(first - (last - first) / (count - 1), last, arrived - before)
         self._wait_for_more(arrived, last)
 
     def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:
-        """Let a segment arrive.
+        """Receive a segment.
 
         Args:
-            number: its own.
-            bits: in it.
-            sent: when it was sent, s.
-            at: when it arrives, s.
+            number: the number of the segment.
+            bits: the bits of the segment.
+            sent: the time at which it was sent, s.
+            at: the time at which it arrives, s.
         """
         receiver = self._receiver
         before = receiver.arrived
@@ -333,10 +352,10 @@ class TcpTransfer:
             return
         due = receiver.due
         if due < at:
-            self._say(receiver.say_late(), due)
-        said = receiver.take(number, sent, at)
-        if said is not None and (said.number < self._total or self._listens):
-            self._say(said, at)
+            self._acknowledge(receiver.acknowledge_late(), due)
+        acknowledgement = receiver.take(number, sent, at)
+        if acknowledgement is not None and (acknowledgement.number < self._total or self._listens):
+            self._acknowledge(acknowledgement, at)
         arrived = receiver.arrived
         if arrived > before:
             self._log.note(at - self._path.own.lasts(bits), at, 1)
@@ -344,58 +363,66 @@ class TcpTransfer:
             self._wait_for_more(arrived, at)
 
     def _wait_for_more(self, arrived: int, last: float) -> None:
-        """End with the last segment, or wait for the second one of an acknowledgement."""
+        """Finish with the last segment, or wait to acknowledge a single one."""
         if arrived == self._total:
             self._calendar.call(last, self._finish, None)
             if not self._listens:
                 return
             if self._lane.law.stack == "linux" and self._receiver.due < inf:
-                self._say(self._receiver.say_late(), last)  # Linux does as the end is read
+                self._acknowledge(
+                    self._receiver.acknowledge_late(), last
+                )  # Linux acknowledges as the end is read
         if self._receiver.due < inf and not self._waits:
             self._waits = True
             self._calendar.call(self._receiver.due, self._look_for_late, None)
 
     def _deliver_each(self, train: SegmentTrain) -> None:
-        """Let the segments of a train arrive, each of which may be acknowledged at once."""
+        """Receive the segments of a train one by one, each with its own acknowledgement."""
         between = (train.last - train.first) / max(train.count - 1, 1)
         for n in range(train.count):
             at = train.first + n * between
-            said = self._receiver.take(train.number + n, train.sent + n * train.pace, at)
-            if said is not None and (said.number < self._total or self._listens):
-                self._say(said, at)
+            acknowledgement = self._receiver.take(train.number + n, train.sent + n * train.pace, at)
+            if acknowledgement is not None and (
+                acknowledgement.number < self._total or self._listens
+            ):
+                self._acknowledge(acknowledgement, at)
 
     def _deliver_in_order(self, train: SegmentTrain) -> None:
-        """Let a train arrive of which nothing was lost, and nothing before it."""
+        """Receive a train in order, with none missing before it."""
         first, count, pace = train.first, train.count, train.pace
         skipped, acknowledged, (sent, next_sent) = self._receiver.take_train(
             train.number, count, (train.sent, pace), train.last
         )
         if not acknowledged or (self._receiver.next == self._total and not self._listens):
             return
+        # One event for all acknowledgements of the train: the sender processes them in a loop.
         between = (train.last - first) / (count - 1)
         number, every = train.number + skipped + 1, self._receiver.every(train.number + count)
-        said = TrainAcknowledgement(
+        acknowledgement = TrainAcknowledgement(
             number, acknowledged, every * between, sent, next_sent, every * pace, every
         )
         self._calendar.call(
-            first + skipped * between + self._path.back, self._take_acknowledgements, said
+            first + skipped * between + self._path.back,
+            self._take_acknowledgements,
+            acknowledgement,
         )
 
-    def _say(self, said: Acknowledgement, at: float) -> None:
-        """Let the receiver acknowledge at some time."""
+    def _acknowledge(self, acknowledgement: Acknowledgement, at: float) -> None:
+        """Send an acknowledgement at some time."""
         back = self._path.back
+        # Blocks out of order are reported in SACK options, which make the packet longer.
         if self._receiver.missing:
             back += self._path.back_bit * BLOCK * min(self._receiver.blocks, BLOCKS)
-        self._calendar.call(at + back, self._take_acknowledgement, said)
+        self._calendar.call(at + back, self._take_acknowledgement, acknowledgement)
 
     def _look_for_late(self, _: None) -> None:
-        """Let the receiver acknowledge a segment that no other has followed, if it is time to."""
+        """Acknowledge a segment that no other has followed in time."""
         self._waits = False
         due, now = self._receiver.due, self._calendar.now
         if due == inf or (self.over and not self._listens):
             return
         if due <= now:
-            self._say(self._receiver.say_late(), now)
+            self._acknowledge(self._receiver.acknowledge_late(), now)
         else:
             self._waits = True
             self._calendar.call(due, self._look_for_late, None)
@@ -407,32 +434,35 @@ class TcpTransfer:
 
     # Acknowledgements.
 
-    def _take_acknowledgement(self, said: Acknowledgement) -> None:
+    def _take_acknowledgement(self, acknowledgement: Acknowledgement) -> None:
         if self.over:
+            # A kept connection: the window still learns from late acknowledgements.
             if self._listens and self._stream is None:
-                self._sender.acknowledge(said, self._calendar.now)
+                self._sender.acknowledge(acknowledgement, self._calendar.now)
         elif self._stream is None:
             now, sender = self._calendar.now, self._sender
-            if said.early < 0 and sender.steady:
-                sender.acknowledge_in_order(said, now)
+            if acknowledgement.early < 0 and sender.steady:
+                sender.acknowledge_in_order(acknowledgement, now)
                 self._send_new(now, 0.0)
             else:
-                sender.acknowledge(said, now)
+                sender.acknowledge(acknowledgement, now)
                 self._send(now, 0.0)
 
-    def _take_acknowledgements(self, said: TrainAcknowledgement) -> None:
+    def _take_acknowledgements(self, acknowledgement: TrainAcknowledgement) -> None:
         if self.over:
             if self._listens and self._stream is None:
-                self._sender.acknowledge_train(said, self._calendar.now)
+                self._sender.acknowledge_train(acknowledgement, self._calendar.now)
         elif self._stream is None:
             now = self._calendar.now
-            self._sender.acknowledge_train(said, now)
-            self._send(now, said.between * (said.times - 1))
+            self._sender.acknowledge_train(acknowledgement, now)
+            self._send(now, acknowledgement.between * (acknowledgement.times - 1))
 
     # The timer.
 
     def _set_timer(self) -> None:
         deadline, timer = self._sender.deadline, self._timer
+        # A deadline that moves back leaves the timer alone: it expires early, and `_look` waits on.
+        # That is far cheaper than to reschedule it per acknowledgement.
         if timer is not None and deadline < timer.when():
             timer.cancel()
             timer = None
@@ -440,7 +470,7 @@ class TcpTransfer:
             self._timer = self._calendar.at(deadline, self._look)
 
     def _look(self) -> None:
-        """Time out, or wait on: the timer has been restarted meanwhile."""
+        """Time out, or keep waiting if the timer was restarted meanwhile."""
         self._timer = None
         now = self._calendar.now
         if self._sender.deadline <= now:

@@ -1,8 +1,8 @@
-"""Where the segments of episodes pass: objects on a calendar, or the same as compiled kernels.
+"""Simulation of the segments of episodes: as objects on a calendar, or as compiled kernels.
 
-Both do the same operations in the same order, so that all times are the same to the last bit, and
-which one it is may be chosen for speed. The kernels are loaded, or compiled, once many segments
-were simulated: that takes as long as some hundred thousand of them do.
+Both perform the same operations in the same order, so that all times agree to the last bit, and the
+choice only affects speed. Kernels are loaded, or compiled, after many simulated segments: loading
+takes as long as some hundred thousand of them.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,17 @@ from fedsim.sim.network.tcp.transfer import TcpTransfer
 from fedsim.sim.network.tcp.window import Window
 
 MANY = 200_000
-"""Of messages of an episode: then the lanes that they used are looked through for repeated ones."""
+"""Messages of an episode after which the list of used lanes is cleared of duplicates."""
 
 
 COMPILED_FROM = 300_000.0
-"""From how many simulated segments of a run on these are left to kernels."""
+"""Simulated segments of a run after which further ones are left to kernels."""
 
 MOST_COUNTED = 1000.0
-"""Of a message: the rest of a long one flows as a stream."""
+"""Segments counted per message at most: the rest of a long one flows as a stream."""
 
 COMPILED = ("drop-tail",)
-"""The disciplines of queues that there are kernels for."""
+"""Queue disciplines that the kernels implement."""
 
 LOADING = "loading TCP's kernels, which takes some ten seconds the first time"
 
@@ -36,7 +36,7 @@ class PacketMessage(Protocol):
     """A message whose segments are simulated.
 
     Attributes:
-        over: whether all has arrived, or it was stopped.
+        over: whether all bits have arrived or the message was stopped.
         passed: returns the bits that have arrived by a time.
     """
 
@@ -45,31 +45,31 @@ class PacketMessage(Protocol):
 
     @property
     def again_bits(self) -> int:
-        """The bits that were sent again so far."""
+        """The bits that were retransmitted so far."""
         ...
 
     def stop(self) -> None:
-        """Cancel it."""
+        """Cancel the message."""
         ...
 
 
 class PacketWorld(Protocol):
-    """Links that some lanes share, and the segments on them, from idle links on.
+    """Links that some lanes share, and the segments on them, starting from idle links.
 
     Attributes:
-        now: the time since then, s.
-        compiled: whether kernels let them pass.
+        now: the time since idle links, s.
+        compiled: whether kernels simulate the segments.
     """
 
     compiled: bool
     now: float
 
     def first_end(self) -> float:
-        """Return before when no message can have arrived, s; inf for never."""
+        """Return a time before which no message can arrive, s; inf if none is under way."""
         ...
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
-        """Let happen what is due before a time: see `Calendar.run_before`."""
+        """Simulate events before a time: see `Calendar.run_before`."""
         ...
 
     def launch(
@@ -80,20 +80,20 @@ class PacketWorld(Protocol):
         finished: Callable[[Any], None],
         token: object,
     ) -> PacketMessage:
-        """Let a message begin now on a new connection, at a rate of its radio, bit/s."""
+        """Start a message on a new connection, at a rate of its radio, bit/s."""
         ...
 
     def empty_at(self) -> float:
-        """Return when the last queue is empty that was used, if nothing more comes, s."""
+        """Return when the last used queue is empty, if nothing more comes, s."""
         ...
 
     def clear(self) -> None:
-        """Go back to the beginning, with idle links."""
+        """Reset all links to idle at time 0."""
         ...
 
 
 class EventWorld:
-    """A world of objects, on a calendar of its own.
+    """A world of objects on a private calendar.
 
     Args:
         law: TCP's parameters.
@@ -118,7 +118,7 @@ class EventWorld:
         self._clock.now = now
 
     def first_end(self) -> float:
-        """See `PacketWorld.first_end`: what is due next may be an end."""
+        """See `PacketWorld.first_end`: the next event may be an end."""
         return self._clock.next_time
 
     def launch(
@@ -134,6 +134,7 @@ class EventWorld:
         if len(self._used) > MANY:
             self._used = list(dict.fromkeys(self._used))
         lane.path.own.rate = rate
+        # Counted up to a limit, as the rest of a long message flows as a stream.
         self._worlds.segments += 1 + min(bits / lane.path.segment, MOST_COUNTED)
         window = Window(self._law, lane.path.payload)
         return TcpTransfer(lane, window, bits, finished, token, opened=False)
@@ -151,13 +152,13 @@ class EventWorld:
 
 
 class PacketWorlds:
-    """Makes the worlds of a run: of objects first, and of kernels once that pays.
+    """Creates the worlds of a run: of objects first, of kernels once they pay.
 
     Args:
         law: TCP's parameters.
 
     Attributes:
-        segments: that were simulated as objects.
+        segments: the number of segments simulated as objects.
     """
 
     def __init__(self, law: Tcp) -> None:
@@ -166,22 +167,23 @@ class PacketWorlds:
 
     @property
     def known(self) -> bool:
-        """Whether there are kernels for what is to be simulated."""
+        """Whether kernels implement the queue discipline."""
         return self._law.discipline in COMPILED
 
     @property
     def pay(self) -> bool:
-        """Whether it is time for kernels."""
+        """Whether enough segments were simulated for kernels to pay."""
         return self.segments >= COMPILED_FROM and self.known
 
     def make(self, clock: Calendar) -> PacketWorld:
-        """Return a world of objects, whose lanes have this calendar."""
+        """Return a world of objects whose lanes use this calendar."""
         return EventWorld(self._law, clock, self)
 
     def better(self, world: PacketWorld) -> PacketWorld:
-        """Return a world to go on with from idle links: the same, or one of kernels."""
+        """Return the world for an episode that starts anew: the same, or one of kernels."""
         if world.compiled or not self.pay:
             return world
+        # The old world is left idle, and its queues empty.
         world.clear()
         with activity(LOADING):
             from fedsim.sim.network.tcp.compiled.world import CompiledWorld, load  # noqa: PLC0415 - a compiler: 0.5 s

@@ -1,4 +1,4 @@
-"""What a sender does with acknowledgements: see `Sender.acknowledge` and `RackSender`."""
+"""Acknowledgements at the sender: see `Sender.acknowledge` and `RackSender`."""
 
 from math import inf
 
@@ -13,15 +13,19 @@ from fedsim.sim.network.tcp.rack import GRAIN
 def acknowledge(
     W: Integers, F: Reals, m: int, number: int, early: int, echo: float, now: float
 ) -> None:
-    """Take an acknowledgement."""
+    """Process an acknowledgement."""
     if number < W[m + at.UNKNOWN]:
         return
     if number > W[m + at.UNKNOWN]:
+        # Karn: no RTT sample from a retransmitted segment; the first newly acknowledged one
+        # decides.
         timed = max(W[m + at.UNKNOWN], W[m + at.TIMED])
         if timed < number and not boards.has(W, m, timed, at.IS_AGAIN):
             windows.measure(F, m, echo, now)
             windows.restore_timeout(W, F, m)
-    count, found = number - W[m + at.UNKNOWN], W[m + at.FOUND_LOST]
+    # Read before `boards` change: the count of losses tells later whether this acknowledgement has
+    # revealed new ones, and `_was_early` needs the old marks.
+    count, losses_before = number - W[m + at.UNKNOWN], W[m + at.FOUND_LOST]
     was_early = _was_early(W, F, m, number, early, echo)
     news = 1 if early >= 0 and boards.take(W, F, m, early, now) else 0
     delivered, repaired = news, 0
@@ -32,18 +36,18 @@ def acknowledge(
         if was_early:
             _undo(W, F, m)
         behind = 1 if news and _sent_at(W, F, m, early) < _sent_at(W, F, m, number) else 0
-        _repair_by_rack(W, F, m, count, delivered, news, found, behind, now)
+        _repair_by_rack(W, F, m, count, delivered, news, losses_before, behind, now)
     else:
         _repair(W, F, m, count, delivered, repaired, news, now)
 
 
 @part
 def _undo(W: Integers, F: Reals, m: int) -> None:
-    """Go on as before the timer ran out."""
+    """Restore the state before a spurious timeout: see `RackSender._undo`."""
     boards.lose_none(W, m)
     windows.undo_time_out(W, F, m)
     W[m + at.STATE] = at.OPEN
-    W[m + at.RECOVERS] = W[m + at.TIMED] = W[m + at.DOUBTS] = 0
+    W[m + at.TIMED] = W[m + at.DOUBTS] = 0
     W[m + at.UNSURE] = W[m + at.NEXT]
 
 
@@ -55,11 +59,11 @@ def _repair_by_rack(
     count: int,
     delivered: int,
     news: int,
-    found: int,
+    losses_before: int,
     behind: int,
     now: float,
 ) -> None:
-    """Find what is lost, and repair it: see `RackSender.acknowledge`."""
+    """Find and repair losses: see `RackSender.acknowledge`."""
     if count:
         W[m + at.RETRIES] = 0
     _change_state(W, F, m, count, news)
@@ -70,7 +74,9 @@ def _repair_by_rack(
     if count:
         windows.note_acknowledgement(W, F, m, now)
     if W[m + at.STATE] == at.RECOVERY:
-        clear = 1 if count and W[m + at.FOUND_LOST] == found else 0
+        # PRR may exceed the delivered segments only if this acknowledgement reveals no further
+        # loss.
+        clear = 1 if count and W[m + at.FOUND_LOST] == losses_before else 0
         windows.recover(W, F, m, delivered, boards.flight(W, m), clear)
     elif count:
         windows.grow(W, F, m, delivered, W[m + at.UNKNOWN], W[m + at.NEXT], now)
@@ -88,24 +94,27 @@ def _sent_at(W: Integers, F: Reals, m: int, number: int) -> float:
 
 @part
 def _was_early(W: Integers, F: Reals, m: int, number: int, early: int, echo: float) -> bool:
-    """Return whether nothing was lost when the timer ran out: see `RackSender`."""
+    """Return whether the last timeout was spurious: see `RackSender._was_early`."""
     if W[m + at.STATE] != at.LOSS:
         return False
+    # RFC 3522: the echoed timestamp is older than the retransmission, so the original has arrived.
     if number > W[m + at.UNKNOWN] and echo < F[m + at.SENT_AGAIN_AT]:
         return True
     if not W[m + at.DOUBTS]:
         return False
-    for each in range(W[m + at.UNKNOWN], min(number, W[m + at.TIMED])):
-        if boards.is_first_news(W, m, each):
+    # F-RTO (RFC 5682): a segment that was never retransmitted has arrived after all.
+    for index in range(W[m + at.UNKNOWN], min(number, W[m + at.TIMED])):
+        if boards.is_first_news(W, m, index):
             return True
     return 0 <= early < W[m + at.TIMED] and boards.is_first_news(W, m, early)
 
 
 @part
 def _change_state(W: Integers, F: Reals, m: int, count: int, news: int) -> None:
-    """Leave what is repaired behind, and notice what arrives out of order."""
+    """Leave a finished recovery, and detect reordering: see `RackSender`."""
     if W[m + at.STATE] >= at.RECOVERY and W[m + at.UNKNOWN] >= W[m + at.RECOVER]:
         if W[m + at.STATE] == at.RECOVERY:
+            # As `Window.leave_recovery`.
             F[m + at.SIZE] = F[m + at.THRESHOLD]
         W[m + at.STATE] = at.OPEN
     if W[m + at.STATE] <= at.DISORDER:
@@ -129,34 +138,33 @@ def _repair(
     news: int,
     now: float,
 ) -> None:
-    """Repair what is lost: see `Sender.acknowledge`."""
+    """Repair losses: see `Sender.acknowledge`."""
     if news:
         senders.take_duplicate(W, F, m, delivered, now, repaired)
     if not count:
         if W[m + at.UNKNOWN] < W[m + at.NEXT]:
             windows.note_acknowledgement(W, F, m, now)
     elif W[m + at.UNKNOWN] < W[m + at.RECOVER] and W[m + at.STATE] >= at.RECOVERY:
-        senders.repair(W, F, m, count, delivered, now, repaired, news)
+        senders.repair(W, F, m, count, delivered, now, repaired)
     else:
         _advance(W, F, m, count, now, news)
 
 
 @piece
 def _advance(W: Integers, F: Reals, m: int, count: int, now: float, news: int) -> None:
-    """Take the acknowledgement of some segments, with which any repair is at its end."""
+    """Process an acknowledgement that completes any repair: see `Sender._advance`."""
     number, state = W[m + at.UNKNOWN], W[m + at.STATE]
     if state != at.DISORDER or count >= W[m + at.DUPLICATES]:
         windows.note_acknowledgement(W, F, m, now)
     if state == at.RECOVERY:
         F[m + at.SIZE] = F[m + at.THRESHOLD]
     elif state == at.LOSS:
+        # After a timeout only segments beyond the recovery point grow the window.
         count = number - W[m + at.RECOVER]
     if state >= at.RECOVERY:
         W[m + at.PARTIAL] = 1
     if state == at.RECOVERY or not news:
         W[m + at.DUPLICATES] = 0
-    if number >= W[m + at.RECOVER]:
-        W[m + at.RECOVERS] = 0
     if state != at.DISORDER or not news:
         W[m + at.STATE] = at.OPEN
         windows.grow(W, F, m, count, number, W[m + at.NEXT], now)
@@ -167,9 +175,10 @@ def _advance(W: Integers, F: Reals, m: int, count: int, now: float, news: int) -
 def _acknowledge_in_order(
     W: Integers, F: Reals, m: int, number: int, echo: float, now: float
 ) -> None:
-    """Do what `acknowledge` does where it is steady, and nothing arrived out of order."""
+    """Process an acknowledgement in a steady state: see `Sender.acknowledge_in_order`."""
     first = W[m + at.UNKNOWN]
     if number <= first:
+        # No progress: only HyStart sees the acknowledgement.
         if number == first and number < W[m + at.NEXT]:
             windows.note_acknowledgement(W, F, m, now)
         return
@@ -177,16 +186,14 @@ def _acknowledge_in_order(
         windows.measure(F, m, echo, now)
     W[m + at.UNKNOWN] = number
     windows.note_acknowledgement(W, F, m, now)
-    W[m + at.DUPLICATES] = 0
-    if number >= W[m + at.RECOVER]:
-        W[m + at.RECOVERS] = 0
     windows.grow(W, F, m, number - first, number, W[m + at.NEXT], now)
     senders.restart_timer(W, F, m, now)
 
 
 @piece
 def take_acknowledgement(W: Integers, F: Reals, m: int, node: int) -> None:
-    """Take an acknowledgement, and send what it allows."""
+    """Process an acknowledgement, and send what it allows."""
+    # Window and timer no longer matter once the rest flows as a stream.
     if W[m + at.OVER] or W[m + at.STREAM]:
         return
     now, number, early = F[at.NOW], W[node + at.NUMBER], W[node + at.EARLY]
@@ -200,7 +207,7 @@ def take_acknowledgement(W: Integers, F: Reals, m: int, node: int) -> None:
 
 @piece
 def take_acknowledgements(W: Integers, F: Reals, m: int, node: int) -> None:
-    """Take several acknowledgements, the first of which comes now, and send what they allow."""
+    """Process several acknowledgements, the first of which arrives now, and send."""
     if W[m + at.OVER] or W[m + at.STREAM]:
         return
     begun = now = F[at.NOW]
@@ -209,7 +216,7 @@ def take_acknowledgements(W: Integers, F: Reals, m: int, node: int) -> None:
     for nth in range(times):
         if not steady:
             acknowledge(W, F, m, number, at.IN_ORDER, sent, now)
-        else:  # the same, of which most is not to be done
+        else:  # the same without the steps that have no effect here
             if number > W[m + at.TIMED]:
                 windows.measure(F, m, sent, now)
             windows.note_acknowledgement(W, F, m, now)
@@ -218,6 +225,7 @@ def take_acknowledgements(W: Integers, F: Reals, m: int, node: int) -> None:
             W[m + at.UNKNOWN] = number
         sent = F[node + at.ECHO_NEXT] + nth * F[node + at.PACE]
         number, now = number + W[node + at.EACH_TIME], now + between
+    # The loop has advanced `now` one interval beyond the last acknowledgement.
     if steady:
         senders.restart_timer(W, F, m, now - between)
     senders.send(W, F, m, begun, between * (times - 1))

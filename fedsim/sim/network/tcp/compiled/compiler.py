@@ -1,4 +1,4 @@
-"""How the kernels of TCP are compiled, and how they read what is in one buffer."""
+"""Compilation of the TCP kernels, and unchecked access to their buffer."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,19 +33,21 @@ def _fetch(_: Any, address: Any) -> Any:  # noqa: ANN401
 
 
 def _prefetch(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
-    """Let a line of memory be taken into the processor's cache, without waiting for it."""
+    """Emit a prefetch of a cache line, which does not wait for the memory."""
     pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
     call = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-    numbers = [ir.Constant(number, each) for each in (1, 3, 1)]  # to write, to keep, data
+    numbers = [
+        ir.Constant(number, value) for value in (1, 3, 1)
+    ]  # for writing, keep in cache, data
     builder.call(call, [builder.inttoptr(arguments[0], pointer), *numbers])
 
 
 def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-    """Let an integer address be a pointer, whose numbers are read and written without any check.
+    """Emit a pointer from an integer address; its elements are accessed without any check.
 
-    An array is handed to a function as seven numbers, is counted, and may have negative indices:
-    with arrays kernels take a third longer to compile, and 1.8 times as long to run.
+    An array argument is seven numbers, reference-counted, and allows negative indices. With arrays,
+    kernels take a third longer to compile and 1.8 times as long to run.
     """
     pointer: ir.Type = context.get_value_type(signature.return_type)
     return builder.inttoptr(arguments[0], pointer)
@@ -55,7 +57,7 @@ integers_at = cast("Callable[[int], Integers]", _integers_at)
 """Returns the 64-bit words at an address, as integers."""
 
 prefetch = cast("Callable[[int], None]", _fetch)
-"""Lets a line at an address be taken into the processor's cache, ahead of its use."""
+"""Prefetches the cache line at an address."""
 
 reals_at = cast("Callable[[int], Reals]", _reals_at)
 """Returns the 64-bit words at an address, as doubles."""

@@ -1,11 +1,10 @@
-"""The calendar of a compiled world and its nodes: see `Calendar`.
+"""Calendar of a compiled world, and its list nodes: see `Calendar`.
 
-An event is a node. A heap has those of the present slice of time, and all earlier ones; those of
-later slices are in lists, by slice, which go into the heap one after the other. With a few events
-to each slice the heap is so small that it stays in the fastest memory of a processor: with
-hundreds of messages in progress that is half of the time of a run. All come out in the order of
-their times and keys, whatever the slices are; they are chosen by how fast events come, from time to
-time. A few events have no slices.
+Events of the present slice of time, and of earlier ones, are in a heap. Those of later slices are
+in one list per slice, and enter the heap slice by slice. With a few events per slice, the heap fits
+into the first-level cache, which saves half of the run time with hundreds of messages in progress.
+Slices never affect the order of events, which is by time and key. Their length is adapted to the
+rate of events from time to time. Small calendars do without slices.
 """
 
 from fedsim.sim.network.tcp.compiled import layout as at
@@ -13,46 +12,46 @@ from fedsim.sim.network.tcp.compiled.compiler import inline, part
 from fedsim.sim.network.tcp.compiled.kinds import Integers, Reals
 
 FEW = 256
-"""Cancelled timers that are not worth a clean-up; see `Calendar`."""
+"""Number of cancelled timers up to which no clean-up pays; see `Calendar`."""
 
 MANY = 64
-"""The events from which on there are slices."""
+"""Number of events from which on slices are used."""
 
 LISTS = 1024
-"""The lists of slices, a power of two: each has those of every so many slices."""
+"""Number of lists, a power of two. Slices that are LISTS apart share a list."""
 
 IN_A_SLICE = 6.0
-"""The events of a slice, about."""
+"""Target number of events per slice."""
 
 STEPS = 2048
-"""The events between two looks at how fast they come."""
+"""Number of executed events between adaptations of the slices."""
 
 
 @inline
 def take_node(W: Integers) -> int:
-    """Return a node that is not in use: there is one, see `enough`."""
+    """Return an unused node; `enough` has made sure that there is one."""
     W[at.NODES_USED] += 1
-    found = W[at.NODE_FREE]
-    if found:
-        W[at.NODE_FREE] = W[found + at.LINK]
-        return found
+    node = W[at.NODE_FREE]
+    if node:
+        W[at.NODE_FREE] = W[node + at.LINK]
+        return node
     if W[at.NODE_NEXT] == W[at.NODE_END]:
         use_block(W, W[W[at.BLOCK]])
-    found = W[at.NODE_NEXT]
-    W[at.NODE_NEXT] = found + at.NODE
-    return found
+    node = W[at.NODE_NEXT]
+    W[at.NODE_NEXT] = node + at.NODE
+    return node
 
 
 @part
 def use_block(W: Integers, block: int) -> None:
-    """Take nodes from a block, which begins with the next one and the number of its nodes."""
+    """Take nodes from a block; its first two words are the next block and its number of nodes."""
     W[at.BLOCK], W[at.NODE_NEXT] = block, block + at.LINE
     W[at.NODE_END] = block + at.LINE + W[block + 1] * at.NODE
 
 
 @inline
 def free_node(W: Integers, node: int) -> None:
-    """Let a node be used for something else."""
+    """Return a node to the list of free ones."""
     W[at.NODES_USED] -= 1
     W[node + at.LINK] = W[at.NODE_FREE]
     W[at.NODE_FREE] = node
@@ -60,21 +59,21 @@ def free_node(W: Integers, node: int) -> None:
 
 @part
 def on_a_line(W: Integers) -> int:
-    """Return the first unused word that begins a line."""
+    """Return the first unused word at the beginning of a cache line."""
     return -(-W[at.TOP] // at.LINE) * at.LINE
 
 
 @inline
 def enough(W: Integers, events: int, nodes: int) -> bool:
-    """Make room for some more events and nodes.
+    """Reserve memory for more events and nodes.
 
     Args:
         W: the buffer.
-        events: that may come, each of which is a node.
-        nodes: that may be needed beside them.
+        events: the events that may be scheduled, each of which takes a node.
+        nodes: the nodes that may be needed beside them.
 
     Returns:
-        Whether there is room; else `WANTED` says how many words more are needed.
+        Whether there is room. Otherwise `WANTED` is set to the missing words.
     """
     if W[at.LENGTH] >= MANY and not W[at.SLICES] and not _make_lists(W):
         return False
@@ -100,6 +99,7 @@ def _enough_events(W: Integers, events: int) -> bool:
     if W[at.TOP] + room * at.ENTRY > W[at.END]:
         W[at.WANTED] = room * at.ENTRY
         return False
+    # The old heap is abandoned: capacity doubles, so that the waste is bounded.
     old, new = W[at.HEAP], W[at.TOP]
     for k in range(W[at.HEAPED] * at.ENTRY):
         W[new + k] = W[old + k]
@@ -118,6 +118,7 @@ def _enough_nodes(W: Integers, nodes: int) -> bool:
         W[at.WANTED] = end - W[at.TOP]
         return False
     W[at.TOP] = end
+    # Blocks form a list, as a longer buffer keeps all of them in place.
     W[block], W[block + 1] = 0, many
     W[W[at.BLOCK_LAST]] = block
     W[at.BLOCK_LAST] = block
@@ -127,7 +128,7 @@ def _enough_nodes(W: Integers, nodes: int) -> bool:
 
 @part
 def forget_events(W: Integers, F: Reals) -> None:
-    """Let nothing be due, and no node be used."""
+    """Remove all events and free all nodes."""
     W[at.LENGTH] = W[at.HEAPED] = W[at.CANCELLED] = W[at.SLICE] = 0
     W[at.UNTIL_TUNED], F[at.TUNED_AT], F[at.FINE] = STEPS, 0.0, 0.0
     W[at.NODE_FREE] = W[at.NODES_USED] = 0
@@ -143,25 +144,27 @@ def _empty_lists(W: Integers) -> None:
         W[lists + k] = 0
 
 
-# What is to happen.
+# Scheduling.
 
 
 @inline
 def call(W: Integers, F: Reals, when: float, kind: int, m: int) -> int:
-    """Let something happen to a message, which is kept until then; return the event."""
+    """Schedule an event of a message, whose record is kept until then; return the event."""
     W[m + at.PENDING] += 1
     return push(W, F, when, at.NORMAL, kind, m)
 
 
 @inline
 def push(W: Integers, F: Reals, when: float, priority: int, kind: int, about: int) -> int:
-    """Let something happen; return the event."""
+    """Schedule an event; return it."""
     node = take_node(W)
     F[node + at.WHEN] = when
+    # The serial number makes ties first-in, first-out, as in the calendar.
     W[node + at.EVENT_KEY] = priority + W[at.SERIAL] * at.KINDS + kind
     W[at.SERIAL] += 1
     W[node + at.ABOUT] = about
     if not W[at.LENGTH]:
+        # An empty calendar jumps to the slice of the new event, so that it enters the heap at once.
         W[at.SLICE] = max(W[at.SLICE], int(when * F[at.FINE]))
     W[at.LENGTH] += 1
     _place(W, F, node)
@@ -196,11 +199,12 @@ def _put(W: Integers, F: Reals, node: int) -> None:
 
 @inline
 def _rise(W: Integers, F: Reals, n: int, when: float, key: int, node: int) -> None:
-    """Put an event in a place of the heap, or where it belongs above it."""
+    """Move an entry up from position `n` of the heap to its place, and store it there."""
     heap = W[at.HEAP]
     while n > 0:
         above = (n - 1) >> 1
         other = heap + above * at.ENTRY
+        # Strict order: keys are unique.
         if F[other] < when or (F[other] == when and W[other + at.KEY] < key):
             break
         _move(W, other, heap + n * at.ENTRY)
@@ -219,7 +223,7 @@ def _move(W: Integers, source: int, target: int) -> None:
 def _later_first(W: Integers, F: Reals, e: int, other: int) -> int:
     """Return 1 if the second of two entries comes first, else 0, without a branch.
 
-    Which of two it is cannot be foretold, and a processor that does it wrongly loses more time.
+    The outcome is random, so that a branch would often be mispredicted.
     """
     same = (F[other] == F[e]) & (W[other + at.KEY] < W[e + at.KEY])
     return int((F[other] < F[e]) | same)
@@ -227,9 +231,9 @@ def _later_first(W: Integers, F: Reals, e: int, other: int) -> int:
 
 @inline
 def drop_first(W: Integers, F: Reals) -> None:
-    """Take the first event out; its node stays with the caller.
+    """Remove the first event; its node stays with the caller.
 
-    Its place goes down to where nothing is below it, and the last entry takes it, or one above.
+    The hole sinks to the bottom of the heap, and the last entry rises from there.
     """
     last, heap = W[at.HEAPED] - 1, W[at.HEAP]
     W[at.HEAPED] = last
@@ -237,6 +241,8 @@ def drop_first(W: Integers, F: Reals) -> None:
     W[at.UNTIL_TUNED] -= 1
     now = F[heap]
     n, below = 0, 1
+    # Bottom-up: fewer comparisons than sifting down the last entry, which nearly always returns to
+    # the bottom.
     while below < last:
         b = heap + below * at.ENTRY
         if below + 1 < last:
@@ -259,11 +265,12 @@ def drop_first(W: Integers, F: Reals) -> None:
 
 @part
 def _go_to_next_slice(W: Integers, F: Reals) -> None:
-    """Let the heap have the events of the next slice that has any; there are some."""
+    """Move the events of the next nonempty slice into the heap. There has to be one."""
     fine, number, empty = F[at.FINE], W[at.SLICE], 0
     while not W[at.HEAPED]:
         number += 1
         empty += 1
+        # After a full turn of empty lists the next event lies further ahead: search for it.
         if empty > LISTS:
             number, empty = _find_first_slice(W, F), 0
         slot = W[at.SLICES] + (number & (LISTS - 1))
@@ -271,9 +278,11 @@ def _go_to_next_slice(W: Integers, F: Reals) -> None:
         W[slot] = 0
         while node:
             behind = W[node + at.LINK]
+            # Same product as in `_place`, so that an event is found in the slice in which it was
+            # put.
             if int(F[node + at.WHEN] * fine) == number:
                 _put(W, F, node)
-            else:  # it is of a slice that comes so many later
+            else:  # slices LISTS apart share a list: this event is of a later slice
                 _list(W, number, node)
             node = behind
     W[at.SLICE] = number
@@ -281,25 +290,26 @@ def _go_to_next_slice(W: Integers, F: Reals) -> None:
 
 @part
 def _find_first_slice(W: Integers, F: Reals) -> int:
-    found, first = False, 0
+    any_found, first = False, 0
     for k in range(LISTS):
         node = W[W[at.SLICES] + k]
         while node:
             number = int(F[node + at.WHEN] * F[at.FINE])
-            if not found or number < first:
-                found, first = True, number
+            if not any_found or number < first:
+                any_found, first = True, number
             node = W[node + at.LINK]
     return first
 
 
 @part
 def _tune(W: Integers, F: Reals, now: float) -> None:
-    """Choose slices by how fast events come, and put all into the new ones if they differ much."""
+    """Adapt the slices to the rate of events; redistribute events after a large change."""
     span = now - F[at.TUNED_AT]
     W[at.UNTIL_TUNED], F[at.TUNED_AT] = STEPS, now
     fine, new = F[at.FINE], 0.0
     if W[at.LENGTH] >= MANY and W[at.SLICES] and span > 0.0:
         new = STEPS / (span * IN_A_SLICE)
+    # Within a factor of 2 a change is not worth the redistribution.
     if fine <= 2 * new and new <= 2 * fine:
         return
     nodes = _take_all(W)
@@ -314,7 +324,7 @@ def _tune(W: Integers, F: Reals, now: float) -> None:
 
 @part
 def _take_all(W: Integers) -> int:
-    """Take all events out of the heap and the lists; return them as a list."""
+    """Remove all events from heap and lists; return them as a linked list."""
     taken = 0
     if W[at.SLICES]:
         for k in range(LISTS):
@@ -336,7 +346,7 @@ def _take_all(W: Integers) -> int:
 
 @inline
 def is_dead(W: Integers, node: int) -> bool:
-    """Return whether an event is that of a timer that was cancelled."""
+    """Return whether an event is a cancelled timer."""
     key = W[node + at.EVENT_KEY]
     kind = key & (at.KINDS - 1)
     if kind == at.TIMES_OUT:
@@ -346,8 +356,9 @@ def is_dead(W: Integers, node: int) -> bool:
 
 @part
 def forget(W: Integers, F: Reals) -> None:
-    """Count a cancelled timer, and drop them all once they are most of what is to happen."""
+    """Count a cancelled timer; remove cancelled timers once they are most of the events."""
     W[at.CANCELLED] += 1
+    # Cleaning up costs a pass over all events: worth it once half of them are dead.
     if W[at.CANCELLED] <= FEW or 2 * W[at.CANCELLED] <= W[at.LENGTH]:
         return
     W[at.CANCELLED] = 0
@@ -370,7 +381,7 @@ def forget(W: Integers, F: Reals) -> None:
 
 @inline
 def release(W: Integers, m: int) -> None:
-    """Let go of a message for an event; its record is free once it is over and none is left."""
+    """Drop the reference of an event to its message, and free the record if possible."""
     if not m:
         return
     W[m + at.PENDING] -= 1
@@ -379,7 +390,8 @@ def release(W: Integers, m: int) -> None:
 
 @inline
 def free_if_over(W: Integers, m: int) -> None:
-    """Let the record of a message be used again, where nothing can happen to it any more."""
+    """Free the record of a message that is over and has no events left."""
+    # RELEASED prevents a second release by a later event of the same instant.
     if W[m + at.OVER] and not W[m + at.PENDING] and not W[m + at.RELEASED]:
         W[m + at.RELEASED] = 1
         slots = at.SLOTS + W[m + at.CLASS]

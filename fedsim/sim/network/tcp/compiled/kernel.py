@@ -1,4 +1,4 @@
-"""The kernel: what happens in a compiled world up to some time, message by message."""
+"""Entry points of the compiled TCP world: start, stop and run messages."""
 
 import gc
 from math import inf
@@ -37,20 +37,20 @@ from fedsim.sim.network.tcp.handshake import LINEAR as LINEAR_TIMEOUTS
 from fedsim.sim.network.tcp.queue import NEVER
 
 FULL = -1
-"""What a kernel returns where the buffer has to be longer."""
+"""Return value of a kernel that needs a longer buffer. The caller grows it and calls again."""
 
-LOOKED_THROUGH = 256
-"""The messages that are looked through for the one that may end first: of more, none is."""
+MOST_SEARCHED = 256
+"""Above this number of messages the earliest end is not searched for."""
 
 SURELY = 1 - 1e-9
-"""The part of a time that passes in any case, however it is rounded."""
+"""Factor that keeps a lower bound of a duration below any rounding of it."""
 
 # Handshakes: see `Handshake`.
 
 
 @part
 def _send_syn(W: Integers, F: Reals, m: int) -> None:
-    """Send a SYN, and again when the time for its answer is over."""
+    """Send a SYN, and schedule its repetition; see `Handshake`."""
     if W[m + at.SYN_OVER] or W[m + at.ANSWERED]:
         return
     p, now = W[m + at.PATH], F[at.NOW]
@@ -58,13 +58,17 @@ def _send_syn(W: Integers, F: Reals, m: int) -> None:
     empty = True
     for k in range(W[p + at.STAGES]):
         s = p + at.WAY + k * at.STAGE
+        # Packets of other lanes may enter a shared queue later. So only idle queues without other
+        # users allow the closed form.
         empty = empty and not W[s + at.SHARED] and F[W[s + at.AT] + at.FREE] <= now
     if empty:
+        # Nothing can delay the handshake: its end is computed at once.
         longer = OPTIONS * (F[p + at.BACK_BIT] + F[p + at.FREE_BIT])
         longer += streams.sum_over(W, F, p, at.NOTHING, OPTIONS)
         call(W, F, now + F[p + at.TRIP] + longer, at.SYN_ENDS, m)
         return
     call(W, F, now + F[m + at.SYN_TIMEOUT], at.SYN_AGAIN, m)
+    # Linux repeats the SYN at a constant interval first, and doubles it only afterwards.
     if W[m + at.LINEAR]:
         W[m + at.LINEAR] -= 1
     else:
@@ -77,6 +81,8 @@ def _end_handshake(W: Integers, F: Reals, m: int) -> None:
     if W[m + at.SYN_OVER]:
         return
     p, now = W[m + at.PATH], F[at.NOW]
+    # The confirmation leaves before the first data, on the same path, and takes its place in the
+    # queues.
     ways.forward_one(W, F, m, at.ANSWER, F[p + at.HEAD], now, now, at.NOTHING)
     W[m + at.SYN_OVER] = 1
     measure(F, m, F[m + at.BEGUN], now)
@@ -89,8 +95,9 @@ def _end_handshake(W: Integers, F: Reals, m: int) -> None:
 
 @part
 def _make_message(W: Integers, total: int) -> int:
-    """Return the record of a new message, or `FULL`."""
+    """Return a cleared message record, or `FULL`."""
     size = 0
+    # Records are reused by capacity class: the least power of two that holds all segments.
     while (1 << size) < total:
         size += 1
     words = at.MESSAGE + (at.PER_SEGMENT << size)
@@ -100,12 +107,15 @@ def _make_message(W: Integers, total: int) -> int:
     else:
         m = on_a_line(W)
         if m + words > W[at.END]:
+            # The caller reads from the header how much longer the buffer has to be.
             W[at.WANTED] = words + at.LINE
             return FULL
         W[at.TOP] = m + words
         W[m + at.NEXT_MESSAGE] = W[at.MESSAGES]
         W[at.MESSAGES] = m
     others = W[m + at.NEXT_MESSAGE]
+    # Besides the record only flags have to be cleared: the other columns are written before they
+    # are read.
     for k in range(at.MESSAGE + total):
         W[m + k] = 0
     W[m + at.NEXT_MESSAGE], W[m + at.CLASS], W[m + at.TOTAL] = others, size, total
@@ -116,6 +126,7 @@ def _make_message(W: Integers, total: int) -> int:
 @part
 def _reset_sender(W: Integers, F: Reals, m: int) -> None:
     reset_window(W, F, m)
+    # As if two segments waited: a new connection acknowledges its first segment at once.
     W[m + at.UNSAID] = 2
     W[m + at.PARTIAL] = 1
     W[m + at.DELIVERED] = boards.NOTHING
@@ -124,19 +135,20 @@ def _reset_sender(W: Integers, F: Reals, m: int) -> None:
 
 
 @kernel
-def begin(buffer: int, p: int, total: int, each: float, short: float, bits: float) -> int:
-    """Let a message begin now; return its record, or `FULL` before anything has happened.
+def begin(buffer: int, p: int, total: int, segment_bits: float, short: float, bits: float) -> int:
+    """Start a message now; return its record, or `FULL` with nothing changed.
 
     Args:
-        buffer: its address.
-        p: the record of its way.
-        total: its segments.
-        each: the bits of one of them.
-        short: those of the last one.
-        bits: of all.
+        buffer: the address of the buffer.
+        p: the record of the path.
+        total: the number of segments.
+        segment_bits: the bits of a full segment.
+        short: the bits of the last segment.
+        bits: the bits of the message.
     """
     W = integers_at(buffer)
     F = reals_at(buffer)
+    # Reserved before anything changes, so that the call can be repeated with a longer buffer.
     if not enough(W, at.SPARE, at.SPARE):
         return FULL
     m = _make_message(W, total)
@@ -145,8 +157,9 @@ def begin(buffer: int, p: int, total: int, each: float, short: float, bits: floa
     W[m + at.PATH] = p
     if not W[p + at.USED]:
         W[p + at.USED], W[p + at.NEXT_USED], W[at.PATHS] = 1, W[at.PATHS], p
-    F[m + at.EACH], F[m + at.SHORT], F[m + at.ALL] = each, short, bits
+    F[m + at.EACH], F[m + at.SHORT], F[m + at.ALL] = segment_bits, short, bits
     _reset_sender(W, F, m)
+    # Kept in the record, since `_close` has to return exactly what is claimed.
     W[m + at.CLAIM] = total
     claim(W, F, m, W[m + at.CLAIM], at.ALONE)
     F[m + at.SYN_TIMEOUT] = FIRST_TIMEOUT
@@ -157,9 +170,10 @@ def begin(buffer: int, p: int, total: int, each: float, short: float, bits: floa
 
 @part
 def _close(W: Integers, F: Reals, m: int, whole: int) -> None:
-    """Let a message be over, and leave the queues to the others."""
+    """End a message, and release its claims on queues."""
     W[m + at.OVER] = 1
     ways.forget_log(W, m)
+    # IN_ORDER is -1 here: one flow fewer in each queue.
     claim(W, F, m, -W[m + at.CLAIM], at.IN_ORDER)
     W[m + at.SYN_OVER] = 1
     if W[m + at.STREAM]:
@@ -171,7 +185,7 @@ def _close(W: Integers, F: Reals, m: int, whole: int) -> None:
 
 @kernel
 def stop(buffer: int, m: int) -> int:
-    """Stop a message that is not over; return 0, or `FULL` before anything has happened."""
+    """Cancel a message; return 0, or `FULL` with nothing changed."""
     W = integers_at(buffer)
     F = reals_at(buffer)
     if not enough(W, at.SPARE, at.SPARE):
@@ -181,17 +195,20 @@ def stop(buffer: int, m: int) -> int:
     return 0
 
 
-# What happens.
+# Execution of events.
 
 
 @part
 def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
-    """Return how many segments an event may send, or flows, at most."""
+    """Return an upper bound for the segments that an event sends, or the flows it ends."""
+    # A single packet triggers at most a few others: an acknowledgement, or a handshake packet.
     if kind == at.FORWARD_ONE:
         return at.SPARE
+    # Every flow of the link may end at once, each with the events of its message.
     if kind >= at.FLOWS_SETTLE:
         return W[q + at.SHARING] + W[q + at.CAPPED] + at.SPARE
     on_way = W[m + at.NEXT] - W[m + at.UNKNOWN]
+    # The window may double, and an undone timeout may restore an earlier one.
     most = 2 * (int(F[m + at.SIZE]) + on_way) + int(F[m + at.SIZE_BEFORE])
     if F[m + at.THRESHOLD] < inf:
         most += int(F[m + at.THRESHOLD])
@@ -200,15 +217,16 @@ def _burst(W: Integers, F: Reals, kind: int, m: int, q: int) -> int:
 
 @part
 def _has_room(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
-    """Make room for all that an event may bring; return whether the buffer has any."""
+    """Reserve memory for an event; return whether the buffer has enough."""
     most = _burst(W, F, kind, m, W[node + at.NUMBER])
     stages = W[W[m + at.PATH] + at.STAGES] if m else 1
+    # Bounds per segment: two events, and nodes for the queues of the path and for logs.
     return enough(W, 2 * most, (stages + 2) * most)
 
 
 @piece
-def _happen(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
-    """Let an event happen; return whether its message has arrived with it."""
+def _execute(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
+    """Execute an event; return whether its message is complete."""
     if kind == at.FORWARD_ONE:
         ways.forward_one(
             W,
@@ -247,12 +265,12 @@ def _happen(W: Integers, F: Reals, kind: int, m: int, node: int) -> bool:
             _close(W, F, m, at.ALONE)
             return True
     else:
-        _happen_rarely(W, F, kind, m, node)
+        _execute_rare(W, F, kind, m, node)
     return False
 
 
 @piece
-def _happen_rarely(W: Integers, F: Reals, kind: int, m: int, node: int) -> None:
+def _execute_rare(W: Integers, F: Reals, kind: int, m: int, node: int) -> None:
     if kind == at.SYN_AGAIN:
         _send_syn(W, F, m)
     elif kind == at.SYN_ENDS:
@@ -274,7 +292,7 @@ def _end_flows(W: Integers, F: Reals, q: int) -> None:
 
 @piece
 def _prefetch_next(W: Integers, buffer: int) -> None:
-    """Let the message of the next event be on its way to the processor while this one happens."""
+    """Load the message of the next event into the cache while this event executes."""
     if W[at.HEAPED]:
         m = W[W[W[at.HEAP] + at.NODE_OF] + at.ABOUT]
         for line in range(at.OFTEN):
@@ -283,39 +301,45 @@ def _prefetch_next(W: Integers, buffer: int) -> None:
 
 @kernel
 def run(buffer: int, when: float, other: float, since: float) -> int:
-    """Let happen what is due before a time, up to the end of a message.
+    """Execute events before a time, up to the completion of a message.
 
     Args:
-        buffer: its address.
-        when: the time, s.
-        other: when something is due on a calendar that stands still meanwhile, s: what is due
-            before happens, too. Infinite where nothing is, -infinite where it does not matter.
-        since: the time of that calendar that is 0 here, s.
+        buffer: the address of the buffer.
+        when: the end of the simulated time, s, exclusive.
+        other: the next event of the calendar of the run, s. Events before it are executed, too,
+            as that calendar stands still. Infinite if it has none; -infinite to ignore it.
+        since: the time of that calendar at the beginning of this world, s.
 
     Returns:
-        The message that has arrived, 0 if nothing more is due, or `FULL`.
+        The record of the completed message, 0 if no event is left before the end, or `FULL`.
     """
     W = integers_at(buffer)
     F = reals_at(buffer)
     while W[at.LENGTH]:
         e = W[at.HEAP]
         now = F[e]
+        # Same comparison as `Calendar.run_before`, with the same rounding.
         if now >= when and not now + since < other:
             return 0
         node, kind = W[e + at.NODE_OF], W[e + at.KEY] & (at.KINDS - 1)
         m = W[node + at.ABOUT]
+        # A cancelled timer stays in the heap until it is due, or until `forget` cleans up.
         if is_dead(W, node):
             W[at.CANCELLED] -= 1
             drop_first(W, F)
+            # The node is freed only now: the event reads its arguments from it.
             free_node(W, node)
             release(W, m)
             continue
+        # Memory is reserved before the event changes anything, so that FULL can be answered by a
+        # longer buffer and a repeated call. Nothing is allocated while the event executes.
         if not _has_room(W, F, kind, m, node):
             return FULL
         drop_first(W, F)
+        # After the removal, when the heap shows which event is next.
         _prefetch_next(W, buffer)
         F[at.NOW] = now
-        ended = _happen(W, F, kind, m, node)
+        ended = _execute(W, F, kind, m, node)
         free_node(W, node)
         release(W, m)
         if ended:
@@ -323,12 +347,12 @@ def run(buffer: int, when: float, other: float, since: float) -> int:
     return 0
 
 
-# From the beginning.
+# Queries and reset.
 
 
 @kernel
 def clear(buffer: int) -> None:
-    """Go back to the beginning, with idle links."""
+    """Reset the world to idle links at time 0."""
     W = integers_at(buffer)
     F = reals_at(buffer)
     F[at.NOW] = 0.0
@@ -344,6 +368,7 @@ def clear(buffer: int) -> None:
         W[p + at.USED] = 0
         p = W[p + at.NEXT_USED]
     W[at.PATHS] = 0
+    # Lists of free records are rebuilt below, from the list of all messages.
     for size in range(at.HEADER - at.SLOTS):
         W[at.SLOTS + size] = 0
     m = W[at.MESSAGES]
@@ -355,7 +380,7 @@ def clear(buffer: int) -> None:
 
 @kernel
 def quiet(buffer: int) -> float:
-    """Return when the last queue of all ways that were used is empty, s."""
+    """Return when the last queue of all used paths is empty, s."""
     W = integers_at(buffer)
     F = reals_at(buffer)
     latest = F[at.NOW]
@@ -369,9 +394,9 @@ def quiet(buffer: int) -> float:
 
 @kernel
 def first_end(buffer: int) -> float:
-    """Return before when no message can have arrived, s, whatever else comes; inf for never.
+    """Return a lower bound for the next completion of a message, s; inf if none is open.
 
-    What has not passed the last link of a way yet still has to, behind all that waits there.
+    Segments that have not passed the last link of a path must still do so, behind the queue there.
     """
     W = integers_at(buffer)
     F = reals_at(buffer)
@@ -380,7 +405,9 @@ def first_end(buffer: int) -> float:
     due = F[W[at.HEAP]]
     least = inf
     m = W[at.MESSAGES]
-    for _ in range(LOOKED_THROUGH):
+    # The search costs more than an early look if there are many messages: then `due`, the time of
+    # the next event, is the bound.
+    for _ in range(MOST_SEARCHED):
         if not m:
             return least
         if not W[m + at.OVER]:
@@ -391,10 +418,12 @@ def first_end(buffer: int) -> float:
 
 @part
 def _ends_after(W: Integers, F: Reals, m: int) -> float:
-    """Return when the last segment of a message arrives, s, or can have passed the last link."""
+    """Return a lower bound for the completion of a message, s."""
     if F[m + at.ENDS] < inf:
         return F[m + at.ENDS]
+    # Minus one, as the last segment may be shorter than the others.
     left = W[m + at.TOTAL] - count_arrived(W, m) - 1
+    # A stream may end at any time, by the departure of another one.
     if W[m + at.STREAM] or left <= 0:
         return F[at.NOW]
     p = W[m + at.PATH]
@@ -404,25 +433,25 @@ def _ends_after(W: Integers, F: Reals, m: int) -> float:
 
 
 def load() -> None:
-    """Take all kernels from the user's cache, or compile them.
+    """Load all kernels from the user's cache, or compile them.
 
-    The garbage collector waits meanwhile: a compiler makes many objects that stay, which it would
-    look through again and again.
+    The garbage collector is disabled meanwhile. A compiler allocates many long-lived objects, and
+    the collector would traverse them repeatedly.
     """
-    whole, real = numba.int64, numba.float64
+    integer, real = numba.int64, numba.float64
     collects = gc.isenabled()
     gc.disable()
     try:
-        for each, types in (
-            (run, (whole, real, real, real)),
-            (begin, (whole, whole, whole, real, real, real)),
-            (stop, (whole, whole)),
-            (clear, (whole,)),
-            (quiet, (whole,)),
-            (first_end, (whole,)),
+        for function, types in (
+            (run, (integer, real, real, real)),
+            (begin, (integer, integer, integer, real, real, real)),
+            (stop, (integer, integer)),
+            (clear, (integer,)),
+            (quiet, (integer,)),
+            (first_end, (integer,)),
         ):
-            if isinstance(each, Dispatcher):  # or else Numba is to compile nothing
-                each.compile(types)
+            if isinstance(function, Dispatcher):  # or else Numba is to compile nothing
+                function.compile(types)
     finally:
         if collects:
             gc.enable()

@@ -1,4 +1,4 @@
-"""Types of a buffer, as integers and as doubles: arrays, of which kernels see single numbers."""
+"""Types of the two views of a buffer: integers and doubles. Kernels access single numbers."""
 
 from collections.abc import MutableSequence
 

@@ -12,7 +12,7 @@ from fedsim.sim.network.tcp.queue import FILLED, TOGETHER
 
 @part
 def claim(W: Integers, F: Reals, m: int, count: int, flows: int) -> None:
-    """Let a message claim room in the queues on its way; see `LinkQueue.claim`."""
+    """Add the claims of a message to the queues of its path; see `LinkQueue.claim`."""
     p = W[m + at.PATH]
     for k in range(W[p + at.STAGES]):
         q = W[p + at.WAY + k * at.STAGE + at.AT]
@@ -33,15 +33,16 @@ def is_crowded(W: Integers, m: int) -> bool:
 
 @part
 def standing(F: Reals, q: int) -> float:
-    """Return the packets that streams keep in a queue."""
+    """Return the packets that streams keep in a queue; see `LinkQueue.standing`."""
     if F[q + at.WINDOWS] == 0.0:
         return 0.0
+    # Windows beyond the bandwidth-delay product stand in the queue, up to a mean filling.
     return min(max(F[q + at.WINDOWS] - F[q + at.PIPE], 0.0), FILLED * F[q + at.LIMIT])
 
 
 @part
 def forget_waits(W: Integers, q: int) -> None:
-    """Let nothing wait."""
+    """Empty the list of waiting packets."""
     node = W[q + at.WAIT_FIRST]
     while node:
         behind = W[node + at.LINK]
@@ -52,6 +53,7 @@ def forget_waits(W: Integers, q: int) -> None:
 
 @inline
 def _wait(W: Integers, F: Reals, q: int, start: float, slot: float, count: int) -> None:
+    # A node holds several trains; the queue refers to the first and the last used item.
     if not W[q + at.WAIT_FIRST] or W[q + at.WAIT_END] == at.ITEMS:
         node = take_node(W)
         W[node + at.LINK], W[q + at.WAIT_END] = 0, 0
@@ -68,9 +70,10 @@ def _wait(W: Integers, F: Reals, q: int, start: float, slot: float, count: int) 
 
 @inline
 def _drop_wait(W: Integers, q: int) -> None:
-    """Let the first train wait no more."""
+    """Remove the first train from the waiting packets."""
     node = W[q + at.WAIT_FIRST]
     W[q + at.WAIT_BEGIN] += 1
+    # The last node may be partly filled.
     last = node == W[q + at.WAIT_LAST]
     if W[q + at.WAIT_BEGIN] == (W[q + at.WAIT_END] if last else at.ITEMS):
         W[q + at.WAIT_FIRST], W[q + at.WAIT_BEGIN] = W[node + at.LINK], 0
@@ -78,18 +81,18 @@ def _drop_wait(W: Integers, q: int) -> None:
 
 
 @inline
-def _by(slot: float, now: float, lead: float) -> float:
-    """Return up to when a packet of a slot has left as another one comes: see `LinkQueue.room`."""
+def _leaves_by(slot: float, now: float, lead: float) -> float:
+    """Return the time up to which departures precede an arrival; see `LinkQueue.room`."""
     return now - TOGETHER if lead > slot else now + TOGETHER
 
 
 @inline
 def room(W: Integers, F: Reals, q: int, now: float, lead: float) -> float:
-    """Return how many packets may come at the time `now`: see `LinkQueue.room`."""
+    """Return how many packets may arrive at `now`; see `LinkQueue.room`."""
     while W[q + at.WAIT_FIRST]:
         item = W[q + at.WAIT_FIRST] + at.ITEM * W[q + at.WAIT_BEGIN]
         start, slot, count = F[item + at.START], F[item + at.SLOT], W[item + at.WAITERS]
-        by = _by(slot, now, lead)
+        by = _leaves_by(slot, now, lead)
         if start + slot * (count - 1) > by:
             gone = min(int((by - start) / slot), count - 2) + 1 if start <= by else 0
             if gone:
@@ -98,7 +101,8 @@ def room(W: Integers, F: Reals, q: int, now: float, lead: float) -> float:
             break
         W[q + at.WAITING] -= count
         _drop_wait(W, q)
-    idle = F[q + at.FREE] <= _by(F[q + at.LASTS], now, lead)
+    idle = F[q + at.FREE] <= _leaves_by(F[q + at.LASTS], now, lead)
+    # The packet in transmission has left the queue: an idle link takes one more.
     left = F[q + at.LIMIT] - W[q + at.WAITING] + (1.0 if idle else 0.0)
     if F[q + at.WINDOWS] != 0.0 and not W[q + at.MANAGED]:
         return left - standing(F, q)
@@ -109,17 +113,19 @@ def room(W: Integers, F: Reals, q: int, now: float, lead: float) -> float:
 def carry(
     W: Integers, F: Reals, q: int, first: float, last: float, count: int, bits: float
 ) -> tuple[float, float]:
-    """Take packets for which there is room; return when the first and the last are through, s."""
+    """Transmit packets that find room; return when the first and the last one are through, s."""
     start = max(first, F[q + at.FREE])
     F[q + at.LASTS] = slot = bits / F[q + at.RATE]
     free = start + count * slot
     F[q + at.FREE] = free
+    # The last packet leaves after it has come, and after the queue before it.
     end = max(last + slot, free)
     begun = start + slot
     if start > first or count > 1:
         _wait(W, F, q, start, slot, count)
     if F[q + at.WINDOWS] != 0.0 and W[q + at.STREAMS]:
         lag = standing(F, q) * slot
+        # The packets take their share from the streams on this link.
         add_flow(W, F, q, count * bits, inf, at.NOTHING)
         return begun + lag, end + lag
     return begun, end
@@ -127,18 +133,20 @@ def carry(
 
 @inline
 def carry_one(W: Integers, F: Reals, q: int, first: float, bits: float, lead: float) -> float:
-    """Take a packet, if there is room for it; return when it is through, s, or else -1."""
+    """Transmit a packet; return when it is through, s, or -1 if it is dropped."""
     free = F[q + at.FREE]
     if F[q + at.WINDOWS] != 0.0:
         if room(W, F, q, first, lead) < 1:
             return -1.0
         return carry(W, F, q, first, first, at.ALONE, bits)[0]
     slot, before = bits / F[q + at.RATE], F[q + at.LASTS]
-    if free <= _by(before, first, lead):  # nothing waits
+    # The link is idle: whatever is still listed as waiting has left.
+    if free <= _leaves_by(before, first, lead):  # nothing waits
         if W[q + at.WAITING]:
             forget_waits(W, q)
         F[q + at.LASTS], F[q + at.FREE] = slot, first + slot
         return first + slot
+    # The list of waiting packets is brought up to date only if the queue may be full.
     if W[q + at.WAITING] >= F[q + at.LIMIT] and room(W, F, q, first, lead) < 1:
         return -1.0
     _wait(W, F, q, free, before, at.ALONE)

@@ -1,4 +1,4 @@
-"""The links of an episode in a buffer, whose segments the kernels let pass: see `PacketWorld`."""
+"""A world of links in a buffer, simulated by compiled kernels: see `PacketWorld`."""
 
 import sys
 from collections.abc import Callable
@@ -17,27 +17,27 @@ from fedsim.sim.network.tcp.queue import NEVER, LinkQueue
 from fedsim.sim.network.tcp.window import HYSTART
 
 WORDS, EVENTS, NODES = 1024, 16, 24
-"""The length of a buffer in the beginning, and what it has of events and nodes."""
+"""Initial length of a buffer in words, and its initial capacity in events and nodes."""
 
 
 load = kernel.load
 
 
 def zeros(words: int) -> NDArray[np.int64]:
-    """Return a buffer, which begins with a line of the processor's cache."""
-    made = np.zeros(words + at.LINE, np.int64)
-    first = -(made.ctypes.data // made.itemsize) % at.LINE
-    return made[first : first + words]
+    """Return a buffer that is aligned with a cache line."""
+    buffer = np.zeros(words + at.LINE, np.int64)
+    first = -(buffer.ctypes.data // buffer.itemsize) % at.LINE
+    return buffer[first : first + words]
 
 
 class CompiledMessage:
     """A message in a compiled world: see `TcpTransfer`.
 
     Attributes:
-        over: whether all has arrived, or it was stopped.
+        over: whether all bits have arrived or the message was stopped.
         passed: see `bits_at`.
-        record: of it.
-        token: of the caller.
+        record: the record of the message in the buffer.
+        token: the caller's token.
     """
 
     __slots__ = ("_again", "_bits", "_passed", "_world", "over", "passed", "record", "token")
@@ -50,7 +50,7 @@ class CompiledMessage:
 
     @property
     def again_bits(self) -> int:
-        """The bits that were sent again so far."""
+        """The bits that were retransmitted so far."""
         return self._again if self.over else self._world.again_bits(self.record)
 
     def bits_at(self, now: float) -> float:
@@ -58,7 +58,7 @@ class CompiledMessage:
         return self._passed if self.over else self._world.bits_at(self.record, now)
 
     def end(self) -> None:
-        """Note that all has arrived."""
+        """Record that all bits have arrived."""
         self._again = self._world.again_bits(self.record)
         self.over = True
 
@@ -66,6 +66,8 @@ class CompiledMessage:
         """Cancel the transfer; its completion callback is not called."""
         if not self.over:
             world = self._world
+            # Computed with the same operations as `TcpArrivals.close`, whose rounding it has to
+            # match.
             share = world.bits_at(self.record, world.now) / self._bits if self._bits else 1.0
             total = world.total(self.record)
             self._passed = self._bits * min(share * total / total, 1.0)
@@ -75,7 +77,7 @@ class CompiledMessage:
 
 
 class CompiledWorld:
-    """Links, and the segments of messages on them, as words of a buffer.
+    """Links and the segments of messages on them, as words of a buffer.
 
     Args:
         law: TCP's parameters.
@@ -95,7 +97,7 @@ class CompiledWorld:
     def _take(self, words: NDArray[np.int64]) -> None:
         self._W: Any = words
         self._F: Any = words.view(np.float64)
-        # The same, for numbers one by one.
+        # The same memory as memoryviews, which read and write single numbers faster than arrays.
         self._words = cast("list[int]", words.data)
         self._reals = cast("list[float]", self._F.data)
         self._buffer = words.ctypes.data
@@ -120,9 +122,10 @@ class CompiledWorld:
         kernel.clear(self._buffer)
 
     def _grow(self, words: int) -> None:
-        """Make the buffer longer, by some words at least."""
+        """Replace the buffer by a longer one, with at least this many words more."""
         size = len(self._W)
         longer = zeros(max(2 * size, int(self._W[at.TOP]) + words))
+        # Records are indices, not addresses: they stay valid in the longer buffer.
         longer[:size] = self._W
         self._take(longer)
 
@@ -145,7 +148,7 @@ class CompiledWorld:
         return self._queues[queue]
 
     def _path(self, path: TcpPath) -> int:
-        """Return the record of a way."""
+        """Return the record of a path."""
         if path in self._paths:
             return self._paths[path]
         queues = [self._queue(stage.queue) for stage in path.stages]
@@ -156,8 +159,8 @@ class CompiledWorld:
         F[p + at.HEAD], F[p + at.SEGMENT] = path.header, path.segment
         F[p + at.TRIP], W[p + at.NARROW] = path.trip, path.narrow
         F[p + at.FREE_BIT], W[p + at.PAYLOAD] = path.free_bit, path.payload
-        each = zip(path.stages, queues, path.leads, strict=True)
-        for number, (stage, q, lead) in enumerate(each):
+        stages = zip(path.stages, queues, path.leads, strict=True)
+        for number, (stage, q, lead) in enumerate(stages):
             s = p + at.WAY + at.STAGE * number
             W[s + at.AT], F[s + at.AFTER], W[s + at.SHARED] = q, stage.delay, stage.shared
             F[s + at.LEAD] = lead
@@ -179,7 +182,7 @@ class CompiledWorld:
         return float(kernel.first_end(self._buffer))
 
     def run_before(self, when: float, other: Calendar | None = None, since: float = 0.0) -> None:
-        """Let happen what is due before a time: see `Calendar.run_before`."""
+        """Simulate events before a time: see `Calendar.run_before`."""
         run, messages = kernel.run, self._messages
         limit = -inf
         while self._words[at.LENGTH]:
@@ -187,7 +190,7 @@ class CompiledWorld:
                 limit = float(other.next_time)
             first = self._reals[self._words[at.HEAP]]
             if first >= when and not first + since < limit:
-                return  # to look here costs less than to call a kernel
+                return  # this check is cheaper than a call of the kernel
             record = run(self._buffer, when, limit, since)
             if not record:
                 return
@@ -200,12 +203,12 @@ class CompiledWorld:
                 self._end(message.token)
 
     def clear(self) -> None:
-        """Go back to the beginning, with idle links."""
+        """Reset all links to idle at time 0."""
         self._messages.clear()
         kernel.clear(self._buffer)
 
     def empty_at(self) -> float:
-        """Return when the last queue of all that were used is empty, s."""
+        """Return when the last used queue is empty, s."""
         return float(kernel.quiet(self._buffer))
 
     # Messages.
@@ -218,35 +221,35 @@ class CompiledWorld:
         finished: Callable[[Any], None],
         token: object,
     ) -> CompiledMessage:
-        """Let a message begin now, at a rate of its radio: see `TcpTransfer`."""
+        """Start a message now, at a rate of its radio: see `TcpTransfer`."""
         path = lane.path
         p = self._path(path)
         self._reals[self._queues[path.own] + at.RATE] = rate
         self._end = finished
         segment = path.segment
         total = max(1, int(-(-bits // segment)))
-        each = segment if total > 1 else bits or path.header
-        last = bits - (total - 1) * segment if total > 1 else each
+        full = segment if total > 1 else bits or path.header
+        last = bits - (total - 1) * segment if total > 1 else full
         record = kernel.FULL
         while record == kernel.FULL:
-            record = kernel.begin(self._buffer, p, total, float(each), float(last), float(bits))
+            record = kernel.begin(self._buffer, p, total, float(full), float(last), float(bits))
             if record == kernel.FULL:
                 self._grow(self._words[at.WANTED])
-        made = self._messages[record] = CompiledMessage(self, record, bits, token)
-        return made
+        message = self._messages[record] = CompiledMessage(self, record, bits, token)
+        return message
 
     def stop(self, record: int) -> None:
-        """Stop a message."""
+        """Cancel a message."""
         del self._messages[record]
         while kernel.stop(self._buffer, record) == kernel.FULL:
             self._grow(self._words[at.WANTED])
 
     def total(self, record: int) -> int:
-        """Return the segments of a message."""
+        """Return the number of segments of a message."""
         return self._words[record + at.TOTAL]
 
     def again_bits(self, record: int) -> int:
-        """Return the bits of a message that were sent again: see `TcpTransfer`."""
+        """Return the retransmitted bits of a message: see `TcpTransfer`."""
         words = self._words
         again = words[record + at.SEGMENTS_SENT] - words[record + at.NEXT]
         return round(max(0, again) * self._reals[record + at.EACH])
@@ -259,15 +262,15 @@ class CompiledWorld:
         while node:
             behind = words[node + at.LINK]
             for item in range(node, node + at.ITEM * (at.ITEMS if behind else end), at.ITEM):
-                first, last, each = (
+                first, last, arrived = (
                     reals[item + at.FROM],
                     reals[item + at.TO],
                     words[item + at.ARRIVED_THEN],
                 )
                 if now >= last:
-                    count += each
+                    count += arrived
                 elif now > first:
-                    count += each * (now - first) / (last - first)
+                    count += arrived * (now - first) / (last - first)
             node = behind
         flow = words[record + at.STREAM_FLOW]
         if flow and reals[flow + at.FLOW_BITS]:
@@ -286,7 +289,7 @@ class CompiledWorld:
         if not q:
             return bits - mark
         if not words[flow + at.FLOW_MOVED]:
-            return bits - bits
+            return bits - bits  # as `SharedTransfer.passed`: bits minus remaining bits
         if words[flow + at.FLOW_CAPPED]:
             return bits - reals[flow + at.FLOW_CAP] * (mark - now)
         served = reals[q + at.SHARE] * (now - reals[q + at.VIRTUAL_AT])

@@ -1,0 +1,27 @@
+"""Broadcasts around a network: a message down is one transmission that a whole group receives."""
+
+from fedsim.physics.networks import BROADCAST
+from fedsim.physics.run_length import RunLengthSequence
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.broadcast import CellNetwork
+from fedsim.sim.network.models import FleetSite, Layer
+
+
+class BroadcastLayer(Layer):
+    """The clients of a group receive what is sent to any of them."""
+
+    nature = BROADCAST
+
+    def watched(self, kinds: RunLengthSequence[ClientConfig]) -> RunLengthSequence[bool]:
+        """Return whose rates are reported: all receive at the rate of one client."""
+        groups = {kind.group for _, kind in kinds.runs if kind.battery is not None}
+        return kinds.map(lambda kind: kind.group in groups)
+
+    def star(self, site: FleetSite) -> CellNetwork:
+        """Return the network of the lanes of a star."""
+        return CellNetwork(site.parts, site.kinds, site.follow)
+
+
+def layer(block: None, below: Layer) -> BroadcastLayer:  # noqa: ARG001 - it has no parameters
+    """Return the layer."""
+    return BroadcastLayer(below)

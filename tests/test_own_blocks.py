@@ -304,6 +304,24 @@ def test_runs_beside_one_that_has_failed_are_kept_while_the_code_is_as_it_was(
     assert told
 
 
+def test_files_have_no_hash_where_they_do_not_show_the_code(
+    own: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resuming, "has_script", lambda: True)
+    assert resuming.hash_of_files() == ""  # that of `own` is newer than this process
+    monkeypatch.setattr(resuming, "LOADED", 2.0**40)
+    first = resuming.hash_of_files()
+    assert first
+    assert resuming.hash_of_files() == first
+    Path(own.__file__).write_text(f"{OWN}\n")
+    assert resuming.hash_of_files() not in {"", first}
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "more"])
+    Path(own.__file__).write_text(OWN)
+    assert resuming.hash_of_files() not in {"", first}
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    assert resuming.hash_of_files() == ""  # a session, whose code is in no file
+
+
 SCRIPT = """
 import os, sys
 import fedsim, own_blocks, numpy as np

@@ -148,8 +148,10 @@ class Holding(Spec):
             DataError: this process does not have it, as the block was written by another one.
         """
         if self._held is None:
-            shown = self.digest if self.is_code else f"its digest, {self.digest[:12]}..."
-            text = f"this object was passed in Python, and a file has only {shown}"
+            known = (
+                "does not have it" if self.is_code else f"has only its digest {self.digest[:12]}"
+            )
+            text = f"this object was passed in Python, and a file {known}"
             raise DataError(key, f"{text}: run it from Python, and pass the object again")
         return self._held.value
 

@@ -308,6 +308,7 @@ class EventLog:
         """
         self._writer.wait()
         digest = self._digest.copy()
+        digest.update(self._unwritten().view(np.uint8).data)
         digest.update("\n".join(self._words).encode())
         return digest.hexdigest()
 

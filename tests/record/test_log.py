@@ -163,9 +163,11 @@ def test_the_same_rows_give_the_same_bytes_and_other_rows_another_hash(tmp_path:
         folder.mkdir()
         log = log_in(folder)
         for at in range(5000):
-            log.append(float(at), 0.0, Event.COMPUTE, 1, joules=joules, detail=log.word("x"))
+            last = joules if at == 4999 else 1.0
+            log.append(float(at), 0.0, Event.COMPUTE, 1, joules=last, detail=log.word("x"))
+        hashes.append(log.sha256)  # also of the last rows, which are still in memory
         log.close()
-        hashes.append(log.sha256)
+        assert log.sha256 == hashes[-1]
         files.append((folder / "events.parquet").read_bytes())
     assert hashes[0] == hashes[1] != hashes[2]
     assert files[0] == files[1] != files[2]

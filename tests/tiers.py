@@ -29,7 +29,7 @@ LIBRARIES = {
     "flower": ("flwr",),
     "metrics": ("torchmetrics",),
     "jax": ("jax", "optax"),
-    "dask": ("distributed", "dask_jobqueue"),
+    "dask": ("distributed",),
     "tables": ("openpyxl", "sqlalchemy"),
     "sql": ("duckdb",),
     "pcap": ("dpkt",),
@@ -76,7 +76,6 @@ FILES = {
     "pytorch/test_training.py": "torch",
     "report/test_browser.py": "dev",
     "test_adapters.py": "torch",
-    "test_batch_systems.py": "dask",
     "test_cluster.py": "dask",
     "test_docs.py": "docs",
     "test_jax.py": "jax",
@@ -85,7 +84,6 @@ FILES = {
     "test_notebooks.py": "docs",
     "test_quality.py": "lint",
     "test_reference.py": "docs",
-    "test_sending.py": "dask",
 }
 """The extra that a whole file of tests needs, below `tests`."""
 

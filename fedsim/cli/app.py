@@ -201,8 +201,7 @@ OnCluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="a Dask cluster that makes the runs: tcp://HOST:PORT, local:4 for 4 workers, or"
-        " slurm:4 for 4 jobs",
+        help="a Dask cluster that makes the runs: tcp://HOST:PORT, or local:4 for 4 workers",
     ),
 ]
 Share = Annotated[

@@ -41,7 +41,6 @@ LIBRARIES = {
 
 FILES = {
     "blocks/test_identity.py": "torch",
-    "browser/test_browser.py": "dev",
     "calibration/test_captures.py": "pcap",
     "cluster_faults/test_cluster_faults.py": "dask",
     "explorer/test_browser.py": "dev",

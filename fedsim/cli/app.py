@@ -247,7 +247,7 @@ AsJson = Annotated[
 BrowserPage = Annotated[
     bool,
     typer.Option(
-        "--browser", help="serve a page of the runs and their report to this machine, while it runs"
+        "--browser", help="open the report in a browser, and draw it again and again while it runs"
     ),
 ]
 Fresh = Annotated[

@@ -19,9 +19,10 @@ import fedsim
 from fedsim.problems.references import convex
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import hold
-from fedsim.running import api, batches, staging
-from fedsim.running.folder import Status, status
+from fedsim.running import api, cluster, staging
+from fedsim.running.folder import status
 from fedsim.running.run import RunProgress, environment
+from fedsim.running.watching import Snapshot
 from fedsim.scenario.registries import blocks_in
 from tests.runs import files, small
 
@@ -70,7 +71,7 @@ TWO_DEATHS = {
 }
 """For a cluster: a task is given up when its second worker has died, a worker's nanny never is."""
 
-IMPORTED = ["distributed", "fedsim.running.batches", "pint", "sklearn.datasets"]
+IMPORTED = ["distributed", "fedsim.running.cluster", "pint", "sklearn.datasets"]
 """What a worker has loaded when it has made a run."""
 
 
@@ -219,7 +220,7 @@ def test_who_waits_at_a_worker_that_dies_is_not_given_up_for_it(
         dask.config.set(TWO_DEATHS),
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as only,
-        pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: each of 2 workers .* has died"),
+        pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: its workers died"),
     ):
         fedsim.run(
             scenario,
@@ -239,7 +240,7 @@ def test_a_worker_of_a_local_cluster_comes_back_however_often_it_dies(tmp_path: 
     scenario = small(variants={"deadly": deadly}, stop={"rounds": 5})
     with (
         dask.config.set(TWO_DEATHS | {"distributed.deploy.lost-worker-timeout": "50ms"}),
-        pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: each of 2 workers .* has died"),
+        pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: its workers died"),
     ):
         fedsim.run(
             scenario,
@@ -322,8 +323,8 @@ def test_a_worker_with_other_versions_is_named_and_makes_nothing(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = environment()
-    monkeypatch.setattr(batches, "environment", lambda: here | {"numpy": "1.0"})
-    told = rf"the worker tcp://\S+ would make other runs: numpy is {here['numpy']} there, 1.0 here"
+    monkeypatch.setattr(cluster, "environment", lambda: here | {"numpy": "1.0"})
+    told = rf"process \d+, would make other runs: numpy is {here['numpy']} there, 1.0 here"
     with pytest.raises(fedsim.RunError, match=told):
         fedsim.run(SWEPT, out=tmp_path, executor=client.get_executor())
     assert not list(tmp_path.rglob(SUMMARY))
@@ -332,14 +333,14 @@ def test_a_worker_with_other_versions_is_named_and_makes_nothing(
 def test_what_goes_on_elsewhere_is_seen_and_how_long_it_took(
     client: Client, blind: None, tmp_path: Path
 ) -> None:
-    seen: list[Status] = []
+    seen: list[Snapshot] = []
 
     def watch(reached: RunProgress) -> None:
         if reached.round and not reached.ended:
-            seen.append(status(tmp_path))
+            seen.append(Snapshot.of(status(tmp_path)))
 
     fedsim.run(LONG, out=tmp_path, executor=client.get_executor(), watch=watch)
-    assert any(each.running for one in seen for each in one.variants)
+    assert any(run.round for each in seen for run in each.running.values())
     assert all(each.seconds > 0.05 for each in status(tmp_path).variants), "so do 1,500 rounds"
     assert not (tmp_path / staging.MAKING).exists()
 

@@ -345,8 +345,8 @@ def test_the_benchmark_of_the_cluster_prints_a_row_a_way(
 ) -> None:
     few = ("--runs", "5", "--rounds", "1", "--repeats", "2")
     run_benchmark("cluster_overhead", monkeypatch, tmp_path, *few)
-    rows = capsys.readouterr().out.splitlines()[-3:]
-    assert [row.split("  ")[0] for row in rows] == ["one process", "in batches", "one by one"]
+    rows = capsys.readouterr().out.splitlines()[-2:]
+    assert [row.split("  ")[0] for row in rows] == ["one process", "cluster"]
 
 
 @pytest.mark.slow

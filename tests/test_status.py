@@ -16,9 +16,9 @@ from typer.testing import CliRunner, Result
 import fedsim
 from fedsim.cli import app
 from fedsim.cli.progress import _TimeColumn
-from fedsim.record.folder import SUMMARY
+from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.record.live import LiveCampaign, LiveRun, write_live
-from fedsim.running.folder import Status, status
+from fedsim.running.folder import Status, run_duration, status
 from fedsim.running.run import RunProgress
 from fedsim.running.watching import Snapshot
 from tests.runs import small
@@ -200,3 +200,17 @@ def test_a_bar_names_the_time_taken_and_the_time_left() -> None:
     assert _TimeColumn().render(shown).plain == "1:30 min taken, 3:30 min left"
     table.update(task, completed=100)
     assert _TimeColumn().render(shown).plain == "1:30 min taken"
+
+
+def test_a_run_took_the_time_from_its_first_file_to_its_last(tmp_path: Path) -> None:
+    assert run_duration(tmp_path) is None
+    for name, at in ((SCENARIO, 100.0), (SUMMARY, 102.5)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+    assert run_duration(tmp_path) == 2.5
+    os.utime(tmp_path / SCENARIO, (102.5, 102.5))
+    assert run_duration(tmp_path) == 0
+    os.utime(tmp_path / SCENARIO, (103, 103))
+    assert run_duration(tmp_path) is None  # the clock went back
+    (tmp_path / SUMMARY).unlink()
+    assert run_duration(tmp_path) is None

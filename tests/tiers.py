@@ -29,7 +29,7 @@ LIBRARIES = {
     "flower": ("flwr",),
     "metrics": ("torchmetrics",),
     "jax": ("jax", "optax"),
-    "dask": ("distributed", "dask_jobqueue"),
+    "dask": ("distributed",),
     "tables": ("openpyxl", "sqlalchemy"),
     "sql": ("duckdb",),
     "pcap": ("dpkt",),
@@ -40,7 +40,6 @@ LIBRARIES = {
 """What each extra brings that tests import."""
 
 FILES = {
-    "browser/test_browser.py": "dev",
     "calibration/test_captures.py": "pcap",
     "cluster_faults/test_cluster_faults.py": "dask",
     "explorer/test_browser.py": "dev",
@@ -75,7 +74,6 @@ FILES = {
     "pytorch/test_training.py": "torch",
     "report/test_browser.py": "dev",
     "test_adapters.py": "torch",
-    "test_batch_systems.py": "dask",
     "test_cluster.py": "dask",
     "test_docs.py": "docs",
     "test_jax.py": "jax",
@@ -83,7 +81,6 @@ FILES = {
     "test_networks.py": "torch",
     "test_notebooks.py": "docs",
     "test_reference.py": "docs",
-    "test_sending.py": "dask",
 }
 """The extra that a whole file of tests needs, below `tests`."""
 

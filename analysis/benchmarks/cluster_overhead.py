@@ -23,7 +23,7 @@ from unittest import mock
 from distributed import Client
 
 import fedsim
-from fedsim.running import batches, workers
+from fedsim.running import workers
 from fedsim.running.cluster import open_cluster
 
 
@@ -115,16 +115,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=9)
     given = parser.parse_args()
-    lasting = {"in batches": batches.LASTING, "one by one": 1e-9}
-    took: dict[str, list[Took]] = {"one process": [], **{name: [] for name in lasting}}
-    with open_cluster("local:1") as cluster:
-        cluster.client.run(watch_runs)
+    took: dict[str, list[Took]] = {"one process": [], "cluster": []}
+    with open_cluster("local:1") as executor:
+        client = vars(executor)["_client"]
+        client.run(watch_runs)
         in_process(given.runs // 5, given.rounds)  # to warm up
-        on_cluster(cluster.client, given.runs // 5, given.rounds)
+        on_cluster(client, given.runs // 5, given.rounds)
         for _ in range(given.repeats):
             took["one process"].append(in_process(given.runs, given.rounds))
-            for name, batches.LASTING in lasting.items():
-                took[name].append(on_cluster(cluster.client, given.runs, given.rounds))
+            took["cluster"].append(on_cluster(client, given.runs, given.rounds))
     print("             ms a run  engine's part (quartiles)  to one process (quartiles)  beside")
     for name, several in took.items():
         alone = took["one process"]

@@ -3,30 +3,28 @@
     python analysis/benchmarks/watching.py --rounds 20000 --turns 9
 
 One process makes the first variant of the quickstart: without a page, with the page of the terminal
-drawn into one that keeps nothing, and with the page of a browser, which is asked for its state once
-a second, in turns. Processor seconds are those in which a processor was at work for the process
-that makes the run, all of its threads included, so that other programs of the machine count little.
-The server of the page is a process of its own: its seconds stand by themselves. It reports
-medians and quartiles, and those of the ratios to the run without a page of the same turn.
+drawn into one that keeps nothing, and with the report that is drawn again and again, in turns.
+Processor seconds are those in which a processor was at work for the process that makes the run, all
+of its threads included, so that other programs of the machine count little. The report is drawn by
+a process of its own: its seconds stand by themselves. It reports medians and quartiles, and those
+of the ratios to the run without a page of the same turn.
 """
 
 import argparse
 import resource
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
-from urllib.request import urlopen
 
 from rich.console import Console
 
 import fedsim
-from fedsim.browser import serve_page
+from fedsim.cli.browser_page import draw_page
 from fedsim.cli.live_page import live_page
 
 WAYS = ("run", "run --watch", "run --browser")
@@ -47,22 +45,10 @@ def shown(way: str, out: Path) -> Iterator[None]:
         with live_page(Console(file=StringIO(), force_terminal=True, width=80, height=40), out):
             yield
     elif way == "run --browser":
-        with serve_page(out) as address:
-            over = threading.Event()
-            reader = threading.Thread(target=follow, args=(address, over), daemon=True)
-            reader.start()
+        with draw_page(out):
             yield
-            over.set()
-            reader.join()
     else:
         yield
-
-
-def follow(address: str, over: threading.Event) -> None:
-    """Ask for the state of a study, as its page does, until `over` is set."""
-    while not over.wait(1.0):
-        with suppress(OSError), urlopen(f"{address}live.json") as answer:  # noqa: S310 - our own
-            answer.read()
 
 
 def run_once(rounds: int, way: str) -> Taken:
@@ -90,7 +76,7 @@ def spread(values: Sequence[float], digits: int) -> str:
 
 def table(taken: Mapping[str, Sequence[Taken]]) -> Iterator[str]:
     """Yield the lines of the table of results, in Markdown."""
-    yield "| | processor, s | ratio | real time, s | ratio | server, s |"
+    yield "| | processor, s | ratio | real time, s | ratio | drawing, s |"
     yield "|---|---|---|---|---|---|"
     plain = taken[WAYS[0]]
     for way, own in taken.items():

@@ -20,8 +20,7 @@ class Box(NamedTuple):
 
 PACKAGES = {
     "cli": Box(0, 0, 100, "the commands, and what they print"),
-    "conformance": Box(1, 0, 46, "checks of user-defined blocks"),
-    "browser": Box(1, 49, 22, "a study in progress"),
+    "conformance": Box(1, 0, 71, "checks of user-defined blocks"),
     "explorer": Box(1, 75, 25, "a study with sliders"),
     "robustness": Box(2, 0, 71, "which conclusions survive the doubt about constants"),
     "calibration": Box(2, 75, 25, "a fleet from recordings"),

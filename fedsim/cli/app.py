@@ -202,8 +202,7 @@ OnCluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="a Dask cluster that makes the runs: tcp://HOST:PORT, local:4 for 4 workers, or"
-        " slurm:4 for 4 jobs",
+        help="a Dask cluster that makes the runs: tcp://HOST:PORT, or local:4 for 4 workers",
     ),
 ]
 Share = Annotated[
@@ -248,9 +247,7 @@ AsJson = Annotated[
 ]
 BrowserPage = Annotated[
     bool,
-    typer.Option(
-        "--browser", help="serve a page with runs and report on this machine while it runs"
-    ),
+    typer.Option("--browser", help="open the report in a browser, redrawn while the runs go on"),
 ]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="make all runs again; complete ones move to OUT/.trash")

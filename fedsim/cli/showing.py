@@ -1,4 +1,4 @@
-"""Showing runs while they are made: bars, the page of the terminal, or that of a browser."""
+"""Showing runs while they are made: bars, the page of the terminal, or the report in a browser."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -31,17 +31,17 @@ def show_runs(
 
 @contextmanager
 def follow_in_browser(out: Path) -> Iterator[None]:
-    """Serve the page of a study within the block, and write its report at the end."""
+    """Draw the report again and again within the block, and the whole one at the end."""
     from fedsim.analysis import Comparison
-    from fedsim.browser import open_browser, serve_page
+    from fedsim.cli.browser_page import draw_page, open_browser
     from fedsim.errors import DataError
     from fedsim.report import write_comparison
 
-    with serve_page(out) as address:
-        _err.print(f"follow the runs at {address}", markup=False, highlight=False)
-        open_browser(address)
+    with draw_page(out) as page:
+        _err.print(f"follow the runs at {page.file.as_uri()}", markup=False, highlight=False)
+        open_browser(page.file)
         yield
-        try:  # while the page, still served, shows how the runs have ended
+        try:
             comparison = Comparison.of([out])
             options = comparison_options(comparison)
             with _write_output("report", [out], out / "report.html", options) as made:
@@ -49,4 +49,5 @@ def follow_in_browser(out: Path) -> Iterator[None]:
         except DataError as error:
             _remark(f"there is no report: {error}")
         else:
+            page.lead(made.place)
             _err.print(f"report in {made.place}", markup=False, highlight=False)

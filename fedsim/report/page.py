@@ -18,6 +18,7 @@ from fedsim.record.scenarios import differing, flat, format_value
 from fedsim.report import convergence, energy, fleet, network, overview, timeline
 from fedsim.report.charts import line_icon
 from fedsim.report.components import PageFigure, PageTable, TableCell, number, options, style, words
+from fedsim.report.progress import Progress
 from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import ink
 from fedsim.report.templating import asset, environment, palette, script_hash
@@ -239,12 +240,25 @@ def write_comparison(comparison: Comparison, file: Path) -> None:
 
 def render(own: ReportedStudy) -> str:
     """Return the page of a study, as HTML."""
+    return page_of(content_of(own))
+
+
+def page_of(content: Content, progress: Progress | None = None) -> str:
+    """Return a page, as HTML.
+
+    Args:
+        content: of a study, see `content_of`; empty while no run has ended.
+        progress: of a study in progress, for a tab in front; the page then loads itself anew.
+    """
     script = asset("fedsim.report", "page.js")
+    known: Content = {"study": None, "tabs": (), "ink": ink, "fedsim": VERSION} | content
+    tabs = known["tabs"] if progress is None else ("Progress", *known["tabs"])
     return (
         environment("fedsim.report")
         .get_template("page.html")
         .render(
-            **_content(own),
+            **known | {"tabs": tabs},
+            progress=progress,
             palette=palette((*COLOURS, *DEVICE_COLOURS)),
             style=asset("fedsim.report", "page.css"),
             script=script,
@@ -253,8 +267,8 @@ def render(own: ReportedStudy) -> str:
     )
 
 
-def _content(own: ReportedStudy) -> Content:
-    """Return all that the template shows."""
+def content_of(own: ReportedStudy) -> Content:
+    """Return all that the page of a study shows, by the names that its template has for it."""
     clients = fleet.with_received_counts(own)
     runs = timeline.choose_runs(own)
     plots = {
@@ -270,9 +284,7 @@ def _content(own: ReportedStudy) -> Content:
     return {
         "tabs": TABS,
         "study": own,
-        "ink": ink,
         "seeds": sorted({run.seed for run in own.runs}),
-        "fedsim": VERSION,
         "fleets": [
             {
                 "variants": names,

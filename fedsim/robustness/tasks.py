@@ -83,8 +83,8 @@ class Pricing:
         if self.executor is not None:
             yield self.executor
         elif self.cluster is not None:
-            with open_cluster(self.cluster) as engine:
-                yield engine.client.get_executor()
+            with open_cluster(self.cluster) as pool:
+                yield pool
         elif self.jobs > 1 and tasks > 1:
             with workers(min(self.jobs, tasks), ignore_progress) as pool:
                 yield pool

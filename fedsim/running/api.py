@@ -38,7 +38,7 @@ from fedsim.record.studies import study_in
 from fedsim.results import Result
 from fedsim.running import cluster as clusters
 from fedsim.running import staging
-from fedsim.running.campaign import Campaign, Engine, ExecutorEngine, check_ends
+from fedsim.running.campaign import Campaign, check_ends
 from fedsim.running.check import added_notes, preflight_notes
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.history import record_call
@@ -203,11 +203,11 @@ def run(
         blocks: user-defined classes that the scenario may name by their kind.
         watch: called with the progress of runs; if None, a notebook shows a bar.
         jobs: number of runs at a time; with more than 1, each is made in a worker process.
-        executor: makes the runs instead, such as `client.get_executor()` of Dask; it is left open.
+        executor: of `concurrent.futures`, Dask, submitit: makes the runs instead; it is left open.
         fresh: make all runs again; complete ones are moved into `OUT/.trash`.
         carry: "bytes" encodes and decodes every message; the logs are the same as with "values".
         tell: called with each note: settings without effect, runs that are made again or failed.
-        cluster: a Dask cluster that makes the runs: "tcp://host:8786", "local:4", "slurm:4" (jobs).
+        cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" (workers).
         shard: "3/16" makes the third of sixteen shares, beside other processes with the same `out`.
         check: whether to raise and warn by the final states of runs, which the summary has, too.
         graph: of networkx, of peers, or of links where "server" is a node; see `fedsim.load`.
@@ -359,17 +359,11 @@ def _make(
 ) -> tuple[Path, ...]:
     """Make the runs of a campaign in the chosen place; return their folders."""
     if cluster is not None:
-        with clusters.open_cluster(cluster) as engine:
-            return campaign.by(engine, watch)
+        with clusters.open_cluster(cluster) as opened:
+            return campaign.by(clusters.engine_of(opened), watch)
     if executor is not None:
-        return campaign.by(_engine(executor), watch)
+        return campaign.by(clusters.engine_of(executor), watch)
     return campaign.in_processes(jobs, watch) if jobs != 1 else campaign.in_turn(builder, watch)
-
-
-def _engine(executor: Executor) -> Engine:
-    """Return an engine for an executor; that of a Dask client also reports progress."""
-    client = clusters.client_of(executor)
-    return ExecutorEngine(executor) if client is None else clusters.Cluster(client)
 
 
 def _share(shard: str | None, jobs: int, executor: Executor | None, cluster: str | None) -> Shard:

@@ -6,14 +6,14 @@ A run that fails does not end the others, wherever they are made. When all have 
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from collections.abc import Mapping, Sequence
+from concurrent.futures import BrokenExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from threading import RLock
-from typing import Any, Protocol
+from typing import Any
 
 from fedsim.building import Builder
 from fedsim.errors import (
@@ -32,15 +32,16 @@ from fedsim.errors import (
     WorkDurationError,
 )
 from fedsim.record.earlier import TRASH, bring_back, discard
-from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, note_failure
+from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, note_failure
 from fedsim.record.manifest import SEAL, check_files
 from fedsim.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note
 from fedsim.record.summary import DONE, ROSE, Ending, is_whole, status_of
 from fedsim.results import Result
+from fedsim.running.executors import ExecutorEngine
 from fedsim.running.folder import WHOLE, Shard
 from fedsim.running.resuming import CampaignJournal
 from fedsim.running.run import RunProgress, Watch
-from fedsim.running.staging import Place, unpack
+from fedsim.running.staging import unpack
 from fedsim.running.workers import (
     Known,
     Order,
@@ -58,13 +59,6 @@ from fedsim.signals import postpone_signals
 
 MADE, KEPT, BACK, FAILED = "made", "kept", "back", "failed"
 """Keys of `Campaign.counts`: runs that were made, were there, came back, and have failed."""
-
-
-class Engine(Protocol):
-    """Makes runs outside this process."""
-
-    def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
-        """Make runs; yield the outcome of each as it ends."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +116,12 @@ class Campaign:
             FedsimError: a run has failed; the others are made.
             BlockError: a block cannot be pickled.
         """
-        watch = once(watch)
-        left = self._run_pool(self.runs, jobs, watch)
+        self._make_in_pools(self.runs, jobs, once(watch, set()))
+        return self._check_outcomes()
+
+    def _make_in_pools(self, runs: Sequence[Run], jobs: int, watch: Watch) -> None:
+        """Make runs in worker processes, in further pools where processes die."""
+        left = self._run_pool(runs, jobs, watch)
         while left:
             suspects = [run for run in left if self._has_begun(run)] or left[:1]
             for run in suspects:
@@ -135,25 +133,36 @@ class Campaign:
                     error = RunError(f"{run_name(self.order, run)}: {text}")
                     self._take(watch, Outcome(run, error=error))
             left = self._run_pool([run for run in left if run not in suspects], jobs, watch)
-        return self._check_outcomes()
 
-    def by(self, engine: Engine, watch: Watch) -> tuple[Path, ...]:
-        """Make the runs by an engine; return their folders.
+    def by(self, engine: ExecutorEngine, watch: Watch) -> tuple[Path, ...]:
+        """Make the runs by an executor; return their folders.
+
+        A pool of processes on this machine that has lost one takes no more runs: processes of
+        fedsim's own make those that it has left.
 
         Raises:
             FedsimError: a run has failed; the others are made.
-            RunError: the engine is gone.
+            RunError: the executor takes no more runs, or its workers cannot make any.
         """
-        watch = once(_mark_remote(watch, self.order.place))
-        known = [self._find(run) for run in self.runs]
-        for outcome in engine.outcomes(self.order, known, watch):
-            if outcome.files is not None and self.order.place is not None:
-                folder, trash = self.order.folder(outcome.run), self.order.trash
-                given = self.order.place, outcome.seconds, trash if self.order.fresh else ""
-                unpack(outcome.files, folder, *given)
-            if outcome.ended is not None and outcome.earlier is None:
-                watch(outcome.ended)
-            self._take(watch, outcome)
+        ended = set[tuple[str, int]]()
+        watch, left = once(watch, ended), dict.fromkeys(self.runs)
+        try:
+            for outcome in engine.outcomes(self.order, [*map(self._find, left)], watch):
+                if outcome.files is not None and self.order.place is not None:
+                    folder, trash = self.order.folder(outcome.run), self.order.trash
+                    given = self.order.place, outcome.seconds, trash if self.order.fresh else ""
+                    unpack(outcome.files, folder, *given)
+                if outcome.ended is not None and outcome.earlier is None:
+                    watch(outcome.ended)
+                del left[outcome.run]
+                self._take(watch, outcome)
+        except BrokenExecutor as error:
+            if not engine.processes:
+                count = sum(self._key(run) not in ended for run in left)
+                runs = "1 run" if count == 1 else f"{count} runs"
+                kept = "the others are kept, and the same command makes the missing ones"
+                raise RunError(f"{error}: {runs} had not ended; {kept}") from error
+            self._make_in_pools([*left], engine.processes, watch)
         return self._check_outcomes()
 
     def _run_pool(self, runs: Sequence[Run], jobs: int, watch: Watch) -> list[Run]:
@@ -187,9 +196,13 @@ class Campaign:
             return known
         return known._replace(resumed=self.journal.has(known.there.manifest[SEAL]))
 
+    def _key(self, run: Run) -> tuple[str, int]:
+        return self.order.plan.variants[run.number].name, run.seed
+
     def _has_begun(self, run: Run) -> bool:
-        folder = self.order.folder(run)
-        return (folder / SCENARIO).exists() and not (folder / SUMMARY).exists()
+        homes = self.order.out, *(self.order.place.homes() if self.order.place else ())
+        folders = [RunFolder.place(home, *self._key(run)) for home in homes]
+        return any((each / SCENARIO).exists() and not (each / SUMMARY).exists() for each in folders)
 
     def _take(self, watch: Watch, *outcomes: Outcome) -> None:
         """Bring earlier runs back; register the runs that failed, and report them."""
@@ -264,55 +277,18 @@ def _of_run(error: Exception, order: Order, run: Run) -> Exception:
     return error
 
 
-@dataclass(frozen=True)
-class ExecutorEngine:
-    """An engine that uses any `concurrent.futures` executor; it is not shut down."""
-
-    executor: Executor
-
-    def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
-        """Make runs, one a task; yield the outcome of each as it ends."""
-        del watch  # a plain executor reports nothing before a task ends
-        pickled = encode_order(order)
-        futures: dict[Future[list[Outcome]], Run] = {
-            self.executor.submit(_make_reported, pickled, [known]): known.run for known in runs
-        }
-        try:
-            for future in as_completed(futures):
-                try:
-                    yield from future.result()
-                except BrokenExecutor as error:
-                    text = f"a worker died, perhaps because memory was short ({error})"
-                    yield Outcome(futures[future], error=RunError(text))
-        finally:
-            for future in futures:
-                future.cancel()
-
-
 def _make_reported(pickled: bytes, runs: Sequence[Known]) -> list[Outcome]:
     """Make runs in this process and report their progress."""
     return make_all(pickled, runs, process_callback())
 
 
-def _mark_remote(watch: Watch, place: Place | None) -> Watch:
-    """Wrap a progress callback so that it also marks remote runs as active."""
-    marked: set[tuple[str, int]] = set()
+def once(watch: Watch, over: set[tuple[str, int]]) -> Watch:
+    """Wrap a progress callback: the end of each run is reported once, and nothing after it.
 
-    def report(progress: RunProgress) -> None:
-        key = progress.variant, progress.seed
-        if place is not None and progress.ended:
-            place.unmark(*key)
-        elif place is not None and key not in marked:
-            marked.add(key)
-            place.mark(*key)
-        watch(progress)
-
-    return report
-
-
-def once(watch: Watch) -> Watch:
-    """Wrap a progress callback: the end of each run is reported once, and nothing after it."""
-    over: set[tuple[str, int]] = set()
+    Args:
+        watch: the callback.
+        over: takes the variant and seed of each run that has ended.
+    """
     one = RLock()  # progress comes from a listening thread, outcomes from the calling one
 
     def report(progress: RunProgress) -> None:

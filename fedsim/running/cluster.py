@@ -1,31 +1,34 @@
-"""Dask clusters: their workers make the runs and report progress.
+"""Dask: its executors report the progress of runs, and `--cluster` opens one.
 
-Reports are Dask's own events, which pass through the scheduler.
+Dask itself gives the task of a dead worker to another one, some times. Reports are Dask's own
+events, which pass through the scheduler.
 """
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from logging import CRITICAL
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedsim.errors import DataError, RunError
 from fedsim.extras import missing
-from fedsim.running.batch_systems import CLASSES, submit_jobs
-from fedsim.running.batches import Batches, Sending
+from fedsim.running.executors import ExecutorEngine, make_elsewhere
 from fedsim.running.main_guard import UNGUARDED, mark_workers
-from fedsim.running.run import RunProgress, Watch
-from fedsim.running.workers import Known, Order, Outcome
+from fedsim.running.run import RunProgress, Watch, environment
+from fedsim.running.workers import Known, Order, Outcome, ProgressReporter
 from fedsim.signals import postpone_signals
 from fedsim.threads import VARIABLE, usable_threads
 
 if TYPE_CHECKING:
-    from distributed import Client, LocalCluster
+    from distributed import Client, Future, LocalCluster
+
+_PAUSE = 0.25  # seconds of real time between two reports of a worker: one scheduler handles all
 
 _CONFIG = {
     "distributed.worker.profile.enabled": False,
@@ -40,75 +43,116 @@ by its nanny, and Dask waits for it: where it dies twice within a timeout, Dask 
 and a cluster of one worker would stay without any.
 """
 
-CHOICES = f"tcp://HOST:PORT, local:N, or N jobs by {', '.join(f'{kind}:N' for kind in CLASSES)}"
+CHOICES = "tcp://HOST:PORT or local:N"
 """The clusters there are, for an error."""
 
 
+def engine_of(executor: Executor) -> ExecutorEngine:
+    """Return an engine for an executor; with that of a Dask client it reports progress."""
+    if type(executor).__module__.partition(".")[0] != "distributed":
+        return ExecutorEngine(executor)
+    # Dask has no public attribute for the client.
+    return DaskEngine(executor, vars(executor)["_client"], f"fedsim-{token_hex(8)}")
+
+
 @dataclass(frozen=True)
-class Cluster:
-    """An engine that makes runs on Dask's workers.
+class DaskEngine(ExecutorEngine):
+    """Makes runs by Dask's workers.
+
+    Its futures are the client's own: those of its executor never end where the connection breaks
+    while a result is fetched.
 
     Attributes:
-        client: connected to their scheduler.
+        client: connected to the scheduler.
+        topic: of the events that report progress.
     """
 
     client: "Client"
+    topic: str
+    _sent: "list[Future]" = field(default_factory=list)
+
+    apart: ClassVar[bool] = True
 
     def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
-        """Make runs in batches; yield the outcome of each.
-
-        Raises:
-            RunError: the scheduler is gone, or its workers cannot make runs.
-        """
-        topic, batches = f"fedsim-{token_hex(8)}", Batches(order, runs)
-
-        def on_event(event: tuple[float, Sequence[Any]]) -> None:
-            progress = RunProgress(*event[1])
-            batches.report_progress(progress)
-            watch(progress)
-
-        self.client.subscribe_topic(topic, on_event)
+        """Make runs; see `ExecutorEngine`."""
+        self.client.subscribe_topic(self.topic, lambda event: watch(RunProgress(*event[1])))
         try:
-            yield from Sending(self.client, order, topic, batches).all()
+            yield from super().outcomes(order, runs, watch)
         finally:
             if self.client.status == "running":
-                self.client.unsubscribe_topic(topic)
+                self.client.unsubscribe_topic(self.topic)
+
+    def _submit(self, pickled: bytes, known: Known) -> "Future":
+        while self.client.status == "connecting":
+            time.sleep(_PAUSE)
+        if self.client.status != "running":
+            raise BrokenExecutor(f"the scheduler {self.client.scheduler.address} is gone")
+        # As the result of a task with a key, Dask sends the campaign once to each worker, and again
+        # where it is lost.
+        self._sent[:] = [self.client.submit(_keep, pickled, key=f"{self.topic}-campaign")]
+        given = self._sent[0], environment(), known, self.topic
+        return self.client.submit(_make_on_worker, *given, pure=False)
+
+    def _cancel(self, tasks: "Sequence[Future]") -> None:
+        if self.client.status == "running":
+            self.client.cancel(tasks)
+
+    def _is_cut_off(self, error: Exception) -> bool:
+        from distributed.client import FutureCancelledError
+
+        return isinstance(error, FutureCancelledError | OSError)
+
+
+def _keep(pickled: bytes) -> bytes:
+    return pickled
+
+
+def _make_on_worker(
+    pickled: bytes, wanted: Mapping[str, str], known: Known, topic: str
+) -> list[Outcome]:
+    """Make a run on a worker of Dask's, which reports its progress."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    reporter = ProgressReporter(
+        lambda progress: worker.log_event(topic, [*progress]),
+        _PAUSE,
+        ends=False,
+        worker=worker.address,
+    )
+    with reporter.report_activity() as watch:
+        return make_elsewhere(pickled, wanted, known, watch)
 
 
 @contextmanager
-def open_cluster(where: str) -> "Iterator[Cluster]":
-    """Connect to the cluster at an address, or start one on this machine.
+def open_cluster(where: str) -> Iterator[Executor]:
+    """Open an executor of the cluster at an address, or of one that is started on this machine.
 
     Args:
-        where: "tcp://host:8786", "local:4", or a batch system's jobs such as "slurm:20".
+        where: "tcp://host:8786" or "local:4".
 
     Raises:
-        DataError: Dask is not installed, no scheduler answers, or a batch system takes no job.
+        DataError: Dask is not installed, or no scheduler answers.
     """
     check_installed()
     from distributed import Client
     from distributed.utils import silence_logging_cmgr as silent
 
     kind, _, count = where.partition(":")
-    if kind in {"local", *CLASSES}:
-        jobs = "" if kind == "local" else " jobs,"
-        if not count.isdecimal() or int(count) < 1:
-            text = f"got {where!r}; expected {kind}:N with N{jobs} at least 1"
-            raise DataError("cluster", text)
-        opened = submit_jobs(kind, int(count)) if jobs else _local(int(count))
-        with opened as made, Client(made, set_as_default=False) as client:
-            yield Cluster(client)
-        return
-    # Dask logs every lost connection. One that comes back does not concern the user; one that does
-    # not is reported as an error of the campaign.
-    with silent(CRITICAL), silent(CRITICAL, root="distributed.client"):
+    if kind == "local" and not (count.isdecimal() and int(count)):
+        raise DataError("cluster", f"got {where!r}; expected local:N with N at least 1")
+    with ExitStack() as stack:
+        place = stack.enter_context(_local(int(count))) if kind == "local" else where
+        # Dask logs every lost connection. One that comes back does not concern the user; one that
+        # does not is reported as an error of the campaign.
+        stack.enter_context(silent(CRITICAL))
+        stack.enter_context(silent(CRITICAL, root="distributed.client"))
         try:
-            connected = Client(where, set_as_default=False, name="fedsim")
+            client = Client(place, set_as_default=False, name="fedsim")
         except (OSError, ValueError, TypeError) as error:
             text = f"no scheduler answers at {where} ({error}); expected {CHOICES}"
             raise DataError("cluster", text) from None
-        with connected as client:
-            yield Cluster(client)
+        yield stack.enter_context(client).get_executor()
 
 
 def check_installed() -> None:
@@ -173,11 +217,3 @@ def _local(count: int) -> Iterator[Any]:
 def _close(cluster: "LocalCluster") -> None:
     with postpone_signals():
         cluster.close()
-
-
-def client_of(executor: Executor) -> "Client | None":
-    """Return the client of this executor; None if it is not Dask's."""
-    if type(executor).__module__.partition(".")[0] != "distributed":
-        return None
-    found: Client = vars(executor)["_client"]  # Dask has no public attribute for it
-    return found

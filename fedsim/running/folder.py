@@ -23,7 +23,6 @@ from fedsim.record.scenarios import RUNS, Note, describe_differences, differing,
 from fedsim.record.studies import Study, read_study, study_in
 from fedsim.record.summary import DONE as ENDED
 from fedsim.record.summary import Ending, is_whole, read_summary
-from fedsim.running.batches import run_duration
 from fedsim.running.staging import MAKING
 from fedsim.scenario import Plan, Variant, dump
 
@@ -174,6 +173,19 @@ WHOLE = Shard(1, 1)
 
 DONE, RUNNING, FAILING, PENDING = "done", "running", "failed", "pending"
 """The states of a run."""
+
+
+def run_duration(folder: Path) -> float | None:
+    """Return how long a complete run took, s of real time, by the dates of its files.
+
+    Its scenario is written first, its summary last. None if the run is incomplete or the clock
+    was set back meanwhile.
+    """
+    try:
+        first, last = ((folder / name).stat().st_mtime_ns for name in (SCENARIO, SUMMARY))
+    except OSError:
+        return None
+    return (last - first) / 1e9 if last >= first else None
 
 
 @dataclass(frozen=True)

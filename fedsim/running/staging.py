@@ -22,7 +22,7 @@ from fedsim.errors import OutputError
 from fedsim.files import read_file
 from fedsim.record.atomic import check_links, unwritable, write_whole
 from fedsim.record.earlier import is_copy, set_aside
-from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder
+from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY
 from fedsim.record.manifest import MANIFEST
 from fedsim.signals import defer_signals
 
@@ -53,18 +53,9 @@ class Place:
         """Whether this process sees the same folder."""
         return (self.out / MAKING / self.token).is_file()
 
-    def mark(self, variant: str, seed: int) -> None:
-        """Mark a run as running, for `fedsim status`, which does not look into staging folders."""
-        with suppress(OSError):  # it is only informative
-            self._mark_file(variant, seed).mkdir(parents=True)
-
-    def unmark(self, variant: str, seed: int) -> None:
-        """Remove that mark."""
-        with suppress(OSError):
-            self._mark_file(variant, seed).rmdir()
-
-    def _mark_file(self, variant: str, seed: int) -> Path:
-        return RunFolder.place(self.out / MAKING / f"{self.token}-running", variant, seed)
+    def homes(self) -> Iterator[Path]:
+        """Yield the staging folders that workers have here."""
+        return (self.out / MAKING).glob(f"{self.token}-*")
 
     @contextmanager
     def stage(self) -> Iterator[Path]:

@@ -47,11 +47,11 @@ _ELSEWHERE: dict[str, tuple[str, ...]] = {
             "tests/test_watching.py"),
     "conformance": ("tests/test_conformance.py", "tests/test_conformance_blocks.py"),
     "ports": ("tests/protocol", "tests/worlds"),
-    "running": ("tests/test_batches.py", "tests/test_campaign.py", "tests/test_cluster.py",
+    "running": ("tests/test_campaign.py", "tests/test_cluster.py", "tests/test_executors.py",
                 "tests/test_extent.py", "tests/test_interrupts.py", "tests/test_notebook_bar.py",
                 "tests/test_pace.py", "tests/test_places.py", "tests/test_probe.py",
                 "tests/test_provenance.py", "tests/test_notes.py", "tests/test_run.py",
-                "tests/test_sending.py", "tests/test_shards.py"),
+                "tests/test_shards.py"),
     "torch": ("tests/pytorch",),
     "jax": ("tests/test_jax.py",),
 }  # fmt: skip

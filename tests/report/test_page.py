@@ -53,6 +53,11 @@ def test_nothing_is_asked_of_anybody(page: Page) -> None:
     assert "@import" not in style
 
 
+def test_a_finished_page_does_not_load_itself_anew(page: Page) -> None:
+    assert not [facts for _, facts in page.tags if "data-reload" in facts]
+    assert not [facts for _, facts in page.tags if facts.get("http-equiv") == "refresh"]
+
+
 def test_only_the_page_s_own_scripts_may_run(page: Page) -> None:
     (policy,) = [
         facts["content"] or ""

@@ -1,0 +1,280 @@
+"""The report of a study in progress: a file that is drawn again and again while runs are made.
+
+Another process draws it, at a low priority, so that the runs do not wait for it. The page loads
+itself anew while the study is unfinished. Its last version leads to the report of the whole study,
+or says that the runs were stopped.
+"""
+
+import os
+import sys
+import threading
+import time
+import webbrowser
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from html import escape
+from math import isfinite, isnan
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+
+import pyarrow as pa
+
+from fedsim.analysis import Comparison
+from fedsim.errors import DataError, FedsimError
+from fedsim.record.atomic import check_links, write_whole
+from fedsim.record.live import LIVE, CurvePoint, LiveRun
+from fedsim.record.studies import study_in
+from fedsim.report.components import PageTable, TableCell, words
+from fedsim.report.page import Content, content_of, page_of
+from fedsim.report.progress import DRAWN, Progress, recorded_curves
+from fedsim.report.study import ReportedStudy
+from fedsim.running.probe import duration
+from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
+from fedsim.signals import defer_signals, leave_signals_to_parent, postpone_signals
+from fedsim.text import format_number, quantity
+
+PAGE = "report.html"
+"""The page, in the folder of live files."""
+
+_PAUSE = 2.0  # seconds of real time between two drawings, at least
+
+_SHARE = 0.05  # of real time, which drawing may take at most
+
+_NICE = 5  # by which the priority of the process is lower
+
+_RUNS = 30  # lines of runs in progress
+
+_NOTE = (
+    '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>{head}'
+    "</head>\n<body><p>{text}</p></body>\n</html>\n"
+)
+"""A page of one sentence."""
+
+
+class FollowedPage:
+    """The page of a study.
+
+    Args:
+        out: the folder of its runs, which need not exist yet.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out.absolute()
+        self.file = self.out / LIVE / PAGE
+        self.led = False
+
+    def write(self, content: str) -> None:
+        """Replace the page, whole.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        check_links(self.out, self.file.parent)
+        write_whole(self.file, content.encode())
+
+    def wait(self) -> None:
+        """Say that there is nothing to draw yet, and load the page anew after a while."""
+        head = f'<meta http-equiv="refresh" content="{_PAUSE:g}">'
+        self._note("Reading data, building and solving the problem.", head)
+
+    def lead(self, report: Path) -> None:
+        """Lead to the report of the whole study."""
+        link = f"../{escape(report.name)}"
+        head = f'<meta http-equiv="refresh" content="0; url={link}">'
+        self._note(f'All runs have ended: <a href="{link}">the report</a>.', head)
+        self.led = True
+
+    def stop(self) -> None:
+        """Say that nothing draws the page any more."""
+        again = f"<code>fedsim report {escape(str(self.out))}</code>"
+        self._note(f"The runs were stopped. {again} writes the report of those that have ended.")
+
+    def _note(self, text: str, head: str = "") -> None:
+        self.write(_NOTE.format(title=escape(self.out.name), head=head, text=text))
+
+    def close(self) -> None:
+        """Leave no page that loads itself anew, and none where nothing was recorded."""
+        for left in self.file.parent.glob(f"{PAGE}.*"):  # of a drawing that was cut off
+            left.unlink(missing_ok=True)
+        if study_in(self.out) is not None:
+            if not self.led:
+                self.stop()
+            return
+        self.file.unlink(missing_ok=True)
+        with suppress(OSError):  # there is something in it
+            self.file.parent.rmdir()
+            self.out.rmdir()
+
+
+@contextmanager
+def draw_page(out: Path) -> Iterator[FollowedPage]:
+    """Draw the page of a study again and again within the block.
+
+    Args:
+        out: the folder of its runs, which need not exist yet.
+
+    Raises:
+        DataError: no process can be started.
+        OutputError: the page cannot be written.
+    """
+    page = FollowedPage(out)
+    process = get_context("spawn").Process(target=_draw, args=(page.out,), daemon=True)
+    try:
+        page.wait()
+        try:
+            with postpone_signals():
+                process.start()
+        except OSError as error:
+            text = f"--browser: no page can be drawn here: {error.strerror or error}"
+            raise DataError("browser", text) from None
+        yield page
+    finally:
+        with defer_signals():
+            if process.pid is not None:
+                process.kill()  # it has no state, and may still be loading with signals blocked
+                process.join()
+            with suppress(FedsimError, OSError):
+                page.close()
+
+
+def open_browser(file: Path) -> None:
+    """Open a file in a browser with windows, if there is one; the caller does not wait.
+
+    A browser that draws in the terminal is left closed: it would cover the progress.
+    """
+    windows = sys.platform == "darwin" or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    with suppress(webbrowser.Error):
+        if windows and type(webbrowser.get()) is not webbrowser.GenericBrowser:
+            threading.Thread(target=webbrowser.open, args=(file.as_uri(),), daemon=True).start()
+
+
+def _draw(out: Path) -> None:
+    """Draw the page in this process, until its parent has ended."""
+    leave_signals_to_parent()
+    with suppress(OSError):
+        os.nice(_NICE)
+    page, drawing, pause = FollowedPage(out), Drawing(out), _PAUSE
+    parent = parent_process()
+    while parent is not None and parent.is_alive():
+        began = time.thread_time()
+        with suppress(FedsimError, OSError, pa.ArrowException):  # a file is being replaced
+            page.write(drawing.page(pause))
+        pause = max(_PAUSE, (time.thread_time() - began) / _SHARE)
+        parent.join(pause)
+    page.stop()
+
+
+class Drawing:
+    """Draws the page of a study; the tabs of ended runs are drawn when further ones have ended.
+
+    Args:
+        out: the folder of its runs.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._out, self._watcher = out, Watcher(out)
+        self._ended, self._due = frozenset[Key](), 0.0
+        self._content: Content = {}
+        self._recorded: Mapping[Key, Sequence[CurvePoint]] = {}
+
+    def page(self, pause: float) -> str:
+        """Return the page of this moment, as HTML.
+
+        Args:
+            pause: until it loads itself anew, s of real time.
+
+        Raises:
+            FedsimError: the folder holds no record of its study yet.
+        """
+        now = self._watcher.look()
+        ended = frozenset(now.done | now.failed)
+        if ended != self._ended and time.monotonic() >= self._due:
+            began = time.thread_time()
+            with suppress(DataError):  # none of them can be compared
+                study = ReportedStudy(Comparison.of([self._out]))
+                self._content, self._recorded = content_of(study), recorded_curves(study.rounds)
+            self._ended = ended
+            self._due = time.monotonic() + (time.thread_time() - began) / _SHARE
+        return page_of(self._content, progress_of(now, self._lines(now), pause))
+
+    def _lines(self, now: Snapshot) -> Mapping[Key, Sequence[CurvePoint]]:
+        """Return the curves of runs in progress and of ended ones, in the order of the study."""
+        known = {**self._recorded, **{key: run.curve for key, run in now.running.items()}}
+        drawn = [key for key in now.runs if known.get(key)]
+        first = sorted(drawn, key=lambda key: key not in now.running)[:DRAWN]
+        return {key: known[key] for key in drawn if key in first}
+
+
+def progress_of(
+    now: Snapshot, lines: Mapping[Key, Sequence[CurvePoint]], pause: float = _PAUSE
+) -> Progress:
+    """Return what the page shows of a moment.
+
+    Args:
+        now: the state of the study.
+        lines: the curves of its runs.
+        pause: until the page loads itself anew, s of real time.
+    """
+    runs = list(now.running.values())
+    begun = sum(run.round / run.rounds for run in runs if run.rounds)
+    more = [f"and {len(runs) - _RUNS} more runs in progress"] if len(runs) > _RUNS else []
+    return Progress(
+        now.status.name,
+        headline(now),
+        (len(now.done | now.failed) + begun) / max(len(now.runs), 1),
+        {each.variant: [*_seeds(now, each.variant)] for each in now.status.variants},
+        lines,
+        [*_tables(now, runs[:_RUNS])],
+        [*more, *(f"{own.process}: {own.doing}" for own in now.campaigns if own.doing)],
+        time.strftime("%H:%M:%S"),
+        pause,
+    )
+
+
+def _seeds(now: Snapshot, variant: str) -> Iterator[tuple[str, str]]:
+    """Yield the state of each run of a variant, and its words."""
+    states = {"running": now.running, "done": now.done, "failed": now.failed}
+    for key in now.runs:
+        if key[0] == variant:
+            state = next((name for name, own in states.items() if key in own), "pending")
+            run = now.running.get(key)
+            share = f"{100 * run.round // run.rounds} %" if run and run.rounds else state
+            yield state, f"seed {key[1]}: {share}"
+
+
+def _tables(now: Snapshot, runs: Sequence[LiveRun]) -> Iterator[PageTable]:
+    """Yield the tables of runs in progress, of failed ones, and of the events of each process."""
+    heads = ("run", "round", "reached", "energy", "left at most", "rounds/s", "worker")
+    failed = [
+        words(f"{each.variant}, seed {seed}", reason)
+        for each in now.status.variants
+        for seed, reason in each.reasons.items()
+    ]
+    if runs:
+        yield PageTable("Runs in progress", heads, [_row(run) for run in runs])
+    if failed:
+        yield PageTable("Failed", ("run", "reason"), failed)
+    for own in now.campaigns:
+        events = [
+            words(f"{format_number(each.seconds, ',.0f')} s", each.text)
+            for each in reversed(own.events)
+        ]
+        yield PageTable(f"Events of {own.process}", ("after", "event"), events)
+
+
+def _row(run: LiveRun) -> list[TableCell]:
+    """Return the figures of a run in progress, as they are read."""
+    last = run.curve[-1] if run.curve else CurvePoint(0)
+    name = "gap" if isfinite(last.gap) else "objective"
+    value, left = getattr(last, name), time_left(run)
+    return words(
+        f"{run.variant}, seed {run.seed}",
+        run.doing or (f"{run.round:,} of {run.rounds:,}" if run.rounds else "running"),
+        f"{name} {format_number(value, '.3g')}" if isfinite(value) else "-",
+        quantity(last.joules, "J"),
+        "-" if isnan(left) else duration(left),
+        "-" if isnan(run.rate) else format_number(run.rate, ".3g"),
+        run.worker or "-",
+    )

@@ -27,10 +27,7 @@ def data_table(job: Job) -> Table | Group:
     problem = job.problem
     if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
         return split_table(job)
-    lines = list(differences_of_clients(job))
-    if problem.naming.fitted:
-        lines.append(problem.naming.fitted)
-    text = Text("\n".join(f"- {line}" for line in lines))
+    text = Text("\n".join(f"- {line}" for line in differences_of_clients(job)))
     return Group(_by_client(job), text, Text(""))
 
 

@@ -116,7 +116,7 @@ def _settings(job: Job, opening: Opening) -> Iterator[tuple[str, str]]:
 
 
 def differences_of_clients(job: Job) -> Iterator[str]:
-    """Yield sentences on how much clients differ, where the data describes them."""
+    """Yield how much clients differ, and what is fitted, where the data describes them."""
     problem = job.problem
     if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
         return
@@ -124,6 +124,8 @@ def differences_of_clients(job: Job) -> Iterator[str]:
         yield size_sentence(problem.rows)
         if (found := label_test(problem.labels, problem.rows)) is not None:
             yield str(found)
+    if problem.naming.fitted:
+        yield problem.naming.fitted
 
 
 def _fleet(job: Job) -> str:

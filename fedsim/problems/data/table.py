@@ -244,8 +244,8 @@ class TableSource(Source):
             return "preprocessing is fitted on each client's own training rows (data.fit: clients)"
         numbers = recipe.statistics
         return (
-            "preprocessing is fitted on the training rows of all clients (data.fit: all); the at"
-            f" least {numbers} numbers per client in each direction that this takes are not charged"
+            "preprocessing is fitted on the training rows of all clients (data.fit: all); this"
+            f" needs at least {numbers} numbers per client in each direction, which are not charged"
         )
 
     def _recipe(self, samples: Samples) -> features.FeatureRecipe:

@@ -199,7 +199,7 @@ def test_a_label_with_a_prefix_says_what_the_ticks_are(result: fedsim.Result) ->
         ({"x": "jouls"}, r"got 'jouls'; did you mean 'joules'\?; the rounds have"),
         ({"y": "accuracy"}, r"got 'accuracy'; the rounds have round, t"),
         ({"labels": {"dg": "x"}}, r"got the variant 'dg'.*expected base, gd"),
-        ({"width": "iee"}, r"got 'iee'; did you mean 'ieee'\?.*neurips, nature, or a style"),
+        ({"width": "iee"}, r"got 'iee'; did you mean 'ieee'\?.*neurips, nature, or a matplotlib style"),
         ({"out": "a.bmp"}, r"got 'a.bmp'; expected one of the formats png, svg, pdf, pgf"),
     ],
 )

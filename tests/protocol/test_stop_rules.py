@@ -215,7 +215,7 @@ MINE: list[type[Spec]] = [Budget, Half]
 
 def test_a_user_s_rule_ends_a_run_and_is_part_of_what_the_run_is(tmp_path: Path) -> None:
     stop = {"rounds": 50, "budget": {"most": 9000}}
-    result = fedsim.run(small(**GD, stop=stop), blocks=MINE, out=tmp_path)
+    result = fedsim.run(small(**GD, stop=stop), blocks=MINE, out=tmp_path, version="1")
     sent = (result.rounds["bits_up"] + result.rounds["bits_down"]).cumsum()
     (number,) = result.summary["rounds"]
     assert number == int((sent < 9000).sum()) < 50  # the start among them
@@ -224,7 +224,7 @@ def test_a_user_s_rule_ends_a_run_and_is_part_of_what_the_run_is(tmp_path: Path)
     (again,) = fedsim.load(run / "scenario.yaml", blocks=MINE).variants
     assert again.scenario.stop.own == {"budget": Budget(most=9000)}
     before = (run / "events.parquet").stat().st_mtime_ns
-    fedsim.run(small(**GD, stop=stop), blocks=MINE, out=tmp_path)
+    fedsim.run(small(**GD, stop=stop), blocks=MINE, out=tmp_path, version="1")
     assert (run / "events.parquet").stat().st_mtime_ns == before  # it is there already
     priced = reprice(tmp_path, ["fleet.0.device=pi-4"], tmp_path / "again", blocks=MINE)
     assert priced.summary["reason"].tolist() == result.summary["reason"].tolist()

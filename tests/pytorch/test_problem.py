@@ -111,7 +111,7 @@ def test_a_module_is_made_again_but_for_its_version_and_its_numbers_are_values(
     assert again(problem(one, loss=weighted), "a")
     assert again(problem(one, loss=equally), "a")
     assert not again(problem(one, loss=equally), "a")
-    assert len(told) == 1 + sum("made from other values" in text for text in told)
+    assert len(told) == 1 + sum("runs with other values" in text for text in told)
 
 
 def test_a_module_whose_numbers_have_changed_since_is_refused(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ WORDS: Mapping[str, str | Mapping[str, str]] = {
     "no header": "no line of names|has numbers alone|source: missing",
     "indices that differ": "rows are paired by their place",
     "`NA` among numbers": "cells of 'NA' are taken for missing|nothing in column 1",
-    "`NA` among texts": "cells of 'NA' are (taken for missing|values, as this table knows)",
+    "`NA` among texts": "cells of 'NA' are (taken for missing|values, as this table marks)",
     "decimal commas": "'1,5' in column 1|in an unknown unit",
     "thousands with commas": "in numbers; got|in an unknown unit",
     "thousands, settled by a column": "since the column|would be possible|'1,188' in col",

@@ -18,7 +18,7 @@ from robustness_questions.studies import PAPERS, STUDIES, Study
 from studies.who_dies_first import in_worlds
 
 import fedsim
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "analysis/claim_robustness.md"

@@ -23,7 +23,7 @@ from claim_checks.page import WIDTH, page, summary, table
 from claim_checks.papers import EXPERIMENTS
 from rich.table import Table
 
-from fedsim.analysis import save
+from fedsim.results.analysis import save
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "analysis/claims.md"

@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import fedsim
-from fedsim.analysis import label_axis, listing, panels, quantity, save
-from fedsim.analysis.style import entitle
-from fedsim.robustness import Robustness
+from fedsim.addons.robustness import Robustness
+from fedsim.results.analysis import label_axis, listing, panels, quantity, save
+from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO, FIGURE = ROOT / "scenarios/designing.yaml", ROOT / "analysis/figures/designing.png"

@@ -32,16 +32,16 @@ from rich.progress import track
 from scipy import stats
 
 import fedsim
-from fedsim.analysis import cost_to_target
-from fedsim.analysis.compare.cost_tables import Target
-from fedsim.analysis.compare.pairwise import compare_seeds, fewest_seeds, log_ratios
-from fedsim.ports import Array
-from fedsim.record.read import run_folders
-from fedsim.repricing.history import Original
-from fedsim.robustness.confidence import interval, of_a_run, of_the_typical
-from fedsim.robustness.design import Design
-from fedsim.robustness.pricing import FinishedRun, price
-from fedsim.robustness.uncertain_inputs import constants_of
+from fedsim.addons.repricing.history import Original
+from fedsim.addons.robustness.confidence import interval, of_a_run, of_the_typical
+from fedsim.addons.robustness.design import Design
+from fedsim.addons.robustness.pricing import FinishedRun, price
+from fedsim.addons.robustness.uncertain_inputs import constants_of
+from fedsim.core.ports import Array
+from fedsim.results.analysis import cost_to_target
+from fedsim.results.analysis.compare.cost_tables import Target
+from fedsim.results.analysis.compare.pairwise import compare_seeds, fewest_seeds, log_ratios
+from fedsim.results.record.read import run_folders
 
 SEEDS, WORLDS = 5, 256
 """Of a small study."""

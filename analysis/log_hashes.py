@@ -16,9 +16,9 @@ import warnings
 from pathlib import Path
 
 import fedsim
-from fedsim.building import missing_data
-from fedsim.record.folder import read_json
-from fedsim.record.manifest import MANIFEST
+from fedsim.results.record.folder import read_json
+from fedsim.results.record.manifest import MANIFEST
+from fedsim.scenario.building import missing_data
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 4

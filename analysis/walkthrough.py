@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 import fedsim
-from fedsim.analysis import (
+from fedsim.results.analysis import (
     PART_COLOURS,
     label_axis,
     name_variants,
@@ -29,7 +29,7 @@ from fedsim.analysis import (
     stacked_bars,
     time_in_states,
 )
-from fedsim.analysis.style import entitle
+from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = ROOT / "scenarios/walkthrough.yaml"

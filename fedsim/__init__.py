@@ -16,7 +16,8 @@ explore   a page on which the constants of a study can be moved
 arrays    arrays as the data of a scenario; `table` takes a data frame
 
 `help(fedsim.run)` says more, and so does the reference: docs/reference, or `mkdocs serve`. Tables
-and figures of results are in `fedsim.analysis`, base classes of own blocks in `fedsim.extend`.
+and figures of results are in `fedsim.results.analysis`, base classes of own blocks in
+`fedsim.extend`.
 
 Each name is loaded on first use, so that the command can set its signal handlers before it loads
 anything else.
@@ -24,11 +25,15 @@ anything else.
 
 from importlib import import_module
 
-from fedsim.extras import VERSION
+from fedsim.core.extras import VERSION
+from fedsim.core.former import FORMER, as_attribute, keep_former_names
 
 TYPE_CHECKING = False  # as in typing, which takes time to load
 if TYPE_CHECKING:
-    from fedsim.errors import (
+    from fedsim.addons.explorer import explore
+    from fedsim.addons.repricing import reprice
+    from fedsim.addons.robustness import robust
+    from fedsim.core.errors import (
         AuditError,
         BlockError,
         DataError,
@@ -44,15 +49,14 @@ if TYPE_CHECKING:
         ScenarioError,
         TheoryWarning,
     )
-    from fedsim.explorer import explore
     from fedsim.problems.data.files import arrays
     from fedsim.problems.data.table import table
-    from fedsim.repricing import reprice
-    from fedsim.results import Result, open  # noqa: A004 - as a file is opened
-    from fedsim.robustness import robust
+    from fedsim.results.result import Result, open  # noqa: A004 - as a file is opened
     from fedsim.running.api import run
     from fedsim.running.check import check
     from fedsim.scenario import Scenario, load
+
+keep_former_names()
 
 __version__ = VERSION
 
@@ -86,12 +90,12 @@ __all__ = [
 
 _HOMES = {
     "arrays": "fedsim.problems.data.files",
-    "explore": "fedsim.explorer",
+    "explore": "fedsim.addons.explorer",
     "table": "fedsim.problems.data.table",
-    "reprice": "fedsim.repricing",
-    "robust": "fedsim.robustness",
-    "Result": "fedsim.results",
-    "open": "fedsim.results",
+    "reprice": "fedsim.addons.repricing",
+    "robust": "fedsim.addons.robustness",
+    "Result": "fedsim.results.result",
+    "open": "fedsim.results.result",
     "check": "fedsim.running.check",
     "run": "fedsim.running.api",
     "Scenario": "fedsim.scenario",
@@ -103,9 +107,11 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Load a public name."""
+        if name in FORMER:
+            return as_attribute(name)
         if name not in __all__:
             raise AttributeError(f"module 'fedsim' has no attribute {name!r}")
-        found = getattr(import_module(_HOMES.get(name, "fedsim.errors")), name)
+        found = getattr(import_module(_HOMES.get(name, "fedsim.core.errors")), name)
         globals()[name] = found
         return found
 

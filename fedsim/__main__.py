@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 
-from fedsim.printing import print_in_any_encoding
+from fedsim.core.printing import print_in_any_encoding
 from fedsim.running import interrupts
 
 

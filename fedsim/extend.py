@@ -16,8 +16,8 @@ from fedsim.algorithms import (
     ProblemInfo,
     StepSize,
 )
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import (
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import (
     Bits,
     Bytes,
     Duration,
@@ -32,8 +32,26 @@ from fedsim.blocks.quantities import (
     Speed,
     Watts,
 )
-from fedsim.blocks.spec import Spec
-from fedsim.columns import choose, larger, smaller
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.columns import choose, larger, smaller
+from fedsim.core.ports import (
+    SERVER,
+    SILENCE,
+    Array,
+    Client,
+    ClientId,
+    Meaning,
+    Message,
+    Node,
+    Oracle,
+    PairNode,
+    Payload,
+    Reply,
+    Server,
+    Silence,
+    Work,
+)
+from fedsim.core.ports.bearers import Bearer, Clock, Transfer
 from fedsim.physics.availability import Availability, Timeline
 from fedsim.physics.batteries import Charging
 from fedsim.physics.batteries import PowerReader as ReadPower
@@ -55,24 +73,6 @@ from fedsim.physics.signals import Signal
 from fedsim.physics.signals import Steps as StepSignal
 from fedsim.physics.slowdowns import Slowdown
 from fedsim.physics.topology import Link, Route, Topology, build_routes, star, tree
-from fedsim.ports import (
-    SERVER,
-    SILENCE,
-    Array,
-    Client,
-    ClientId,
-    Meaning,
-    Message,
-    Node,
-    Oracle,
-    PairNode,
-    Payload,
-    Reply,
-    Server,
-    Silence,
-    Work,
-)
-from fedsim.ports.bearers import Bearer, Clock, Transfer
 from fedsim.problems import (
     LinearLoss,
     Loss,

@@ -8,7 +8,7 @@ and `assert_ledger_balanced` audits a run. The page "Tests of a block" of the do
 example of each.
 """
 
-from fedsim.conformance import (
+from fedsim.addons.conformance import (
     check_algorithm,
     check_block,
     check_compressor,
@@ -21,9 +21,9 @@ from fedsim.conformance import (
     check_split,
     check_stop_rule,
 )
-from fedsim.conformance.assertions import assert_kept, assert_ledger_balanced
-from fedsim.conformance.link import LinkRecord, run_linked
-from fedsim.conformance.scripted import GivenAvailability, GivenTrace, run_given
+from fedsim.addons.conformance.assertions import assert_kept, assert_ledger_balanced
+from fedsim.addons.conformance.link import LinkRecord, run_linked
+from fedsim.addons.conformance.scripted import GivenAvailability, GivenTrace, run_given
 
 __all__ = [
     "GivenAvailability",

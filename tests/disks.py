@@ -3,8 +3,8 @@
 import errno
 import os
 
-from fedsim.record.atomic import ASIDE
-from fedsim.record.live import LIVE
+from fedsim.core.atomic import ASIDE
+from fedsim.results.record.live import LIVE
 from tests.faults.operations import Operation
 
 MOMENTS = ("open", "write", "close", "rename")

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.building import Builder
-from fedsim.errors import ScenarioError
-from fedsim.memory import VARIABLE
+from fedsim.core.errors import ScenarioError
+from fedsim.core.memory import VARIABLE
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 
 LIMIT = "300 MB"
 ROOM = 700 * 10**6

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
-from fedsim.blocks.registry import kinds_of
+from fedsim.core.blocks.registry import kinds_of
 
 LOGISTIC: dict[str, Any] = {
     "loss": {"kind": "logistic", "scale": "mean", "l2": 0.1, "labels": "plus-minus"},

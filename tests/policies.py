@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.protocol.participation import (
     AsynchronousParticipation,
     FullParticipation,

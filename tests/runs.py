@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedsim.record.earlier import EARLIER, TRASH
-from fedsim.record.outputs import OUTPUTS
+from fedsim.results.record.earlier import EARLIER, TRASH
+from fedsim.results.record.outputs import OUTPUTS
 from fedsim.running.history import HISTORY
 
 SMALL: Mapping[str, Any] = {

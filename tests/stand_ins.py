@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 
 SHAPES = {
     "data28": (20, 6),

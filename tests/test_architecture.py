@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import fedsim
-from fedsim.extras import DISTRIBUTION
+from fedsim.core.extras import DISTRIBUTION
 from tests.conftest import ROOT
 from tests.tiers import FILES, LIBRARIES, missing
 
@@ -111,7 +111,7 @@ def test_examples_import_public_names_only() -> None:
 def test_the_version_is_written_once() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "version" in settings["project"]["dynamic"]
-    assert settings["tool"]["hatch"]["version"]["path"] == "fedsim/extras.py"
+    assert settings["tool"]["hatch"]["version"]["path"] == "fedsim/core/extras.py"
     assert settings["project"]["name"] == DISTRIBUTION
     citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
     assert citation["version"] == fedsim.__version__

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from numba import njit
 
-from fedsim.building import Builder
 from fedsim.physics.topology import Topology, star
 from fedsim.problems import Logistic, Problem, Softmax
 from fedsim.problems.kernels import sgd_steps
 from fedsim.running.run import execute
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 from fedsim.wire import encode
 from tests.conftest import ROOT
 from tests.problems.examples import samples

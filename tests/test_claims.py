@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.analysis.compare.pairwise import Pairwise
+from fedsim.results.analysis.compare.pairwise import Pairwise
 from tests.conftest import ROOT
 from tests.scripts import script
 

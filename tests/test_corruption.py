@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 
 import fedsim
-from fedsim import report
-from fedsim.analysis import Comparison, write_traces
-from fedsim.errors import FedsimError
-from fedsim.record.folder import MODELS, RESULTS, SUMMARY, TABLES
-from fedsim.record.manifest import MANIFEST
-from fedsim.record.read import read_run
-from tests.analysis.breaking import Break, dropped, emptied, sealed, table, without
+from fedsim.core.errors import FedsimError
+from fedsim.results import report
+from fedsim.results.analysis import Comparison, write_traces
+from fedsim.results.record.folder import MODELS, RESULTS, SUMMARY, TABLES
+from fedsim.results.record.manifest import MANIFEST
+from fedsim.results.record.read import read_run
+from tests.results.analysis.breaking import Break, dropped, emptied, sealed, table, without
 from tests.runs import small
 
 RUN = Path("base/seed-1")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.errors import ScenarioError
-from fedsim.ports import Array
-from fedsim.record.summary import end_of
+from fedsim.core.errors import ScenarioError
+from fedsim.core.ports import Array
+from fedsim.results.record.summary import end_of
 from tests.methods import METHODS, PENALISED, the_class
 from tests.tiers import some
 

@@ -11,9 +11,9 @@ import pytest
 import fedsim
 from fedsim.algorithms import FedAvg
 from fedsim.algorithms.local_steps import local_steps
-from fedsim.computing.serial import finite
-from fedsim.ports import Array, Client
-from fedsim.record.read import read_run
+from fedsim.core.ports import Array, Client
+from fedsim.problems.evaluators.serial import finite
+from fedsim.results.record.read import read_run
 from fedsim.wire import PACKERS
 from tests.algorithms.packing import COMPRESSORS, link
 

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.registry import kinds_of
 from fedsim.cli import app
+from fedsim.core.blocks.registry import kinds_of
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
-from fedsim.record.rounds import COLUMNS
-from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES
+from fedsim.results.record.rounds import COLUMNS
+from fedsim.results.record.schema import ARROW_SCHEMA, EVENT_NAMES
 from fedsim.scenario import load, schema
 from fedsim.wire import COMPRESSORS
 from tests.conftest import ROOT

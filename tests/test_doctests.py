@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.analysis import example_log
+from fedsim.results.analysis import example_log
 from tests.conftest import ROOT
 from tests.runs import SMALL, small
 from tests.tiers import missing
@@ -18,7 +18,7 @@ from tests.tiers import missing
 EXTRAS = {
     "fedsim.flower": "flower",
     "fedsim.jax": "jax",
-    "fedsim.jax.problems": "jax",
+    "fedsim.addons.jax.problems": "jax",
     "fedsim.problems.pytrees": "jax",
     "fedsim.torch": "torch",
     "fedsim.problems.modules": "torch",
@@ -40,25 +40,29 @@ MODULES = [
 
 
 RESULT = (
-    "fedsim.analysis.compare.cost_tables",
-    "fedsim.analysis.figures",
-    "fedsim.analysis.plots",
-    "fedsim.analysis.saving",
-    "fedsim.analysis.costs",
-    "fedsim.conformance",
-    "fedsim.explorer",
-    "fedsim.report.page",
-    "fedsim.repricing",
+    "fedsim.results.analysis.compare.cost_tables",
+    "fedsim.results.analysis.figures",
+    "fedsim.results.analysis.plots",
+    "fedsim.results.analysis.saving",
+    "fedsim.results.analysis.costs",
+    "fedsim.addons.conformance",
+    "fedsim.addons.explorer",
+    "fedsim.results.report.page",
+    "fedsim.addons.repricing",
     "fedsim.results",
-    "fedsim.robustness.result",
+    "fedsim.addons.robustness.result",
 )
 """Where examples begin with a `result` of two variants, whose phones are on batteries.
 
 They have the `scenario` of its problem and method, too, and a folder `out` to write into.
 """
 
-LOGS = ("fedsim.analysis.log", "fedsim.analysis.energy", "fedsim.analysis.costs")
-"""Modules whose examples begin with a `log`: that of `fedsim.analysis.example_log`."""
+LOGS = (
+    "fedsim.results.analysis.log",
+    "fedsim.results.analysis.energy",
+    "fedsim.results.analysis.costs",
+)
+"""Modules whose examples begin with a `log`: that of `fedsim.results.analysis.example_log`."""
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import GradientDescent
-from fedsim.errors import BlockError, RunError
-from fedsim.record.folder import SUMMARY
+from fedsim.core.errors import BlockError, RunError
+from fedsim.results.record.folder import SUMMARY
 from fedsim.running.executors import ExecutorEngine, check_classes, check_versions
 from fedsim.running.workers import Known, Order, Outcome, Run
 from fedsim.scenario import load

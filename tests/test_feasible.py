@@ -14,16 +14,16 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.analysis import Target, cost_to_target, speedup
-from fedsim.analysis.compare.answer import answer
-from fedsim.analysis.compare.runs import gather
+from fedsim.addons.repricing import reprice
+from fedsim.addons.robustness.api import finished_runs
 from fedsim.cli.next_steps import reached_by_all
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.protocol.stop_rules import Constraint, Patience, RoundEnd
 from fedsim.protocol.stopping import Stop
-from fedsim.repricing import reprice
-from fedsim.results import Result
-from fedsim.robustness.api import finished_runs
+from fedsim.results.analysis import Target, cost_to_target, speedup
+from fedsim.results.analysis.compare.answer import answer
+from fedsim.results.analysis.compare.runs import gather
+from fedsim.results.result import Result
 from fedsim.running.history import best_variant
 
 EPS = 0.5

@@ -16,9 +16,9 @@ from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
-from fedsim.errors import Fault
-from fedsim.record.atomic import ASIDE, Draft, write_whole
-from fedsim.record.parts import read_table
+from fedsim.core.atomic import ASIDE, Draft, write_whole
+from fedsim.core.errors import Fault
+from fedsim.results.record.parts import read_table
 from tests.disks import MOMENTS, Disk
 from tests.faults.operations import met
 from tests.runs import files

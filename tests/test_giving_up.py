@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import fedsim
-from fedsim.building import Builder, Job
-from fedsim.building.round_completion import Slowest, slowest
 from fedsim.cli.job_table import job_table
 from fedsim.running.probe import opening
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder, Job
+from fedsim.scenario.building.round_completion import Slowest, slowest
 from tests.methods import METHODS
 from tests.methods import scenario as method
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
@@ -54,19 +55,23 @@ from fedsim.cli import app
 try:
     app(sys.argv[1:])
 finally:
-    sys.stderr.write(" ".join(name for name in sys.modules if name.startswith("fedsim.cli.")))
+    names = [name for name in sys.modules if name.startswith("fedsim.")]
+    own = [name for name in names if ".cli." in name or name.endswith(".command")]
+    sys.stderr.write(" ".join(own))
 """
 
 
 def test_a_command_loads_no_other_one() -> None:
     command = [sys.executable, "-c", COMMANDS_LOADED, "robust", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert set(done.stderr.split()) == {"fedsim.cli.app", "fedsim.cli.robustness"}
+    assert set(done.stderr.split()) == {"fedsim.cli.app", "fedsim.addons.robustness.command"}
 
 
 def test_every_command_that_a_module_adds_can_be_given() -> None:
     for module in iter_modules(fedsim.cli.__path__, "fedsim.cli."):
         import_module(module.name)
+    for file in Path(fedsim.__file__).parent.glob("addons/*/command.py"):
+        import_module(f"fedsim.addons.{file.parent.name}.command")
     added = [
         each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands
     ]

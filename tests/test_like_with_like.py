@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedsim
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.results.result import Result
 from tests.tiers import examples
 

@@ -8,10 +8,16 @@ import pytest
 from typer.testing import CliRunner
 
 import fedsim
-from fedsim.analysis import Comparison, plot_participation, plot_round, plot_silence, speedup
 from fedsim.cli.app import app
-from fedsim.errors import DataError
-from tests.repricing.prices import small
+from fedsim.core.errors import DataError
+from fedsim.results.analysis import (
+    Comparison,
+    plot_participation,
+    plot_round,
+    plot_silence,
+    speedup,
+)
+from tests.addons.repricing.prices import small
 from tests.runs import files
 
 GD: dict[str, Any] = {"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}}

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import fedsim
-from fedsim.analysis import Comparison
-from fedsim.building import Builder, Job
-from fedsim.errors import DataError
-from fedsim.ports import Array
-from fedsim.record.manifest import FILES, MANIFEST, SEAL, as_json, seal
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
+from fedsim.results.analysis import Comparison
+from fedsim.results.record.manifest import FILES, MANIFEST, SEAL, as_json, seal
 from fedsim.running.run import RunProgress
+from fedsim.scenario.building import Builder, Job
 from tests.disks import Disk
 from tests.faults.operations import met
 from tests.methods import scenario
@@ -202,7 +202,7 @@ def descent_of(result: fedsim.Result, rounds: int) -> Array:
 def test_models_are_on_disk_while_the_run_goes_on_so_that_memory_does_not_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedsim.record.models._CHUNK", 800)  # ten models of ten numbers
+    monkeypatch.setattr("fedsim.results.record.models._CHUNK", 800)  # ten models of ten numbers
     run, seen = tmp_path / "base/seed-1", list[list[int]]()
 
     def look(progress: RunProgress) -> None:

@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 import fedsim
-from fedsim.analysis import Comparison
+from fedsim.addons.repricing import reprice
 from fedsim.cli import app
-from fedsim.record.read import run_folders
-from fedsim.repricing import reprice
+from fedsim.results.analysis import Comparison
+from fedsim.results.record.read import run_folders
 from tests.runs import small
 
 SLOW = {"algorithm": {"kind": "gd", "step_size": "0.5/L"}}

@@ -414,7 +414,7 @@ def test_of_a_search_and_of_variants_that_share_a_label_the_best_is_taken(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+@pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 def test_a_search_is_what_the_scenario_does_with_each_value_by_itself(tmp_path: Path) -> None:
     """The best of three steps ends where its own run ends, under the row's name and label."""
     case = {"set": ["seeds=1", "stop.rounds=8"], "search": {"step_size": [0.01, 0.1, 0.001]}}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from tests.conftest import ROOT
 from tests.scripts import script
 from tests.stand_ins import femnist

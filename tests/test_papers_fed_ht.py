@@ -17,7 +17,7 @@ from fedsim.problems.splits import Clusters
 from tests.conftest import ROOT
 from tests.scripts import script
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
 sys.path.insert(0, str(ROOT / "analysis/papers"))  # as for the script that is run there
 script("papers/run")

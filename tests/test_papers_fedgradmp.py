@@ -10,7 +10,7 @@ import pytest
 
 import fedsim
 from fedsim.algorithms.dictionaries import Frame
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from tests.conftest import ROOT
 from tests.scripts import script
 from tests.stand_ins import STAND_INS

@@ -10,8 +10,8 @@ import pytest
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import fedsim
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from tests.algorithms import reference
 from tests.conftest import ROOT
 from tests.scripts import script

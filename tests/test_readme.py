@@ -12,8 +12,8 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.registry import kinds_of
 from fedsim.cli import app
+from fedsim.core.blocks.registry import kinds_of
 from fedsim.scenario import load
 from tests.conftest import ROOT
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.accuracy import CLEAN, TRANSFERS
+from fedsim.results.accuracy import CLEAN, TRANSFERS
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"
@@ -246,7 +246,7 @@ def test_ns3s_rounds_are_complete_and_in_order(calibrating: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+@pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 def test_ns3_says_again_what_rounds_it_played(
     calibrating: Any, packets: Any, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.accuracy import CLEAN, TRANSFERS
+from fedsim.results.accuracy import CLEAN, TRANSFERS
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"

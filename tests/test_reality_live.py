@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsim.accuracy import ROUNDS
+from fedsim.results.accuracy import ROUNDS
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"
@@ -90,7 +90,7 @@ def test_settings_are_in_their_ranges_and_clients_differ(live: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+@pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 def test_half_of_a_live_run_predicts_the_other_half(
     live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

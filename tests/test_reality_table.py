@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.accuracy import FRAMES, REFERENCES, TRANSFERS
+from fedsim.results.accuracy import FRAMES, REFERENCES, TRANSFERS
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs/explanation/truth.md"
@@ -101,7 +101,7 @@ def test_the_pages_have_what_was_found_once(run: Any, monkeypatch: pytest.Monkey
 
 
 def test_a_check_states_the_figures_that_are_stored_regime_by_regime(run: Any) -> None:
-    """Errors, their number, and the ranges of the cases: all of `fedsim.accuracy`, and no more."""
+    """Errors, their number, and the ranges of the cases: all of `results.accuracy`, and no more."""
     assert importlib.import_module("regimes").HEAD in PAGE.read_text(encoding="utf-8")
     seen = set[tuple[str, str]]()
     for model, regime, held in run.regimes_of_all():

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.accuracy import ONE, TCP, TRANSFERS, UDP
 from fedsim.physics.wifi import modulation_rate
+from fedsim.results.accuracy import ONE, TCP, TRANSFERS, UDP
 from tests.conftest import ROOT
 
 ANALYSIS = ROOT / "analysis/reality"

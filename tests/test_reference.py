@@ -7,7 +7,7 @@ from importlib import import_module
 from docstring_parser import DocstringStyle, parse
 
 import fedsim
-from fedsim.robustness import Robustness
+from fedsim.addons.robustness import Robustness
 from tests.conftest import ROOT
 from tests.test_architecture import EXTRAS, public
 from tests.tiers import missing

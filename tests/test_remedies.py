@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from fedsim.building import Builder, Job
 from fedsim.problems import Problem
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder, Job
 from tests.methods import DUAL, METHODS, PENALISED, scenario
 
 _GIVEN = re.compile(r"give `(\w+): ([^`]+)`")

@@ -7,11 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 import fedsim
-from fedsim.analysis import Target, outcomes
 from fedsim.cli import app
+from fedsim.core.table_columns import HIGHER_IS_BETTER
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import Stop
-from fedsim.record.columns import HIGHER_IS_BETTER
+from fedsim.results.analysis import Target, outcomes
 from tests.runs import small
 
 PROBLEM = {

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.building import Builder
 from fedsim.running.probe import opening
+from fedsim.scenario.building import Builder
 from tests.conftest import ROOT
 from tests.scripts import script
 

@@ -16,7 +16,7 @@ import pytest
 from _pytest.mark import ParameterSet
 from hypothesis import settings
 
-from fedsim.extras import install
+from fedsim.core.extras import install
 
 DEFAULT = "not slow"
 """The expression of markers that selects the default tier; `pyproject.toml` has it, too."""
@@ -40,16 +40,16 @@ LIBRARIES = {
 """What each extra brings that tests import."""
 
 FILES = {
-    "calibration/test_captures.py": "pcap",
+    "addons/calibration/test_captures.py": "pcap",
     "cluster_faults/test_cluster_faults.py": "dask",
-    "explorer/test_browser.py": "dev",
-    "flower/test_apps.py": "flower",
-    "flower/test_every_strategy.py": "flower",
-    "flower/test_failures.py": "flower",
-    "flower/test_mods.py": "flower",
-    "flower/test_runs.py": "flower",
-    "flower/test_server_apps.py": "flower",
-    "flower/test_strategies.py": "flower",
+    "addons/explorer/test_browser.py": "dev",
+    "addons/flower/test_apps.py": "flower",
+    "addons/flower/test_every_strategy.py": "flower",
+    "addons/flower/test_failures.py": "flower",
+    "addons/flower/test_mods.py": "flower",
+    "addons/flower/test_runs.py": "flower",
+    "addons/flower/test_server_apps.py": "flower",
+    "addons/flower/test_strategies.py": "flower",
     "mutants/test_mutants.py": "dev",
     "outside/test_installed.py": "dev",
     "problems/test_architectures.py": "torch",
@@ -60,25 +60,25 @@ FILES = {
     "problems/test_shortened.py": "torch",
     "problems/test_together.py": "torch",
     "problems/test_torch.py": "torch",
-    "pytorch/test_cuda.py": "torch",
-    "pytorch/test_lora.py": "torch",
-    "pytorch/test_losses.py": "torch",
-    "pytorch/test_metrics.py": "metrics",
-    "pytorch/test_noise.py": "torch",
-    "pytorch/test_numpy_losses.py": "torch",
-    "pytorch/test_personal.py": "torch",
-    "pytorch/test_problem.py": "torch",
-    "pytorch/test_refusals.py": "torch",
-    "pytorch/test_running.py": "torch",
-    "pytorch/test_steps.py": "torch",
-    "pytorch/test_training.py": "torch",
-    "report/test_browser.py": "dev",
-    "test_adapters.py": "torch",
-    "test_cluster.py": "dask",
+    "addons/torch/test_cuda.py": "torch",
+    "addons/torch/test_lora.py": "torch",
+    "addons/torch/test_losses.py": "torch",
+    "addons/torch/test_metrics.py": "metrics",
+    "addons/torch/test_noise.py": "torch",
+    "addons/torch/test_numpy_losses.py": "torch",
+    "addons/torch/test_personal.py": "torch",
+    "addons/torch/test_problem.py": "torch",
+    "addons/torch/test_refusals.py": "torch",
+    "addons/torch/test_running.py": "torch",
+    "addons/torch/test_steps.py": "torch",
+    "addons/torch/test_training.py": "torch",
+    "results/report/test_browser.py": "dev",
+    "addons/torch/test_adapters.py": "torch",
+    "running/test_cluster.py": "dask",
     "test_docs.py": "docs",
-    "test_jax.py": "jax",
-    "test_methods_on_networks.py": "torch",
-    "test_networks.py": "torch",
+    "addons/jax/test_jax.py": "jax",
+    "addons/torch/test_methods_on_networks.py": "torch",
+    "addons/torch/test_networks.py": "torch",
     "test_notebooks.py": "docs",
     "test_reference.py": "docs",
 }

@@ -1,8 +1,8 @@
 """Work as the tests have it evaluated: at once, with the losses that it may be about."""
 
-from fedsim.computing import SerialEvaluator
-from fedsim.ports import Array, Work
+from fedsim.core.ports import Array, Work
 from fedsim.problems import LocalLoss
+from fedsim.problems.evaluators import SerialEvaluator
 
 
 def evaluated(work: Work, *losses: LocalLoss) -> Array:

@@ -26,8 +26,8 @@ from torch import nn
 
 import fedsim
 import fedsim.torch
-from fedsim.analysis import cost_to_target, listing, progress, quantity, save
-from fedsim.ports import Array
+from fedsim.core.ports import Array
+from fedsim.results.analysis import cost_to_target, listing, progress, quantity, save
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURE = ROOT / "analysis/figures/adapters.png"

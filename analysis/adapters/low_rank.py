@@ -31,7 +31,7 @@ from pydantic import Field
 
 from fedsim.algorithms.base import Memory
 from fedsim.algorithms.local_steps import LocalSteps
-from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server
+from fedsim.core.ports import Array, Client, Meaning, Message, Payload, Reply, Server
 
 Factors = list[tuple[Array, Array]]
 """B, shape (m, R), and A, shape (R, n), of each matrix."""

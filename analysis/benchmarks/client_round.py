@@ -27,19 +27,19 @@ import numpy as np
 import simpy
 
 from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
+from fedsim.core.ports import Array, Client, Server, Work
+from fedsim.core.streams import Streams, stream
 from fedsim.physics.devices import Device
 from fedsim.physics.radios import Radio
 from fedsim.physics.topology import Topology, star
-from fedsim.ports import Array, Client, Server, Work
 from fedsim.protocol.stopping import Stop
 from fedsim.protocol.transport import ValueTransport
-from fedsim.record.models import ModelTable
-from fedsim.record.parts import PartWriter
-from fedsim.record.recorder import RunRecorder
+from fedsim.results.record.models import ModelTable
+from fedsim.results.record.parts import PartWriter
+from fedsim.results.record.recorder import RunRecorder
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.world import World
-from fedsim.streams import Streams, stream
 from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat
 
 DEVICE = Device.in_si(kind="custom", speed=1e9, active=2.0, idle=1.0)

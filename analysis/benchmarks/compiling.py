@@ -17,7 +17,7 @@ from types import ModuleType
 
 from numba.core.dispatcher import Dispatcher
 
-from fedsim.sim.network.tcp.compiled import kernel
+from fedsim.addons.tcp.compiled import kernel
 
 PACKAGE = kernel.__package__ or ""
 

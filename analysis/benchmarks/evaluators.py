@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fedsim
-from fedsim.building import Builder
+from fedsim.scenario.building import Builder
 
 EVALUATORS = "one-by-one", "compiled"
 CLIENTS, BAND, LOADING = 9, 1.25, 0.7

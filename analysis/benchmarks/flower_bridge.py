@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 import fedsim
-from fedsim.computing.serial import one_thread
 from fedsim.flower import app, method
+from fedsim.problems.evaluators.serial import one_thread
 
 Arrays = list[NDArray[Any]]
 

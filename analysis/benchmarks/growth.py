@@ -226,8 +226,8 @@ def kept(file: Path) -> dict[str, dict[int, Figures]]:
 
 def draw(axes: Mapping[str, Mapping[int, Figures]], file: Path) -> None:
     """Draw what each axis costs above its smallest size."""
-    from fedsim.analysis import COLOURS, label_axis, name_variants, panels, save  # noqa: PLC0415
-    from fedsim.analysis.style import entitle  # noqa: PLC0415
+    from fedsim.results.analysis import COLOURS, label_axis, name_variants, panels, save  # noqa: PLC0415
+    from fedsim.results.analysis.style import entitle  # noqa: PLC0415
 
     figure, plots = panels(len(FIGURES), 3, 3.0)
     for (axis, sizes), colour in zip(axes.items(), COLOURS * 2, strict=False):

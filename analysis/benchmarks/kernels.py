@@ -27,11 +27,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import fedsim
-from fedsim.building import Builder
-from fedsim.computing.compiled import CompiledProgram, WorkQueue
-from fedsim.ports import Work
+from fedsim.core.ports import Work
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
+from fedsim.problems.evaluators.compiled import CompiledProgram, WorkQueue
 from fedsim.problems.kernels import gradient, sgd_steps
+from fedsim.scenario.building import Builder
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from ruamel.yaml import YAML
 
-from fedsim.live import run_live
+from fedsim.addons.live import run_live
 
 SHORT = 40
 """Rounds of the run that is subtracted."""

@@ -19,10 +19,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsim.analysis import example_log
-from fedsim.analysis.log.frames import BITS
-from fedsim.analysis.log.messages import bits_by_message
-from fedsim.analysis.log.participation import OUTCOMES, round_outcomes
+from fedsim.results.analysis import example_log
+from fedsim.results.analysis.log.frames import BITS
+from fedsim.results.analysis.log.messages import bits_by_message
+from fedsim.results.analysis.log.participation import OUTCOMES, round_outcomes
 
 _COLUMNS = ("event", "node", "peer", "message", "detail", "round", *BITS)
 

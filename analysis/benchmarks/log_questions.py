@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim import analysis
-from fedsim.analysis import Log
+from fedsim.results import analysis
+from fedsim.results.analysis import Log
 
 _OF_EVENTS = (
     "bits_by_message",

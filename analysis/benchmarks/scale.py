@@ -41,7 +41,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.protocol.participation import Sample, UniformParticipation
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

@@ -11,8 +11,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from scale import ROWS, kept
 
-from fedsim.analysis import COLOURS, label_axis, name_variants, panels, save
-from fedsim.analysis.style import entitle
+from fedsim.results.analysis import COLOURS, label_axis, name_variants, panels, save
+from fedsim.results.analysis.style import entitle
 
 TABLE = Path(__file__).with_name("scale.csv")
 FIGURE = Path(__file__).resolve().parents[1] / "figures" / "scale.png"

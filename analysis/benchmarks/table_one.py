@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fedsim.building import Builder
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.running.run import execute
 from fedsim.scenario import Plan, load
+from fedsim.scenario.building import Builder
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios/papers/chb-ijcnn1-logistic.yaml"
 WORKERS, REPEATS = 9, 3

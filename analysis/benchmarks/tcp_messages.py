@@ -26,19 +26,19 @@ from typing import Any, Literal
 import client_round
 import numpy as np
 
+from fedsim.addons.tcp import worlds
+from fedsim.addons.tcp.bearers import Connections
+from fedsim.addons.tcp.bearers import bearers as tcp_bearers
+from fedsim.core.ports import Array, Work
+from fedsim.core.ports.bearers import Bearer
 from fedsim.physics.network_models import FluidFlows, Lv08, Site
 from fedsim.physics.radios import ConstantRate, Radio
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
-from fedsim.ports import Array, Work
-from fedsim.ports.bearers import Bearer
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.models import layer
-from fedsim.sim.network.tcp import worlds
-from fedsim.sim.network.tcp.bearers import Connections
-from fedsim.sim.network.tcp.bearers import bearers as tcp_bearers
 
 Sharing = Literal["fluid", "lv08", "tcp"]
 """Max-min fairness, SimGrid's validated model of TCP, or TCP's windows in queues."""

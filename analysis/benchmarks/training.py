@@ -29,11 +29,11 @@ from torch import Tensor, nn
 
 import fedsim
 import fedsim.torch
-from fedsim.building import Builder
+from fedsim.core.threads import VARIABLE
 from fedsim.problems.modules.layers import Decoder, Residual
 from fedsim.running.run import RunProgress, execute
 from fedsim.scenario import Plan
-from fedsim.threads import VARIABLE
+from fedsim.scenario.building import Builder
 
 CLIENTS, ASKED, ROWS, BATCH, STEPS, EPOCHS = 20, 10, 100, 20, 5, 1
 RATE = {"sgd": 0.01, "adam": 0.001, "epochs": 0.01}

@@ -7,8 +7,8 @@ from typing import TypeVar
 from rich.table import Table
 
 from claim_checks.papers import EXPERIMENTS, Experiment
-from fedsim.analysis.scripts import run_parts
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
+from fedsim.results.analysis.scripts import run_parts
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from claim_checks.probabilities import WorldShare, world_shares
 from claim_checks.settings import Setting, read
 from claim_checks.verdicts import Cell, Outcome, cells, outcome, short
 from claim_checks.worlds import World, price, train
-from fedsim.analysis import energy_parts
+from fedsim.results.analysis import energy_parts
 
 NEAR = 1.05
 """Ratios within five per cent of each other are described as one following the other."""

@@ -12,8 +12,8 @@ from matplotlib.patches import Rectangle
 from claim_checks.explanations import Finding
 from claim_checks.papers import COSTS, RADIOS
 from claim_checks.verdicts import Cell, Verdict, short
-from fedsim.analysis import GREY, panels
-from fedsim.analysis.style import entitle
+from fedsim.results.analysis import GREY, panels
+from fedsim.results.analysis.style import entitle
 
 COLOURS: Mapping[Verdict, str] = {
     "survives": "#0072B2",

@@ -11,9 +11,9 @@ from claim_checks.papers import COSTS, EXPERIMENTS
 from claim_checks.probabilities import WORLDS
 from claim_checks.settings import place
 from claim_checks.verdicts import Cell, short
-from fedsim.analysis import listing
-from fedsim.analysis.compare.pairwise import PRACTICAL
-from fedsim.analysis.compare.verdict import SURE
+from fedsim.results.analysis import listing
+from fedsim.results.analysis.compare.pairwise import PRACTICAL
+from fedsim.results.analysis.compare.verdict import SURE
 
 WIDTH = 108
 

@@ -10,14 +10,14 @@ from claim_checks.costs import spans
 from claim_checks.papers import Claim
 from claim_checks.settings import Setting
 from claim_checks.verdicts import short
-from fedsim.analysis.compare.caveats import is_undecided
-from fedsim.ports import Array
-from fedsim.repricing.history import Original
-from fedsim.robustness.constants import ConstantKey
-from fedsim.robustness.design import Design
-from fedsim.robustness.pricing import Costs, hindrance, priced_at
-from fedsim.robustness.uncertain_inputs import constants_of
-from fedsim.robustness.verdicts import COSTS
+from fedsim.addons.repricing.history import Original
+from fedsim.addons.robustness.constants import ConstantKey
+from fedsim.addons.robustness.design import Design
+from fedsim.addons.robustness.pricing import Costs, hindrance, priced_at
+from fedsim.addons.robustness.uncertain_inputs import constants_of
+from fedsim.addons.robustness.verdicts import COSTS
+from fedsim.core.ports import Array
+from fedsim.results.analysis.compare.caveats import is_undecided
 
 WORLDS = 512
 """Independent worlds for each claim: of a share of 100 % the interval begins at 99.4."""

@@ -9,7 +9,7 @@ import fedsim
 from claim_checks.costs import costs
 from claim_checks.papers import COSTS, Claim
 from claim_checks.settings import Setting
-from fedsim.analysis.compare.pairwise import Pairwise
+from fedsim.results.analysis.compare.pairwise import Pairwise
 
 Verdict = Literal["survives", "tie", "undecided", "reversed", "not reached"]
 

@@ -20,24 +20,24 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fedsim.building import Builder, Job
-from fedsim.errors import PeerError
-from fedsim.live.client import ClientSession
-from fedsim.live.clock import OrderedLog, WallClock
-from fedsim.live.connection import FrameConnection, Timing
-from fedsim.live.frames import FrameReader, Kind, frame
-from fedsim.live.handshake import NO_DIGEST, ClientHandshake, RunOffer
-from fedsim.live.joining import LivePart
-from fedsim.live.limits import largest_vector
-from fedsim.live.meters import NoMeter
-from fedsim.live.network import LiveNetwork
-from fedsim.live.session import Door, ServerSession
+from fedsim.addons.live.client import ClientSession
+from fedsim.addons.live.clock import OrderedLog, WallClock
+from fedsim.addons.live.connection import FrameConnection, Timing
+from fedsim.addons.live.frames import FrameReader, Kind, frame
+from fedsim.addons.live.handshake import NO_DIGEST, ClientHandshake, RunOffer
+from fedsim.addons.live.joining import LivePart
+from fedsim.addons.live.limits import largest_vector
+from fedsim.addons.live.meters import NoMeter
+from fedsim.addons.live.network import LiveNetwork
+from fedsim.addons.live.session import Door, ServerSession
+from fedsim.core.errors import PeerError
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.transport import Envelope
-from fedsim.record.recorder import RunRecorder
-from fedsim.record.rounds import Traffic
+from fedsim.results.record.recorder import RunRecorder
+from fedsim.results.record.rounds import Traffic
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder, Job
 
 TOKEN = b"a token that mutants lack"
 SCENARIO = {

@@ -33,18 +33,18 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from fedsim.addons.live.access import Access, Address
+from fedsim.addons.live.connection import Timing
+from fedsim.addons.live.frames import MOST_PIECES, FrameReader, Kind, Report, frame
+from fedsim.addons.live.handshake import NO_DIGEST, ClientHandshake, RunOffer, ready
+from fedsim.addons.live.joining import LivePart, run_clients
+from fedsim.addons.live.returning import ReturnRule
+from fedsim.addons.live.world import LiveSettings, LiveWorld
 from fedsim.algorithms.messages import annotated_replies
-from fedsim.building import Builder, Job
-from fedsim.errors import PeerError
-from fedsim.live.access import Access, Address
-from fedsim.live.connection import Timing
-from fedsim.live.frames import MOST_PIECES, FrameReader, Kind, Report, frame
-from fedsim.live.handshake import NO_DIGEST, ClientHandshake, RunOffer, ready
-from fedsim.live.joining import LivePart, run_clients
-from fedsim.live.returning import ReturnRule
-from fedsim.live.world import LiveSettings, LiveWorld
-from fedsim.record.recorder import RunRecorder
+from fedsim.core.errors import PeerError
+from fedsim.results.record.recorder import RunRecorder
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder, Job
 from fedsim.wire import Dense, ValueFormat, decode_message, encode_message
 
 TOKEN = b"a token that all of them have"
@@ -80,7 +80,7 @@ class SteadyMeter:
     known = True
 
     def joules(self) -> float:
-        """See `fedsim.live.meters.Meter`."""
+        """See `fedsim.addons.live.meters.Meter`."""
         return 5.0 * time.monotonic()
 
     def close(self) -> None:

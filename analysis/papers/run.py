@@ -24,8 +24,8 @@ from reproduction.model import Row
 from rich.console import Console
 
 import fedsim
-from fedsim.analysis import listing, save
-from fedsim.errors import FedsimError
+from fedsim.core.errors import FedsimError
+from fedsim.results.analysis import listing, save
 
 FIGURES = model.FOLDER.parent / "figures"
 

@@ -30,9 +30,9 @@ from scipy.stats import kendalltau
 from stored import Finding, Findings, read_findings, replacing, write_findings
 
 import fedsim
-from fedsim.calibration.api import calibrate
-from fedsim.calibration.constants import CannotTell
-from fedsim.calibration.logs import read_log
+from fedsim.addons.calibration.api import calibrate
+from fedsim.addons.calibration.constants import CannotTell
+from fedsim.addons.calibration.logs import read_log
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "ns3/rounds.cc"

@@ -37,7 +37,7 @@ from linux.namespaces import SERVER, Links, Star, inside, star
 from linux.relay import be_prompt
 from stored import Findings, replacing, write_findings
 
-from fedsim.calibration.readers import read_recording
+from fedsim.addons.calibration.readers import read_recording
 
 HERE = Path(__file__).resolve().parent
 PACED = HERE / "linux/paced.py"

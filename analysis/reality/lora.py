@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 from stored import replacing
 
-from fedsim.building import Builder
-from fedsim.ports import Array, ClientId, Message, Payload
+from fedsim.core.ports import Array, ClientId, Message, Payload
 from fedsim.protocol.transport import Envelope
-from fedsim.record.recorder import RunRecorder
-from fedsim.record.rounds import Traffic
+from fedsim.results.record.recorder import RunRecorder
+from fedsim.results.record.rounds import Traffic
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
 
@@ -63,7 +63,7 @@ PUBLISHED: Mapping[tuple[int, float | None], float] = {(200, None): 0.51, (200, 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A payload of which only the length matters; see `fedsim.ports.Payload`."""
+    """A payload of which only the length matters; see `fedsim.core.ports.Payload`."""
 
     bits: int
 

@@ -20,6 +20,8 @@ import numpy as np
 from mrg import SameLosses
 from stored import replacing
 
+from fedsim.addons.tcp.bearers import Connections, bearers
+from fedsim.addons.tcp.fair_queue import BUCKETS
 from fedsim.physics.network_models import Bearers, FluidFlows, Lv08, Site
 from fedsim.physics.packet_loss import IndependentLosses
 from fedsim.physics.radios import ConstantRate
@@ -28,8 +30,6 @@ from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.models import layer
-from fedsim.sim.network.tcp.bearers import Connections, bearers
-from fedsim.sim.network.tcp.fair_queue import BUCKETS
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "ns3/transfers.cc"

@@ -2,8 +2,8 @@
 
 The cases of the table of `run.py`, divided by what decides the error: random losses, one message or
 many at once, its size, and whether first windows fit the queue; and cells of Wi-Fi by transport.
-`fedsim.accuracy` has the figures of these regimes, which a check and a report state. All of it
-follows from the errors that are stored: nothing is simulated here.
+`fedsim.results.accuracy` has the figures of these regimes, which a check and a report state. All of
+it follows from the errors that are stored: nothing is simulated here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ import packets
 import transfers
 import wifi
 
-from fedsim import accuracy
-from fedsim.accuracy import Range, between, percent
+from fedsim.results import accuracy
+from fedsim.results.accuracy import Range, between, percent
 
 HEAD = (
     "| model | cases | held against | number | median | nine of ten | worst | messages at once |"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.analysis.compare.caveats import LESS, is_undecided
-from fedsim.robustness import Robustness
-from fedsim.robustness.verdicts import by_weight
+from fedsim.addons.robustness import Robustness
+from fedsim.addons.robustness.verdicts import by_weight
+from fedsim.results.analysis.compare.caveats import LESS, is_undecided
 from robustness_questions.studies import ALL, Asked, Study
 
 _LEAST = {"t": "the least time", "joules": "the fewest joules"}

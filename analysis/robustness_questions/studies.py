@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fedsim.robustness.verdicts import COSTS
+from fedsim.addons.robustness.verdicts import COSTS
 
 ALL = ""
 """In the place of a variant: all others."""

@@ -24,9 +24,9 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import Decisions, cost_to_target, listing, panels, save, typeset
-from fedsim.analysis.compare.verdict import INDISTINGUISHABLE
-from fedsim.analysis.style import entitle
+from fedsim.results.analysis import Decisions, cost_to_target, listing, panels, save, typeset
+from fedsim.results.analysis.compare.verdict import INDISTINGUISHABLE
+from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/honest-bits.yaml"

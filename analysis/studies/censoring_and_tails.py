@@ -23,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import (
+from fedsim.results.analysis import (
     PART_COLOURS,
     energy_parts,
     label_axis,
@@ -34,7 +34,7 @@ from fedsim.analysis import (
     save,
     stacked_bars,
 )
-from fedsim.analysis.style import entitle
+from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/censoring-and-tails.yaml"

@@ -25,7 +25,7 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import (
+from fedsim.results.analysis import (
     COLOURS,
     cost_to_target,
     label_axis,
@@ -35,7 +35,7 @@ from fedsim.analysis import (
     quantity,
     save,
 )
-from fedsim.analysis.style import entitle, words
+from fedsim.results.analysis.style import entitle, words
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/compression-and-shared-uplink.yaml"

@@ -26,7 +26,8 @@ from rich.table import Table
 import fedsim
 from fedsim.algorithms.compressed import CompressedDescent, Gradient
 from fedsim.algorithms.local_steps import Model
-from fedsim.analysis import (
+from fedsim.core.ports import Array, Client
+from fedsim.results.analysis import (
     COLOURS,
     cost_to_target,
     energy_parts,
@@ -38,8 +39,7 @@ from fedsim.analysis import (
     save,
     typeset,
 )
-from fedsim.analysis.style import entitle
-from fedsim.ports import Array, Client
+from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/honest-bits.yaml"

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import cost_to_target, listing, progress, quantity, save
+from fedsim.results.analysis import cost_to_target, listing, progress, quantity, save
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/networks-on-mnist.yaml"

@@ -25,8 +25,16 @@ from rich.table import Table
 from scipy import stats
 
 import fedsim
-from fedsim.analysis import COLOURS, cost_to_target, label_axis, listing, panels, quantity, save
-from fedsim.analysis.style import entitle
+from fedsim.results.analysis import (
+    COLOURS,
+    cost_to_target,
+    label_axis,
+    listing,
+    panels,
+    quantity,
+    save,
+)
+from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/selection.yaml"

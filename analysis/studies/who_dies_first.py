@@ -27,7 +27,8 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import (
+from fedsim.addons.robustness import draw_worlds
+from fedsim.results.analysis import (
     COLOURS,
     ENERGY_PARTS,
     cost_to_target,
@@ -40,8 +41,7 @@ from fedsim.analysis import (
     save,
     state_of_charge,
 )
-from fedsim.analysis.style import entitle
-from fedsim.robustness import draw_worlds
+from fedsim.results.analysis.style import entitle
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/who-dies-first.yaml"

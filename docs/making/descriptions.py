@@ -11,8 +11,8 @@ from docstring_parser import parse as parsed
 from making.blocks import code, heading, inline, table
 
 import fedsim
-from fedsim import errors
 from fedsim.cli import app
+from fedsim.core import errors
 
 
 def command_line() -> str:

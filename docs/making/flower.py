@@ -4,7 +4,7 @@ from making.blocks import Reference, anchored, prose
 from making.descriptions import function
 
 from fedsim import flower
-from fedsim.blocks.spec import Spec
+from fedsim.core.blocks.spec import Spec
 
 _BLOCKS: dict[str, type[Spec]] = {"app": flower.App, "cost": flower.Cost, "flower": flower.Flower}
 """The classes of blocks by subject."""

@@ -7,10 +7,10 @@ from making.blocks import code, inline, table
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.algorithms.peer_mixing import PeerAlgorithm
-from fedsim.blocks.registry import kinds_of
-from fedsim.building import Builder
-from fedsim.errors import ScenarioError
+from fedsim.core.blocks.registry import kinds_of
+from fedsim.core.errors import ScenarioError
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 
 PARAMETERS = {
     "step_size": 0.1,

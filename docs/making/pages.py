@@ -38,8 +38,8 @@ from rich.text import Text
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.cli import describe
-from fedsim.record import columns
-from fedsim.record import schema as log_schema
+from fedsim.core import table_columns as columns
+from fedsim.results.record import schema as log_schema
 from fedsim.scenario import schema
 from fedsim.wire import COMPRESSORS
 
@@ -180,7 +180,7 @@ ONLY = {
     "names": "; only where the data names its clients",
     "relays": "; only where a client of a graph forwards messages of others",
 }
-"""Which runs have a column, as `fedsim.record.columns.Column.only` says it."""
+"""Which runs have a column, as `fedsim.core.table_columns.Column.only` says it."""
 
 
 def _events() -> str:

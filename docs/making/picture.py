@@ -19,34 +19,20 @@ class Box(NamedTuple):
 
 
 PACKAGES = {
-    "cli": Box(0, 0, 100, "the commands, and what they print"),
-    "conformance": Box(1, 0, 71, "checks of user-defined blocks"),
-    "explorer": Box(1, 75, 25, "a study with sliders"),
-    "robustness": Box(2, 0, 71, "which conclusions survive the doubt about constants"),
-    "calibration": Box(2, 75, 25, "a fleet from recordings"),
-    "repricing": Box(3, 0, 34, "a log in another world"),
-    "live": Box(3, 37, 34, "the same rounds over real sockets"),
-    "torch": Box(3, 75, 14, "PyTorch modules"),
-    "jax": Box(3, 91, 9, "functions"),
-    "running": Box(4, 0, 100, "one run, a campaign of runs, processes"),
-    "building": Box(5, 0, 55, "the one place where specs become live objects"),
-    "paper": Box(5, 57, 16, "a paper's folder"),
-    "results": Box(5, 75, 25, "what runs have left"),
-    "scenario": Box(6, 0, 22, "reads what the user writes"),
-    "flower": Box(6, 24, 23, "Flower's clients, strategies"),
-    "sim": Box(6, 49, 22, "the virtual world"),
-    "report": Box(6, 75, 25, "one HTML page"),
-    "worlds": Box(7, 0, 71, "what simulated and live worlds share: server, observer"),
-    "algorithms": Box(8, 0, 22, "one file a family"),
-    "protocol": Box(8, 24, 23, "rounds, without a clock"),
-    "computing": Box(8, 49, 22, "evaluators of work"),
-    "problems": Box(9, 0, 22, "losses, data, splits"),
-    "wire": Box(9, 24, 23, "payloads, compressors"),
-    "physics": Box(9, 49, 22, "radios, batteries, links"),
-    "analysis": Box(9, 75, 25, "tables and figures"),
-    "record": Box(10, 0, 100, "event log, round table, ledger; opens, audits and closes them"),
-    "ports": Box(11, 0, 100, "what an algorithm sees: Server, Client, Message, Work"),
-    "blocks": Box(12, 0, 100, "what every block of a scenario is built on; the registries"),
+    "addons": Box(0, 0, 100, "networks, worlds, answers about runs, bridges to other libraries"),
+    "cli": Box(1, 0, 100, "the commands, and what they print"),
+    "running": Box(2, 0, 100, "one run, a campaign of runs, processes"),
+    "scenario": Box(3, 0, 100, "reads what the user writes, and makes live objects of it"),
+    "algorithms": Box(4, 0, 47, "one file a family of methods"),
+    "sim": Box(4, 51, 49, "the virtual world"),
+    "problems": Box(5, 0, 47, "losses, data, splits; evaluators of work"),
+    "protocol": Box(5, 51, 24, "rounds, without a clock"),
+    "wire": Box(6, 0, 22, "payloads, compressors"),
+    "physics": Box(6, 25, 22, "radios, batteries, links"),
+    "results": Box(6, 51, 49, "the log; tables, figures and pages of it"),
+    "core": Box(
+        7, 0, 100, "errors, units, registries, streams; what an algorithm sees: Server, Client"
+    ),
 }
 """Every package of fedsim."""
 
@@ -54,12 +40,8 @@ TOP, MIDDLE, BOTTOM = 0.0, 0.5, 1.0
 """Heights within a box, as a share of it."""
 
 WAY = (
-    ((11, 6, TOP), (11, 5, BOTTOM)),  # scenario -> building
-    ((52, 5, BOTTOM), (52, 6, TOP)),  # building -> sim
-    ((71, 6, MIDDLE), (73, 6, MIDDLE), (73, 10, TOP)),  # sim -> record
-    ((87, 10, TOP), (87, 9, BOTTOM)),  # record -> analysis
-    ((87, 9, TOP), (87, 6, BOTTOM)),  # analysis -> report
-    ((87, 6, TOP), (87, 5, BOTTOM)),  # report -> results
+    ((87, 3, BOTTOM), (87, 4, TOP)),  # scenario -> sim
+    ((87, 4, BOTTOM), (87, 6, TOP)),  # sim -> results
 )
 """The way of the data: arrows through points, each at hundredths from the left, in a row."""
 

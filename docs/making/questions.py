@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from fedsim import analysis
+from fedsim.results import analysis
 
 QUESTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("Which clients are stragglers?", analysis.stragglers),

@@ -14,7 +14,7 @@ import griffe
 
 _DOCS = Path(__file__).parents[1]
 _ROW = re.compile(r"^\| `(fedsim[\w.]*)` \| (.*?) \| (.*?) \|$", re.MULTILINE)
-_FIRST = "fedsim.errors"
+_FIRST = "fedsim.core.errors"
 """The module whose names are described on its own page, though `fedsim` gives them, too."""
 
 
@@ -49,7 +49,7 @@ def source_of(path: str) -> griffe.Object:
 
 @cache
 def homes() -> Mapping[str, str]:
-    """Return for every public path, such as "fedsim.ports.Server", the one that is described."""
+    """Return the path that is described for each public one, as "fedsim.core.ports.Server"."""
     first: dict[str, str] = {}
     for module in sorted(public(), key=lambda module: module != _FIRST):
         for name in public()[module]:

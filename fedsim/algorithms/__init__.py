@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from fedsim.algorithms.base import Algorithm, Arrivals, ProblemInfo, StepSize
-from fedsim.blocks.on_demand import Named, exports
-from fedsim.blocks.registry import Registry
+from fedsim.core.blocks.on_demand import Named, exports
+from fedsim.core.blocks.registry import Registry
 
 if TYPE_CHECKING:
     from fedsim.algorithms.adaptive import FedAdagrad, FedAdam, FedAvgM, FedOpt, FedYogi

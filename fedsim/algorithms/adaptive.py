@@ -27,9 +27,10 @@ from pydantic import Field, model_validator
 from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.local_steps import Model, mean
 from fedsim.algorithms.local_training import LocalUpdates, fit_rule
-from fedsim.blocks.spec import as_written
-from fedsim.memory import format_size
-from fedsim.ports import Server
+from fedsim.core.blocks.spec import as_written
+from fedsim.core.memory import format_size
+from fedsim.core.ports import Server
+from fedsim.core.text import quantity
 from fedsim.problems.optimizers import (
     SGD,
     Adagrad,
@@ -40,7 +41,6 @@ from fedsim.problems.optimizers import (
     Yogi,
 )
 from fedsim.problems.schedules import AnySchedule
-from fedsim.text import quantity
 
 REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"
 

@@ -34,7 +34,7 @@ from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import LocalModel, Model
 from fedsim.algorithms.local_training import Kept, LocalUpdates
-from fedsim.ports import Client, Meaning, Message, Reply, Server
+from fedsim.core.ports import Client, Meaning, Message, Reply, Server
 from fedsim.wire import field_payloads, senders, weighted_sum
 
 _SHAPES: dict[str, dict[str, float]] = {

@@ -49,7 +49,7 @@ from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import Model, mean, ratio
 from fedsim.algorithms.local_training import Kept, LocalUpdates
-from fedsim.ports import Array, Client, Message, Payload, Reply, Server
+from fedsim.core.ports import Array, Client, Message, Payload, Reply, Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing_extensions import TypeVar
 
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.messages import check
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError, ParameterError
-from fedsim.ports import Array, Client, Meaning, Message, Server, Silence
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError, ParameterError
+from fedsim.core.ports import Array, Client, Meaning, Message, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.optimizers import Optimizer
 from fedsim.problems.parts import ModelPart

@@ -33,8 +33,18 @@ from pydantic import Field, model_validator
 
 from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
-from fedsim.errors import ParameterError
-from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import (
+    SILENCE,
+    Array,
+    Client,
+    Meaning,
+    Message,
+    Payload,
+    Reply,
+    Server,
+    Silence,
+)
 from fedsim.problems.stacked_gradients import squares
 from fedsim.wire import field_payloads, weighted_sum
 

@@ -18,7 +18,7 @@ from fedsim.algorithms.gossip import SendsPeerModels
 from fedsim.algorithms.local_steps import Model
 from fedsim.algorithms.peer_mixing import SymmetricMixing, fires
 from fedsim.algorithms.solvers import AnySolver, Exact
-from fedsim.ports import Array, ClientId, Node
+from fedsim.core.ports import Array, ClientId, Node
 from fedsim.problems.proximal import ProximalLoss
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from fedsim.algorithms.censored import CensoredHeavyBall, WorkerMemory
-from fedsim.ports import Client
+from fedsim.core.ports import Client
 
 
 class ChargeAwareHeavyBall(CensoredHeavyBall):

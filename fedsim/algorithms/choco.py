@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.gossip import Descends
 from fedsim.algorithms.local_steps import local_steps
 from fedsim.algorithms.peer_mixing import Copies, DrawnStart, SymmetricMixing, fires
-from fedsim.ports import Array, ClientId, Meaning, Message, Node, Payload
+from fedsim.core.ports import Array, ClientId, Meaning, Message, Node, Payload
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from pydantic import Field, PrivateAttr
 from fedsim.algorithms.base import Combines, Memory, ProblemInfo
 from fedsim.algorithms.concerns import Concern, concern, long_step
 from fedsim.algorithms.local_steps import LocalGradients, LocalSteps, Model, mean
-from fedsim.ports import Array, Client, Message, Payload, Server, Structure, Work
+from fedsim.core.ports import Array, Client, Message, Payload, Server, Structure, Work
 from fedsim.problems import NoPenalty, Regulariser
 
 FCO = "Yuan, Zaheer, Reddi: Federated Composite Optimization, ICML 2021"

@@ -44,7 +44,7 @@ from fedsim.algorithms.local_steps import (
     stochastic_gradient,
     sum_of_all,
 )
-from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
+from fedsim.core.ports import Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ from fedsim.algorithms.local_steps import (
     stochastic_gradient,
 )
 from fedsim.algorithms.local_training import Update, local_step_concern
-from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
+from fedsim.core.ports import Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,11 @@ from pydantic import Field, PositiveInt
 from scipy.sparse import csc_array
 
 from fedsim.algorithms.base import ProblemInfo
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError, ParameterError
-from fedsim.files import read_arrays
-from fedsim.memory import check_budget
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError, ParameterError
+from fedsim.core.files import read_arrays
+from fedsim.core.memory import check_budget
+from fedsim.core.ports import Array
 from fedsim.problems.projections import Indices, hard_threshold, largest
 from fedsim.problems.samples import Features, Sparse, dense
 

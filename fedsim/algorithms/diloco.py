@@ -44,9 +44,9 @@ from fedsim.algorithms.adaptive import FedOpt
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.local_steps import mean
 from fedsim.algorithms.local_training import KeptOptimizer, Update
-from fedsim.blocks.spec import as_written
-from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, ClientId, Meaning, Message, Payload, Reply, Server
+from fedsim.core.blocks.spec import as_written
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array, Client, ClientId, Meaning, Message, Payload, Reply, Server
 from fedsim.problems.optimizers import AnyOptimizer, GivenOptimizer
 
 

@@ -59,10 +59,10 @@ from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.composite import Composite, CountedDual, Dual, dual, rounds_of
 from fedsim.algorithms.concerns import Concern, at_most, concern
 from fedsim.algorithms.local_steps import Average, mean
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import join_names
-from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Message, Payload, Server, Work
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import join_names
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array, Client, Message, Payload, Server, Work
 from fedsim.problems import PENALTIES, Problem, Reference, Regulariser
 from fedsim.problems.penalties.bounded import Bounded
 

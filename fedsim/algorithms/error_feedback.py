@@ -32,7 +32,7 @@ from pydantic import Field
 from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.local_steps import Model, shares
-from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
+from fedsim.core.ports import Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)

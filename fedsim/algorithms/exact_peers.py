@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from fedsim.algorithms.gossip import Descends, SendsPeerModels
 from fedsim.algorithms.peer_mixing import SymmetricMixing, mix
-from fedsim.ports import Meaning, Message, Node, Payload
+from fedsim.core.ports import Meaning, Message, Node, Payload
 
 
 class Extra(Descends, SendsPeerModels, SymmetricMixing):

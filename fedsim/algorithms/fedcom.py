@@ -39,7 +39,7 @@ from fedsim.algorithms.base import Combines, Memory, ProblemInfo
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.algorithms.local_steps import LocalSteps, Model, Progress, mean, of_this_round
 from fedsim.algorithms.local_training import local_step_concern
-from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
+from fedsim.core.ports import Array, Client, Meaning, Message, Payload, Server
 
 SOURCE = "Haddadpour et al.: Federated Learning with Compression, AISTATS 2021"
 

@@ -17,7 +17,7 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.base import StepSize
 from fedsim.algorithms.local_steps import Model, local_steps
 from fedsim.algorithms.peer_mixing import DrawnStart, PeerAlgorithm, mix
-from fedsim.ports import Array, Meaning, Message, Node, PairNode
+from fedsim.core.ports import Array, Meaning, Message, Node, PairNode
 
 
 class SendsPeerModels(PeerAlgorithm):

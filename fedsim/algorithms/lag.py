@@ -25,8 +25,8 @@ from pydantic import Field, PrivateAttr
 from fedsim.algorithms import censored
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.censored import GradientDescent, Iterate, WorkerMemory, total
-from fedsim.errors import DataError, ParameterError
-from fedsim.ports import Client, Server
+from fedsim.core.errors import DataError, ParameterError
+from fedsim.core.ports import Client, Server
 from fedsim.wire import of_round, senders
 
 LAG = (

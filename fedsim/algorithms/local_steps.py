@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import AddingUp, Algorithm, Memory, StepSize
-from fedsim.blocks.spec import Spec
-from fedsim.ports import (
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.ports import (
     Array,
     Client,
     Meaning,

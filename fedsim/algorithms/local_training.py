@@ -25,10 +25,11 @@ from fedsim.algorithms.local_steps import (
     drawn_work,
     draws_nothing,
 )
-from fedsim.blocks.spec import as_written
-from fedsim.errors import DataError, ParameterError
-from fedsim.memory import format_size
-from fedsim.ports import Array, Client, Message, Payload, Work
+from fedsim.core.blocks.spec import as_written
+from fedsim.core.errors import DataError, ParameterError
+from fedsim.core.memory import format_size
+from fedsim.core.ports import Array, Client, Message, Payload, Work
+from fedsim.core.text import quantity
 from fedsim.problems.optimizers import (
     COMPILED,
     SGD,
@@ -41,7 +42,6 @@ from fedsim.problems.optimizers import (
 from fedsim.problems.parts import ModelPart
 from fedsim.problems.samples import Precision
 from fedsim.problems.schedules import AnySchedule
-from fedsim.text import quantity
 from fedsim.wire import frozen
 
 

@@ -44,7 +44,7 @@ from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.error_feedback import Difference, FullDifference
 from fedsim.algorithms.local_steps import Model, mean, of_this_round, shares, sum_of_all
-from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Reply, Server
+from fedsim.core.ports import Array, Client, Meaning, Message, Noted, Payload, Reply, Server
 
 # Full rounds by a coin: the base class of the methods of MARINA's family.
 #

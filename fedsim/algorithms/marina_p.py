@@ -24,7 +24,7 @@ from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.local_steps import Model, shares
 from fedsim.algorithms.marina import FullRounds, odds
-from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
+from fedsim.core.ports import Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from fedsim.algorithms.dictionaries import AnyDictionary, Atoms, Columnwise, Ide
 from fedsim.algorithms.local_steps import Change, LocalGradients, SendsModels
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity
-from fedsim.ports import SPARSE, Array, Client, Message, Payload, Server
+from fedsim.core.ports import SPARSE, Array, Client, Message, Payload, Server
 from fedsim.problems import Problem, Reference, sparse_optimum
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import ClassVar, Never, Protocol, Union, get_args, get_origin, get_type_hints
 
-from fedsim.ports import Beacon, Message
+from fedsim.core.ports import Beacon, Message
 
 
 class Speaker(Protocol):

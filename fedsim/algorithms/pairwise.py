@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 
 from fedsim.algorithms.gossip import Descends
 from fedsim.algorithms.peer_mixing import DrawnStart, PeerAlgorithm
-from fedsim.blocks.quantities import Duration
-from fedsim.blocks.spec import as_written
+from fedsim.core.blocks.quantities import Duration
+from fedsim.core.blocks.spec import as_written
+from fedsim.core.ports import Array, Meaning, Message, PairNode, Payload, Reply
 from fedsim.physics.overlay import Need
-from fedsim.ports import Array, Meaning, Message, PairNode, Payload, Reply
 
 
 @dataclass(frozen=True, slots=True)

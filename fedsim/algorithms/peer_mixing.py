@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.base import Algorithm
+from fedsim.core.ports import Array, Client, ClientId, Node, Payload, Server
 from fedsim.physics.overlay import Need
-from fedsim.ports import Array, Client, ClientId, Node, Payload, Server
 
 # Base class of algorithms among peers: every node runs the same coroutine.
 

@@ -46,7 +46,7 @@ from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import Minibatches, Model, batch_size, draw_count, mean
 from fedsim.algorithms.local_training import KeptOptimizer, StepPlan, Update
-from fedsim.ports import Array, Client, Server, Work
+from fedsim.core.ports import Array, Client, Server, Work
 from fedsim.problems import kernels
 from fedsim.problems.optimizers import SGD, GivenOptimizer, Training
 

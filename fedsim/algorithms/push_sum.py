@@ -12,8 +12,8 @@ import numpy as np
 
 from fedsim.algorithms.gossip import Descends
 from fedsim.algorithms.peer_mixing import DrawnStart, PeerAlgorithm
+from fedsim.core.ports import Array, Meaning, Message, Node, Payload
 from fedsim.physics.overlay import Need
-from fedsim.ports import Array, Meaning, Message, Node, Payload
 
 
 @dataclass(frozen=True, slots=True)

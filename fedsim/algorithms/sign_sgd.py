@@ -32,8 +32,8 @@ from fedsim.algorithms.local_steps import (
     of_this_round,
     stochastic_gradient,
 )
-from fedsim.errors import ParameterError
-from fedsim.ports import SIGNS, Array, Client, Meaning, Message, Payload, Server
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import SIGNS, Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import ProblemInfo, StepSize, resolve
 from fedsim.algorithms.concerns import Concern
-from fedsim.blocks.spec import Spec
-from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array, Client
 from fedsim.problems.proximal import Minimisable
 
 HALVINGS = 30

@@ -55,10 +55,10 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern, at_least, at_most, concern
 from fedsim.algorithms.local_steps import Average, Model, Progress, mean, of_this_round
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import join_names
-from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Server
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import join_names
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array, Client, ClientId, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference, constrained_optimum
 from fedsim.wire import COMPRESSORS
 

@@ -31,8 +31,8 @@ from pydantic import Field, PrivateAttr
 from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern, concern, long_step
 from fedsim.algorithms.local_steps import Change, LocalModel, LocalSteps, Model, SendsModels
-from fedsim.errors import ParameterError
-from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Server, Structure
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import DENSE, SPARSE, Array, Client, Message, Server, Structure
 from fedsim.problems import Problem, Reference, sparse_optimum
 from fedsim.problems.projections import hard_threshold, hard_threshold_columns
 

@@ -21,8 +21,8 @@ from pydantic_core import CoreSchema
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.algorithms.local_training import LocalUpdates
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.spec import Block, Given
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.spec import Block, Given
 
 FOR_CLIENTS = frozenset(LocalUpdates.model_fields)
 """The keys of clients' local steps."""

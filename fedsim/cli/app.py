@@ -25,7 +25,8 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info, get_command_name
 from typer.models import CommandInfo
 
-from fedsim.errors import (
+from fedsim.core.atomic import check_folder, check_links
+from fedsim.core.errors import (
     BlockError,
     DataError,
     FedsimError,
@@ -34,39 +35,38 @@ from fedsim.errors import (
     ScenarioError,
     TheoryWarning,
 )
-from fedsim.extras import VERSION
-from fedsim.record.atomic import check_folder, check_links
-from fedsim.text import visible
+from fedsim.core.extras import VERSION
+from fedsim.core.text import visible
 
 if TYPE_CHECKING:
-    from fedsim.analysis import Comparison
-    from fedsim.record.outputs import Output
+    from fedsim.results.analysis import Comparison
+    from fedsim.results.record.outputs import Output
 
 _MODULES = {
-    "run": "runs",
-    "check": "runs",
-    "status": "results",
-    "watch": "results",
-    "compare": "results",
-    "report": "results",
-    "examples": "results",
-    "init": "starting",
-    "list": "blocks",
-    "schema": "blocks",
-    "fetch": "blocks",
-    "conformance": "blocks",
-    "calibrate": "calibrating",
-    "explore": "explore",
-    "clean": "folders",
-    "history": "folders",
-    "diff": "folders",
-    "live": "live",
-    "serve": "live",
-    "join": "live",
-    "paper": "paper",
-    "trace": "results",
-    "robust": "robustness",
-    "reprice": "runs",
+    "run": "fedsim.cli.runs",
+    "check": "fedsim.cli.runs",
+    "status": "fedsim.cli.results",
+    "watch": "fedsim.cli.results",
+    "compare": "fedsim.cli.results",
+    "report": "fedsim.cli.results",
+    "examples": "fedsim.cli.results",
+    "init": "fedsim.cli.starting",
+    "list": "fedsim.cli.blocks",
+    "schema": "fedsim.cli.blocks",
+    "fetch": "fedsim.cli.blocks",
+    "conformance": "fedsim.addons.conformance.command",
+    "calibrate": "fedsim.addons.calibration.command",
+    "explore": "fedsim.addons.explorer.command",
+    "clean": "fedsim.cli.folders",
+    "history": "fedsim.cli.folders",
+    "diff": "fedsim.cli.folders",
+    "live": "fedsim.addons.live.command",
+    "serve": "fedsim.addons.live.command",
+    "join": "fedsim.addons.live.command",
+    "paper": "fedsim.addons.paper.command",
+    "trace": "fedsim.cli.results",
+    "robust": "fedsim.addons.robustness.command",
+    "reprice": "fedsim.addons.repricing.command",
 }
 """The module of each command, those of a first session first."""
 
@@ -88,7 +88,7 @@ class _CommandTable(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the library's own click
         if name not in self._built:
-            import_module(f"{__package__}.{_MODULES[name]}")
+            import_module(_MODULES[name])
             (declared,) = (each for each in app.registered_commands if _name(each) == name)
             self._built[name] = get_command_from_info(
                 declared,
@@ -122,7 +122,7 @@ class _Commands(TyperGroup):
         name = args[0]
         unknown = self.get_command(ctx, name) is None and not name.startswith("-")
         if unknown and not ctx.resilient_parsing:
-            from fedsim.blocks.wording import nearest
+            from fedsim.core.blocks.wording import nearest
 
             ctx.fail(f"unknown command {name!r}{nearest(name, self.commands)}")
         return super().resolve_command(ctx, args)
@@ -340,7 +340,7 @@ def _fitted(text: str, indent: str = "  ") -> str:
 
 def mention_size(folder: Path) -> None:
     """Print a note if the runs that were replaced in a folder of runs take much space."""
-    from fedsim.memory import format_size
+    from fedsim.core.memory import format_size
     from fedsim.running.cleaning import LARGE, is_large
 
     if is_large(folder):
@@ -357,11 +357,11 @@ def write_output(
     *,
     keep_name: bool = False,
 ) -> Iterator["Output"]:
-    """Context manager for what a command writes; see `fedsim.record.outputs`.
+    """Context manager for what a command writes; see `fedsim.results.record.outputs`.
 
     A remark says where it is, if that is not the wanted place.
     """
-    from fedsim.record.outputs import Call, describe_move, output
+    from fedsim.results.record.outputs import Call, describe_move, output
 
     with output(Call.of(command, places, **options), wanted, keep_name=keep_name) as made:
         yield made
@@ -375,7 +375,7 @@ def practical_difference(text: str) -> float:
     Raises:
         DataError: it is no percentage from 0 to below 100.
     """
-    from fedsim.errors import DataError
+    from fedsim.core.errors import DataError
 
     try:
         share = float(text.strip().removesuffix("%")) / 100
@@ -447,7 +447,7 @@ def _errors_of_user_code() -> Iterator[None]:
     except (FedsimError, OSError, MemoryError):
         raise
     except Exception as error:
-        from fedsim.blocks.wording import said_by, user_line
+        from fedsim.core.blocks.wording import said_by, user_line
 
         line = user_line(error)
         if line is None or os.environ.get(TRACEBACK):

@@ -1,17 +1,15 @@
-"""Commands about blocks: list them, print their schema, fetch data, check user-defined ones."""
+"""Commands about blocks: list them, print their schema, fetch data."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from fedsim.cli.app import AsJson, Overrides, Plugins, app
+from fedsim.cli.app import AsJson, Plugins, app
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
-from fedsim.cli.app import theory as _theory
 
 _ALL = "all"
 
@@ -32,11 +30,11 @@ def list_command(
     Without TABLE an overview; with TABLE its blocks and their sources;
     with NAME one of them and its parameters.
     """
-    from fedsim.blocks.wording import unknown
     from fedsim.cli import describe
     from fedsim.cli.describe import block_lines
     from fedsim.cli.json_output import of_parts, of_table, print_json
-    from fedsim.errors import DataError
+    from fedsim.core.blocks.wording import unknown
+    from fedsim.core.errors import DataError
     from fedsim.scenario.registries import blocks_in, catalogue
 
     with _errors():
@@ -103,41 +101,3 @@ def fetch_command(
             return
         for path in fetch_named(name):
             _out.print(escape(str(path)))
-
-
-_GOOD = ("kept", "done", "refused")
-
-
-@app.command("conformance")
-def conformance_command(
-    plugin: Annotated[
-        Path, typer.Argument(metavar="PLUGIN", help="a Python file with user-defined blocks")
-    ],
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="a scenario that names them, with their parameters"),
-    ] = None,
-    overrides: Overrides = None,
-) -> None:
-    """Check user-defined blocks: a compressor's contract, a loss's gradient, a method.
-
-    The exit code is 1 if a check fails.
-    """
-    from fedsim.conformance.user_blocks import check_blocks
-    from fedsim.scenario import load
-    from fedsim.scenario.registries import blocks_in
-    from fedsim.tables import listing
-
-    broken = False
-    with _errors(), _theory():
-        blocks = blocks_in([plugin])
-        plan = None if file is None else load(file, overrides=overrides or (), blocks=blocks)
-        for title, found in check_blocks(blocks, plan):
-            if found is None:
-                _out.print(f"{escape(title)}: complete; there are no further checks")
-                continue
-            heads = list(found.columns[:3])
-            rows = [[str(cell) for cell in row] for row in found[heads].itertuples(index=False)]
-            _out.print(listing(title, heads, rows))
-            broken = broken or not found["outcome"].isin(_GOOD).all()
-    raise typer.Exit(1 if broken else 0)

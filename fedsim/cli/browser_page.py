@@ -19,19 +19,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from fedsim.analysis import Comparison
-from fedsim.errors import DataError, FedsimError
-from fedsim.record.atomic import check_links, write_whole
-from fedsim.record.live import LIVE, CurvePoint, LiveRun
-from fedsim.record.studies import study_in
-from fedsim.report.components import PageTable, TableCell, words
-from fedsim.report.page import Content, content_of, page_of
-from fedsim.report.progress import DRAWN, Progress, recorded_curves
-from fedsim.report.study import ReportedStudy
+from fedsim.core.atomic import check_links, write_whole
+from fedsim.core.errors import DataError, FedsimError
+from fedsim.core.signals import defer_signals, leave_signals_to_parent, postpone_signals
+from fedsim.core.text import format_number, quantity
+from fedsim.results.analysis import Comparison
+from fedsim.results.record.live import LIVE, CurvePoint, LiveRun
+from fedsim.results.record.studies import study_in
+from fedsim.results.report.components import PageTable, TableCell, words
+from fedsim.results.report.page import Content, content_of, page_of
+from fedsim.results.report.progress import DRAWN, Progress, recorded_curves
+from fedsim.results.report.study import ReportedStudy
 from fedsim.running.probe import duration
 from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
-from fedsim.signals import defer_signals, leave_signals_to_parent, postpone_signals
-from fedsim.text import format_number, quantity
 
 PAGE = "report.html"
 """The page, in the folder of live files."""

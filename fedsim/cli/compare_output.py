@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fedsim.analysis import Comparison, PaperStyle, measures_in, plot_curves
-from fedsim.analysis.compare.comparison import MOST_DRAWN
-from fedsim.analysis.latex import latex_tables
-from fedsim.analysis.saving import FORMATS, check_format
 from fedsim.cli.app import comparison_options, within, write_output
-from fedsim.errors import DataError
-from fedsim.paper.figures import curves_caption, seeds_end_apart
-from fedsim.text import as_csv
+from fedsim.core.errors import DataError
+from fedsim.core.text import as_csv
+from fedsim.results.analysis import Comparison, PaperStyle, measures_in, plot_curves
+from fedsim.results.analysis.captions import curves_caption, seeds_end_apart
+from fedsim.results.analysis.compare.comparison import MOST_DRAWN
+from fedsim.results.analysis.latex import latex_tables
+from fedsim.results.analysis.saving import FORMATS, check_format
 
 Form = Literal["", "csv", "json", "latex"]
 

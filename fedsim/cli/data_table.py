@@ -5,12 +5,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from fedsim.building import Job
 from fedsim.cli.job_table import describe_partition, differences_of_clients, split_table
+from fedsim.core.tables import listing
+from fedsim.core.text import format_number
 from fedsim.problems import Problem, ProgramProblem
 from fedsim.problems.heterogeneity import CLASSES, label_counts
-from fedsim.tables import listing
-from fedsim.text import format_number
+from fedsim.scenario.building import Job
 
 _MANY = 40
 """Of more clients than this, the largest and the smallest are shown."""

@@ -14,20 +14,20 @@ from pydantic_core import to_jsonable_python
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.blocks.catalogue import NOTHING_GIVEN, BlockCatalogue, Failed
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.presets import Preset, Presettable
-from fedsim.blocks.quantities import Quantity
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import unknown
-from fedsim.errors import DataError
+from fedsim.core.blocks.catalogue import NOTHING_GIVEN, BlockCatalogue, Failed
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.presets import Preset, Presettable
+from fedsim.core.blocks.quantities import Quantity
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import unknown
+from fedsim.core.errors import DataError
+from fedsim.core.tables import listing
 from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.protocol.stop_rules import StopRule
 from fedsim.scenario.registries import REGISTRIES
-from fedsim.tables import listing
 
 _BESIDE = 28  # columns of an overview that the names of its tables take
 _PRESETS: Mapping[str, Mapping[str, Preset]] = {

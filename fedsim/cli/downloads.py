@@ -7,15 +7,15 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
-from fedsim.blocks.wording import unknown
-from fedsim.building import missing_data
-from fedsim.errors import DataError
+from fedsim.core.blocks.wording import unknown
+from fedsim.core.errors import DataError
+from fedsim.core.tables import listing
 from fedsim.physics.formats.published import TRACE_SETS, fetch_traces
 from fedsim.problems import ENTRIES, Catalogue, fetch
 from fedsim.problems.partition import cache_folder
 from fedsim.scenario import Plan, load
+from fedsim.scenario.building import missing_data
 from fedsim.scenario.examples import examples
-from fedsim.tables import listing
 
 # The example scenarios as a table.
 

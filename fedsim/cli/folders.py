@@ -17,7 +17,7 @@ from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import out as _out
 
 if TYPE_CHECKING:
-    from fedsim.analysis.differences import DifferingValue, Side
+    from fedsim.results.analysis.differences import DifferingValue, Side
     from fedsim.running.cleaning import Removable
     from fedsim.running.history import PastCall
 
@@ -58,8 +58,8 @@ def clean(
     terminal and without --yes, nothing is removed. The study's present
     runs, tables and figures stay.
     """
-    from fedsim.memory import format_size
-    from fedsim.record.lock import hold
+    from fedsim.core.memory import format_size
+    from fedsim.results.record.lock import hold
     from fedsim.running.cleaning import KINDS, check_is_study, removable, remove
 
     asked = {"earlier": earlier, "trash": trash, "leftovers": leftovers}
@@ -98,8 +98,8 @@ def _confirm(size: str) -> None:
 
 def _table(place: Path, items: Sequence["Removable"]) -> Table:
     """Return what can be removed, a row each, with sums where there are several."""
+    from fedsim.core.tables import listing
     from fedsim.running.cleaning import KINDS
-    from fedsim.tables import listing
 
     rows = list[tuple[str, ...]]()
     for kind in KINDS:
@@ -117,7 +117,7 @@ def _table(place: Path, items: Sequence["Removable"]) -> Table:
 
 def _contents(items: Sequence["Removable"]) -> tuple[str, str]:
     """Return the runs and the size of several items, as a table has them."""
-    from fedsim.memory import format_size
+    from fedsim.core.memory import format_size
 
     runs = [name for each in items for name in each.variants]
     names = [*dict.fromkeys(runs)]
@@ -153,7 +153,7 @@ def history(
 
 def _calls_table(place: Path, calls: Sequence["PastCall"]) -> Table:
     """Return the calls of a history, a row each, the oldest first."""
-    from fedsim.tables import listing
+    from fedsim.core.tables import listing
 
     heads = ("begun (UTC)", "scenario", "runs", "made", "ended", "best variant")
     meanings = "runs: variants x seeds; made: runs that the call computed"
@@ -188,7 +188,7 @@ def diff_command(
     results, with their ratio B / A. The exit code is 0 if nothing
     differs, 1 if something does, and 2 if they cannot be compared.
     """
-    from fedsim.analysis.differences import differences
+    from fedsim.results.analysis.differences import differences
 
     with _errors():
         sides = [_side(place, plugins or ()) for place in (one, other)]
@@ -202,8 +202,8 @@ def diff_command(
 
 def _side(place: Path, plugins: Sequence[Path]) -> "Side":
     """Return one of two sides: a folder of runs, or a scenario."""
-    from fedsim.analysis.differences import Side
-    from fedsim.record.scenarios import parse
+    from fedsim.results.analysis.differences import Side
+    from fedsim.results.record.scenarios import parse
     from fedsim.scenario import dump, load
     from fedsim.scenario.registries import blocks_in
 
@@ -226,8 +226,8 @@ def _plain(difference: "DifferingValue") -> dict[str, Any]:
 
 def _print_differences(sides: Sequence["Side"], found: Sequence["DifferingValue"]) -> None:
     """Print a table for each part that differs, and say what could not be compared."""
-    from fedsim.analysis.differences import describe_values
-    from fedsim.tables import listing
+    from fedsim.core.tables import listing
+    from fedsim.results.analysis.differences import describe_values
 
     _out.print(f"A is {sides[0].name}\nB is {sides[1].name}", markup=False, highlight=False)
     for part in dict.fromkeys(each.part for each in found):

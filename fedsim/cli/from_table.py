@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from fedsim.core.tables import listing
 from fedsim.problems.description import Naming
 from fedsim.problems.tables.columns import quote
 from fedsim.problems.tables.guess import Guess
-from fedsim.tables import listing
 
 _ROUNDS = 500
 _GAP = 0.001  # to the optimum at which a run has its answer; of amounts, of their variance

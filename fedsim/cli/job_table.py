@@ -12,20 +12,20 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedsim.building import Job
-from fedsim.building.budgets import vector_memory
-from fedsim.building.load import load_of, why_apart
-from fedsim.building.round_completion import GIVE_UP, MANY, relays_of, slowest
-from fedsim.memory import format_size as shown_size
-from fedsim.ports import Array
+from fedsim.core.memory import format_size as shown_size
+from fedsim.core.ports import Array
+from fedsim.core.tables import listing
+from fedsim.core.text import format_number, quantity
 from fedsim.problems import ProgramLoss, ProgramProblem
 from fedsim.problems.heterogeneity import label_test, size_sentence
-from fedsim.record.manifest import EVALUATOR
-from fedsim.record.scenarios import NOTHING, differing, format_value
+from fedsim.results.record.manifest import EVALUATOR
+from fedsim.results.record.scenarios import NOTHING, differing, format_value
 from fedsim.running.probe import COSTS, Opening, RoundCost, group_costs, members_of
 from fedsim.scenario import Plan, Scenario
-from fedsim.tables import listing
-from fedsim.text import format_number, quantity
+from fedsim.scenario.building import Job
+from fedsim.scenario.building.budgets import vector_memory
+from fedsim.scenario.building.load import load_of, why_apart
+from fedsim.scenario.building.round_completion import GIVE_UP, MANY, relays_of, slowest
 from fedsim.wire import HEADER_BITS, Dense
 
 _HEADS = ("clients", "device", "radio", "samples")

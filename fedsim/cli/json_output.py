@@ -18,9 +18,8 @@ from rich.text import Text
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedsim.record.scenarios import Note
-    from fedsim.results import Result
-    from fedsim.robustness.result import Robustness
+    from fedsim.results.record.scenarios import Note
+    from fedsim.results.result import Result
     from fedsim.running.check import Check
     from fedsim.running.watching import Snapshot
 
@@ -132,24 +131,6 @@ def of_status(now: "Snapshot") -> dict[str, object]:
 
 
 _RUNNING = ("variant", "seed", "round", "rounds", "rate", "worker", "doing")
-
-
-def of_robustness(known: "Robustness", folder: Path) -> dict[str, object]:
-    """Return the document of `fedsim robust`.
-
-    Args:
-        known: the result.
-        folder: with its files.
-    """
-    frames = {name: rows_of(frame) for name, frame in known.frames().items() if name != "worlds"}
-    return {
-        "folder": folder,
-        "target": str(known.target),
-        "against": known.against,
-        "answer": known.answer(),
-        "notes": list(known.notes),
-        **frames,
-    }
 
 
 def of_parts(parts: Sequence[str | Table]) -> dict[str, object]:

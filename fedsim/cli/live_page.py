@@ -13,11 +13,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fedsim.errors import FedsimError
-from fedsim.record.live import LiveCampaign, LiveRun
+from fedsim.core.errors import FedsimError
+from fedsim.core.text import format_number, quantity, visible
+from fedsim.results.record.live import LiveCampaign, LiveRun
 from fedsim.running.probe import duration
 from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
-from fedsim.text import format_number, quantity, visible
 
 _PAUSE = 1.0  # seconds of real time between two looks, at least
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsim.record.columns import higher_is_better
-from fedsim.record.summary import end_of
+from fedsim.core.table_columns import higher_is_better
+from fedsim.results.record.summary import end_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedsim.analysis import Comparison, Target
-    from fedsim.results import Result
+    from fedsim.results.analysis import Comparison, Target
+    from fedsim.results.result import Result
 
 Steps = tuple[str, ...]
 
@@ -71,7 +71,7 @@ def after_run(result: "Result", typed: TypedRun) -> Steps:
         if summary["reason"].str.contains("1/L = ", regex=False).all():
             return (typed.again("algorithm.step_size=1/L"),)
         return (typed.again(name="check"),)
-    from fedsim.analysis import Target
+    from fedsim.results.analysis import Target
 
     target = Target.usual(summary)
     limited = summary.loc[complete, "reason"].str.startswith("rounds: ").all()
@@ -113,7 +113,7 @@ def reached_by_all(
 
     None where some run has never evaluated it, or all starts have reached it at no cost.
     """
-    from fedsim.analysis.costs import feasible_figure
+    from fedsim.results.analysis.costs import feasible_figure
 
     measure, higher = target.measure, higher_is_better(target.measure)
     own = rounds[rounds["variant"].isin(list(variants))]

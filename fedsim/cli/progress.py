@@ -11,19 +11,19 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from fedsim import analysis
 from fedsim.cli.app import err as _err
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
 from fedsim.cli.app import write_output
-from fedsim.progress import current_activity
-from fedsim.record.scenarios import once
-from fedsim.record.summary import Ending, end_of
-from fedsim.record.variants import labels as called_by
-from fedsim.results import Result
+from fedsim.core.progress import current_activity
+from fedsim.core.text import format_number, visible
+from fedsim.results import analysis
+from fedsim.results.record.scenarios import once
+from fedsim.results.record.summary import Ending, end_of
+from fedsim.results.record.variants import labels as called_by
+from fedsim.results.result import Result
 from fedsim.running.run import RunProgress, Watch
 from fedsim.scenario import Plan
-from fedsim.text import format_number, visible
 
 # The report after the runs.
 

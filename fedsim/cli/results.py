@@ -34,7 +34,7 @@ from fedsim.cli.app import warn as _warn
 from fedsim.cli.app import write_output as _write_output
 
 if TYPE_CHECKING:
-    from fedsim.analysis import Comparison
+    from fedsim.results.analysis import Comparison
     from fedsim.running.watching import Snapshot
 
 
@@ -107,8 +107,8 @@ def _comparison(
     level: tuple[float, float],
 ) -> "Comparison":
     """Return a comparison; where no run has ended, print how far each came, and fail."""
-    from fedsim import analysis
-    from fedsim.errors import DataError
+    from fedsim.core.errors import DataError
+    from fedsim.results import analysis
 
     try:
         return analysis.Comparison.of(places, targets or (), against, *level)
@@ -143,9 +143,9 @@ def report_command(
     quiet: Quiet = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Write one HTML page about a study, which opens offline."""
-    from fedsim import analysis, report
     from fedsim.cli.next_steps import after_comparison
-    from fedsim.record.outputs import check_page
+    from fedsim.results import analysis, report
+    from fedsim.results.record.outputs import check_page
 
     page = out or place / "report.html"
     with _errors():
@@ -180,7 +180,7 @@ def trace(
     gzip: Gzip = False,
 ) -> None:
     """Write the activity of all clients as a trace for https://ui.perfetto.dev."""
-    from fedsim import analysis
+    from fedsim.results import analysis
 
     with _errors():
         if out is not None:
@@ -207,11 +207,11 @@ def status_command(
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Show the progress of a study: runs done, running, failed and pending, and the time left."""
+    from fedsim.core.tables import listing
     from fedsim.running.folder import status, study_of
     from fedsim.running.watching import Snapshot
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
-    from fedsim.tables import listing
 
     with _errors():
         if study.is_dir():
@@ -316,7 +316,7 @@ def _print_examples(name: str | None) -> None:
     """Print the examples, or one of them, as JSON."""
     from fedsim.cli.downloads import examples_table
     from fedsim.cli.json_output import of_table, print_json
-    from fedsim.record.scenarios import parse
+    from fedsim.results.record.scenarios import parse
     from fedsim.scenario.examples import example
 
     if name is None:

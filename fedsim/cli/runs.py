@@ -1,4 +1,4 @@
-"""Commands that make runs: run, check, reprice."""
+"""Commands that make runs: run, check."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -11,7 +11,6 @@ from rich.markup import escape
 
 from fedsim.cli.app import (
     AsJson,
-    Base,
     BrowserPage,
     File,
     Fresh,
@@ -20,7 +19,6 @@ from fedsim.cli.app import (
     OnCluster,
     Out,
     Overrides,
-    Place,
     Plugins,
     Quiet,
     Share,
@@ -28,7 +26,6 @@ from fedsim.cli.app import (
     app,
     check_out,
     check_watch,
-    within,
 )
 from fedsim.cli.app import errors as _errors
 from fedsim.cli.app import mention_size as _mention_size
@@ -39,7 +36,7 @@ from fedsim.cli.app import suggest as _next
 from fedsim.cli.app import theory as _theory
 
 if TYPE_CHECKING:
-    from fedsim.results import Result
+    from fedsim.results.result import Result
     from fedsim.running.check import Check
     from fedsim.running.folder import Shard
     from fedsim.scenario import Plan
@@ -122,7 +119,7 @@ def _print_result(result: "Result", kept: int, share: "Shard", *, as_json: bool)
 
 def _dates_of_ends(out: Path) -> dict[Path, int]:
     """Return when each ended run of a folder was recorded, by the file that is written last."""
-    from fedsim.record.folder import SUMMARY
+    from fedsim.results.record.folder import SUMMARY
 
     return {path.parent: path.stat().st_mtime_ns for path in out.glob(f"*/*/{SUMMARY}")}
 
@@ -217,49 +214,3 @@ def _print_details(found: "Check") -> None:
         problem = job.problem
         if not number or len(found.jobs) <= IN_FULL:
             _out.print(job_table(job, found.openings[job.variant.name]))
-
-
-@app.command("reprice")
-def reprice_command(
-    place: Place,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="replace a value of radios, devices or links: fleet.0.radio=nb-iot",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="folder for the re-priced runs; repriced in DIR if not given"
-        ),
-    ] = None,
-    base: Base = None,
-    plugins: Plugins = None,
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
-) -> None:
-    """Re-price finished runs with other radios, devices or links, without training."""
-    from fedsim.cli.next_steps import command
-    from fedsim.errors import DataError
-    from fedsim.record.read import run_folders
-    from fedsim.repricing import reprice
-    from fedsim.repricing.api import price_table
-    from fedsim.repricing.conditions import NO_OVERRIDE
-    from fedsim.scenario.registries import blocks_in
-
-    with _errors():
-        if not overrides and run_folders(place):
-            raise DataError("set", NO_OVERRIDE)
-        if out is not None:
-            check_out(out)
-        out = out or within(place, "repriced")
-        blocks = blocks_in(plugins or ())
-        result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
-        if said := result.shown.explained_answer():
-            _out.print(f"{escape(said)}\n")
-        _out.print(price_table(place, result.runs))
-    _out.print(f"event logs and tables in {escape(str(out))}")
-    several = result.summary["variant"].nunique() > 1
-    _next(command("compare" if several else "report", out), quiet=quiet)

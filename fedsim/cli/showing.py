@@ -32,10 +32,10 @@ def show_runs(
 @contextmanager
 def follow_in_browser(out: Path) -> Iterator[None]:
     """Draw the report again and again within the block, and the whole one at the end."""
-    from fedsim.analysis import Comparison
     from fedsim.cli.browser_page import draw_page, open_browser
-    from fedsim.errors import DataError
-    from fedsim.report import write_comparison
+    from fedsim.core.errors import DataError
+    from fedsim.results.analysis import Comparison
+    from fedsim.results.report import write_comparison
 
     with draw_page(out) as page:
         _err.print(f"follow the runs at {page.file.as_uri()}", markup=False, highlight=False)

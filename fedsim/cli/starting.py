@@ -62,8 +62,8 @@ def init_command(
     With --from, show the type and role of each column, and write a
     scenario of three variants that runs on the table.
     """
-    from fedsim.errors import DataError
-    from fedsim.record.atomic import write_whole
+    from fedsim.core.atomic import write_whole
+    from fedsim.core.errors import DataError
 
     with _errors():
         if table is None and (target or client or drop or header is not None):

@@ -11,11 +11,11 @@ from typing import Annotated, Literal, Protocol
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import Fraction, Hours, Period, Share
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import AnyPath, Block, Given, Spec, as_written
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import Fraction, Hours, Period, Share
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import AnyPath, Block, Given, Spec, as_written
 from fedsim.physics.formats.availability import (
     NEVER,
     Condition,

@@ -11,9 +11,9 @@ from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import (
+from fedsim.core.blocks.choice import OneOf, failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import (
     Fraction,
     FractionOrNone,
     Leak,
@@ -22,8 +22,8 @@ from fedsim.blocks.quantities import (
     TimeOfDay,
     WattHoursOrNone,
 )
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import AnyPath, Block, Given, Spec, as_written
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import AnyPath, Block, Given, Spec, as_written
 from fedsim.physics.formats.availability import read_charging
 from fedsim.physics.radios.traces import Shift, check_shift
 from fedsim.physics.signals import Constant, Signal, Steps

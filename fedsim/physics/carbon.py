@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.presets import Doubt, Preset, Presettable, names_of
-from fedsim.blocks.quantities import GramsPerKilowattHour, Hours
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import AnyPath, Block, Given, KindFirst, as_written
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.presets import Doubt, Preset, Presettable, names_of
+from fedsim.core.blocks.quantities import GramsPerKilowattHour, Hours
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import AnyPath, Block, Given, KindFirst, as_written
+from fedsim.core.ports import Array
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.sources import EMBER
-from fedsim.ports import Array
 
 YEAR = 2024
 """The year of the figures."""
@@ -122,7 +122,7 @@ Their interval, `HOURS`, is for a run of about an hour at an arbitrary time of t
 # Carbon: emissions for a kilowatt-hour that a client draws. The block is the law.
 #
 # Grams are those of CO2 equivalents. They are charged for the energy that a client draws, at the
-# time of drawing; see `fedsim.record.carbon`.
+# time of drawing; see `fedsim.results.record.carbon`.
 
 # ruff: noqa: ARG002 - only what follows a file reads one
 

@@ -12,11 +12,11 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import Fraction
-from fedsim.blocks.spec import Spec, as_written
-from fedsim.ports import ClientId
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import Fraction
+from fedsim.core.blocks.spec import Spec, as_written
+from fedsim.core.ports import ClientId
 
 
 class CellSharing(Spec):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 
 if TYPE_CHECKING:  # importing pandas takes 0.3 s: only where there are dates
     import pandas as pd

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.presets import Citation, Preset, Presettable, names_of
-from fedsim.blocks.quantities import (
+from fedsim.core.blocks.choice import OneOf, failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.presets import Citation, Preset, Presettable, names_of
+from fedsim.core.blocks.quantities import (
     MAINS,
     HertzOrNone,
     Speed,
@@ -19,8 +19,8 @@ from fedsim.blocks.quantities import (
     Watts,
     WattsOrNone,
 )
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Block, Given, KindFirst, as_written
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given, KindFirst, as_written
 from fedsim.physics.slowdowns import AnySlowdown
 from fedsim.physics.sources import (
     AUTOFL_2021,

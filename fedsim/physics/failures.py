@@ -14,9 +14,10 @@ from typing import Self, TypeAlias
 import numpy as np
 from pydantic import model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.quantities import Fraction, Seconds
-from fedsim.blocks.spec import Spec, as_written
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.quantities import Fraction, Seconds
+from fedsim.core.blocks.spec import Spec, as_written
+from fedsim.core.ports import ClientId
 from fedsim.physics.graphs_in_time import (
     EdgeChange,
     GraphInTime,
@@ -27,7 +28,6 @@ from fedsim.physics.graphs_in_time import (
     drawn_once,
 )
 from fedsim.physics.overlay import Overlay
-from fedsim.ports import ClientId
 
 
 class EdgeFailures(Spec):

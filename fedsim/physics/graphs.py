@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Given, as_written
-from fedsim.blocks.wording import printable
-from fedsim.errors import DataError
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Given, as_written
+from fedsim.core.blocks.wording import printable
+from fedsim.core.errors import DataError
+from fedsim.core.ports import ClientId
 from fedsim.physics.graphs_in_time import Contacts, OnePeer, RandomMatching
 from fedsim.physics.mobility import LevyWalk, PositionTraces, RandomWaypoint
 from fedsim.physics.overlay import Neighbours, ReadPairs, check_source
-from fedsim.ports import ClientId
 
 # ruff: noqa: ARG002 - most graphs are not drawn, or follow no file
 

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.quantities import Seconds
-from fedsim.blocks.spec import Given, as_written
-from fedsim.errors import DataError
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.quantities import Seconds
+from fedsim.core.blocks.spec import Given, as_written
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array, ClientId
 from fedsim.physics.headers import Column, words
 from fedsim.physics.overlay import Neighbours, Overlay, Weights, overlay_of
 from fedsim.physics.tables import check_clients, read_table
-from fedsim.ports import Array, ClientId
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx

@@ -12,10 +12,10 @@ from decimal import Decimal
 from itertools import product
 from typing import NamedTuple
 
-from fedsim.blocks.spellings import spelled
-from fedsim.blocks.units import factor, noun
-from fedsim.blocks.wording import listed, printable
-from fedsim.ports import Array
+from fedsim.core.blocks.spellings import spelled
+from fedsim.core.blocks.units import factor, noun
+from fedsim.core.blocks.wording import listed, printable
+from fedsim.core.ports import Array
 
 
 @dataclass(frozen=True, slots=True)

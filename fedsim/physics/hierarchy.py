@@ -8,8 +8,8 @@ tier differ by one node at most.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fedsim.core.ports import SERVER, ClientId
 from fedsim.physics.topology import Link, Route, Topology
-from fedsim.ports import SERVER, ClientId
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from math import isclose
 from typing import Any
 
-from fedsim.blocks.units import factor
-from fedsim.errors import DataError
+from fedsim.core.blocks.units import factor
+from fedsim.core.errors import DataError
 from fedsim.physics.headers import parse_heading, words
 
 _NAMES = {

@@ -15,16 +15,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import UNLIMITED, Seconds
-from fedsim.blocks.spec import Block, Given, Spec, as_written
-from fedsim.blocks.wording import show
+from fedsim.core.blocks.choice import OneOf, failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import UNLIMITED, Seconds
+from fedsim.core.blocks.spec import Block, Given, Spec, as_written
+from fedsim.core.blocks.wording import show
+from fedsim.core.ports import ClientId
 from fedsim.physics.failures import OverlayInTime
 from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.signals import Constant, Signal, Steps
-from fedsim.ports import ClientId
 
 Access = Literal["csma", "tdma", "node-exclusive", "aloha", "slotted-aloha"]
 """How nodes take turns, or do not."""

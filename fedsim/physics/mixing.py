@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy.sparse import csr_array, diags_array
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.physics.overlay import Matrix, Overlay, Weights
-from fedsim.ports import Array
 
 _ROUNDING = 1e-9
 

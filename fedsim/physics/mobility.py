@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.quantities import Metres, MetresPerSecond, Seconds
-from fedsim.blocks.spec import Given, as_written
-from fedsim.blocks.wording import printable
-from fedsim.errors import DataError
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.quantities import Metres, MetresPerSecond, Seconds
+from fedsim.core.blocks.spec import Given, as_written
+from fedsim.core.blocks.wording import printable
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
+from fedsim.core.remarks import remark
 from fedsim.physics.graphs_in_time import EdgeChange, NeighboursInTime, ReadFile
 from fedsim.physics.headers import CLIENT, CLOCK, Column, words
 from fedsim.physics.tables import check_clients, read_table
-from fedsim.ports import Array
-from fedsim.remarks import remark
 
 
 class MotionLeg(NamedTuple):

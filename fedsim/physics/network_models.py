@@ -14,17 +14,17 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.nature import CONSTANT, Nature
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Block, Given, KindFirst
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.nature import CONSTANT, Nature
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given, KindFirst
+from fedsim.core.ports import ClientId
+from fedsim.core.ports.bearers import Bearer, Clock
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.radios.channel import NONE, Framing
 from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import Topology
-from fedsim.ports import ClientId
-from fedsim.ports.bearers import Bearer, Clock
 
 Bearers = tuple[Sequence[Bearer], Sequence[Bearer]]
 """The bearers of uplinks and of downlinks, by client."""

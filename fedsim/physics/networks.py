@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import Fraction, Rate, Seconds
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
-from fedsim.blocks.wording import show
-from fedsim.errors import DataError
+from fedsim.core.blocks.choice import OneOf, failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import Fraction, Rate, Seconds
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
+from fedsim.core.blocks.wording import show
+from fedsim.core.errors import DataError
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.failures import EdgeFailures
 from fedsim.physics.graphs import OVERLAYS

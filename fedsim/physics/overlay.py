@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array, dok_array
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
-from fedsim.graph_files import ENDINGS
-from fedsim.ports import ClientId
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
+from fedsim.core.graph_files import ENDINGS
+from fedsim.core.ports import ClientId
 
 # Edges of a graph, in a scenario or in a file.
 

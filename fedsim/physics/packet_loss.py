@@ -8,11 +8,11 @@ from typing import Annotated, Literal, NamedTuple, Protocol, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.quantities import Fraction, Share
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Block, Given, Spec, as_written
-from fedsim.ports import Array
+from fedsim.core.blocks.choice import OneOf, failure
+from fedsim.core.blocks.quantities import Fraction, Share
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given, Spec, as_written
+from fedsim.core.ports import Array
 
 # Loss of packets, and automatic repeat requests.
 

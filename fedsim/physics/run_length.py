@@ -9,7 +9,7 @@ from typing import TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 
 T = TypeVar("T")
 S = TypeVar("S")

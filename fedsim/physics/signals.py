@@ -13,7 +13,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 
 
 class Signal(Protocol):

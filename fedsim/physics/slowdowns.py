@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Block, Given, Spec
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given, Spec
 
 
 class Slowdown(Spec):

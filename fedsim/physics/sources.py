@@ -6,7 +6,7 @@ value. A figure that is only a text is a definition, such as that of a standard,
 
 from typing import NamedTuple
 
-from fedsim.blocks.presets import Basis, Citation, Doubt, Preset
+from fedsim.core.blocks.presets import Basis, Citation, Doubt, Preset
 
 
 class Figure(NamedTuple):
@@ -22,7 +22,7 @@ class Figure(NamedTuple):
 
 
 def meas(value: str | float, low: float, high: float, source: Citation, aside: str = "") -> Figure:
-    """Return a figure that was measured; see `fedsim.blocks.presets.Doubt`."""
+    """Return a figure that was measured; see `fedsim.core.blocks.presets.Doubt`."""
     return _figure(value, low, high, "meas", source, aside)
 
 

@@ -13,7 +13,7 @@ smallest level whose share is at least that of the mark (`_level`).
 
 from math import inf, nextafter
 
-from fedsim.columns import Figure, larger, smaller
+from fedsim.core.columns import Figure, larger, smaller
 from fedsim.physics.batteries import Battery, Crossing
 from fedsim.physics.signals import Signal
 

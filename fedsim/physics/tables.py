@@ -11,9 +11,11 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.blocks.wording import listed, numbers_columns, printable
-from fedsim.errors import DataError
-from fedsim.files import read_bytes
+from fedsim.core.blocks.wording import listed, numbers_columns, printable
+from fedsim.core.errors import DataError
+from fedsim.core.files import read_bytes
+from fedsim.core.ports import Array
+from fedsim.core.remarks import remark
 from fedsim.physics.clocks import DateError, find_epoch, is_date, read_dates, say_epoch
 from fedsim.physics.headers import (
     Choice,
@@ -24,8 +26,6 @@ from fedsim.physics.headers import (
     is_documented,
     split_cells,
 )
-from fedsim.ports import Array
-from fedsim.remarks import remark
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 

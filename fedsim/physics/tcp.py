@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.modes import Moded
-from fedsim.blocks.quantities import Bytes, Seconds
-from fedsim.blocks.spec import as_written
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.modes import Moded
+from fedsim.core.blocks.quantities import Bytes, Seconds
+from fedsim.core.blocks.spec import as_written
 from fedsim.physics.radios.channel import Framing, framing
 
 _QUEUE = "packets that wait in front of each direction of each link; one more is being sent"

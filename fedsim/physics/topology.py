@@ -11,12 +11,12 @@ from itertools import count
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from fedsim.blocks.wording import listed
-from fedsim.errors import DataError
+from fedsim.core.blocks.wording import listed
+from fedsim.core.errors import DataError
+from fedsim.core.ports import SERVER, ClientId, node_name
+from fedsim.core.remarks import remark
 from fedsim.physics.radios.rates import ConstantRate, RateLaw
 from fedsim.physics.run_length import RunLengthSequence
-from fedsim.ports import SERVER, ClientId, node_name
-from fedsim.remarks import remark
 
 _CLIENT = re.compile(r"client-(0|[1-9][0-9]*)")
 _MOST = 4  # nodes that are named

@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import Bytes, Hertz
-from fedsim.blocks.spec import Spec, as_written
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import Bytes, Hertz
+from fedsim.core.blocks.spec import Spec, as_written
 from fedsim.physics.contention import Backoff, BlockRequest
 from fedsim.physics.radios.channel import Framing, framing
 

@@ -10,7 +10,7 @@ A problem is a loss x data x a split over clients, and the three vary independen
 
 from typing import TYPE_CHECKING
 
-from fedsim.blocks.on_demand import exports
+from fedsim.core.blocks.on_demand import exports
 
 if TYPE_CHECKING:
     from fedsim.problems.architectures import (

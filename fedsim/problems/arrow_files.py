@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.memory import check_budget
+from fedsim.core.memory import check_budget
 
 # ruff: noqa: ANN401 - pyarrow has no types
 

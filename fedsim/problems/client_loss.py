@@ -9,7 +9,7 @@ from weakref import ReferenceType, ref
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array, Basis, alike
+from fedsim.core.ports import Array, Basis, alike
 from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.optimizers import Training
 from fedsim.problems.parts import ModelPart, parts_of

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array, ClientId, constant
+from fedsim.core.ports import Array, ClientId, constant
 from fedsim.problems.client_loss import LONG, LocalLoss
 from fedsim.problems.losses import (
     LinearLoss,

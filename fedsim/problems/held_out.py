@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
+from fedsim.core.streams import stream
 from fedsim.problems.data import Source
 from fedsim.problems.samples import Samples
 from fedsim.problems.splits.base import Split
-from fedsim.streams import stream
 
 Indices = NDArray[np.intp]
 

@@ -6,8 +6,8 @@ A label is encoded as it is among the training rows, whichever labels are among 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.problem import Problem
 from fedsim.problems.samples import Samples
 

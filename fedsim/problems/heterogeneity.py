@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array
-from fedsim.text import format_number
+from fedsim.core.ports import Array
+from fedsim.core.text import format_number
 
 CLASSES = 20
 """Labels with at most this many distinct values are taken for classes."""

@@ -6,7 +6,7 @@ same kernel as one product, or by compiled code.
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.optimizers import Training
 from fedsim.problems.restricted import newton as newton_step

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PrivateAttr
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.in_memory import Holding
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Block, Given
-from fedsim.ports import Array
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.in_memory import Holding
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given
+from fedsim.core.ports import Array
 from fedsim.problems.parts import ModelPart
 from fedsim.problems.rules import (
     SGD,

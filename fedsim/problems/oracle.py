@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array, Basis, ClientId, Work
+from fedsim.core.ports import Array, Basis, ClientId, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import LazySequence
@@ -32,7 +32,7 @@ class LossOracle:
     Args:
         loss: of the client, as a function of the coefficients of the bases.
         client: its number.
-        bases: see `fedsim.ports.Work`.
+        bases: see `fedsim.core.ports.Work`.
         forming: operations that built the loss, charged to its first work.
         draw: the function that draws minibatches.
         losses: of all clients, from which this loss is looked up for each use, so that memory is
@@ -138,7 +138,7 @@ class LossOracle:
     def later_draws(
         self, count: int, batch: int, rng: np.random.Generator
     ) -> Sequence[NDArray[np.intp]] | None:
-        """See `fedsim.ports.Oracle.later_draws`."""
+        """See `fedsim.core.ports.Oracle.later_draws`."""
         later = self._later and not self.random
         return LaterDraws(rng, self.rows, batch, count, self._draw) if later else None
 

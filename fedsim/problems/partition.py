@@ -14,9 +14,9 @@ import platformdirs
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from fedsim.columns import is_one, one_if_equal
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.columns import is_one, one_if_equal
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.samples import Block, Features, Samples
 
 Indices = NDArray[np.intp]

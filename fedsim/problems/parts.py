@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import ParameterError
-from fedsim.ports import Array
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array
 
 _NAMED = 12
 """The largest number of names in an error."""

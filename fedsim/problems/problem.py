@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.in_memory import code_in, without_keys
-from fedsim.blocks.plugins import own_modules
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
-from fedsim.memory import MODELS, check_budget
-from fedsim.ports import Array, Oracle
+from fedsim.core.blocks.in_memory import code_in, without_keys
+from fedsim.core.blocks.plugins import own_modules
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
+from fedsim.core.memory import MODELS, check_budget
+from fedsim.core.ports import Array, Oracle
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.description import Naming

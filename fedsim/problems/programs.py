@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.errors import DataError
-from fedsim.ports import Array, Basis, Oracle, Work
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array, Basis, Oracle, Work
 from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.measures import Observer
 from fedsim.problems.problem import Problem

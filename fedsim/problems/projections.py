@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import svd
 from scipy.sparse import vstack
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.samples import Features, Sparse, dense, product, transposed_product
 
 Indices = NDArray[np.intp]

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg import solve
 
-from fedsim.ports import Array, Work
+from fedsim.core.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 
 
 class Minimisable(Protocol):
-    """The evaluations of a loss that a solver takes, as `fedsim.ports.Oracle` has them."""
+    """The evaluations of a loss that a solver takes, as `fedsim.core.ports.Oracle` has them."""
 
     def value(self, w: Array) -> Work:
         """Describe the evaluation of the loss at `w`, shape ()."""

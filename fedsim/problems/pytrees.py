@@ -14,9 +14,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
-from fedsim.blocks.wording import named_line
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.blocks.wording import named_line
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.passed import PassedFunctions
 from fedsim.problems.samples import Minibatches
@@ -106,7 +106,7 @@ class Functions:
     def steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None, l2: float
     ) -> Array:
-        """Return the model that gradient steps reach from `w`; see `fedsim.ports.Oracle`.
+        """Return the model that gradient steps reach from `w`; see `fedsim.core.ports.Oracle`.
 
         Steps of minibatches of one size are compiled as one function.
         """

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lstsq
 
-from fedsim.errors import DataError
-from fedsim.ports import Array, Basis
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array, Basis
 from fedsim.problems.client_loss import (
     EvaluationCache,
     LocalLoss,

@@ -30,8 +30,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, PositiveInt, PrivateAttr, model_validator
 
-from fedsim.blocks.spec import KindFirst
-from fedsim.errors import DataError
+from fedsim.core.blocks.spec import KindFirst
+from fedsim.core.errors import DataError
 from fedsim.problems.parts import ModelPart
 from fedsim.problems.samples import Precision
 from fedsim.problems.vectors import Vector, fill, orthogonal, root, sign

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fedsim.errors import DataError
-from fedsim.memory import MODELS, check_budget
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.memory import MODELS, check_budget
+from fedsim.core.ports import Array
+from fedsim.core.streams import StreamGroup
 from fedsim.problems.description import Description
-from fedsim.streams import StreamGroup
 
 # Matrices of features, dense or in compressed sparse rows, and the operations of kernels on them.
 #

@@ -20,9 +20,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Block, Given, KindFirst
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given, KindFirst
 
 
 class Schedule(KindFirst):

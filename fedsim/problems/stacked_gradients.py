@@ -10,7 +10,7 @@ from math import ceil
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.losses import (
     LinearLoss,
     Logistic,

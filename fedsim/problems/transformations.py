@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsim.blocks.wording import named_line
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.blocks.wording import named_line
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.parts import ModelPart, parts_of
 
 Tensor: TypeAlias = Any

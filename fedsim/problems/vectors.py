@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 
 Vector: TypeAlias = Any
 """An array of NumPy or a tensor of PyTorch, of any shape: most rules work number by number."""

@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array, ClientId, Reply
+from fedsim.core.ports import Array, ClientId, Reply
 from fedsim.wire import ReplyColumns, senders
 
 Estimate = Literal["unbiased", "self-normalised", "plain"]

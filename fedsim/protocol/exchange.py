@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import ClientId, Reply, node_name
+from fedsim.core.ports import ClientId, Reply, node_name
 
 _FEW = 5
 """Missing clients are listed by name up to this number, counted beyond it."""

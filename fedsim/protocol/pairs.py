@@ -11,7 +11,7 @@ of its exchange in its header, its answer one more.
 from collections.abc import Sequence
 from enum import Enum
 
-from fedsim.ports import ClientId, Message, node_name
+from fedsim.core.ports import ClientId, Message, node_name
 from fedsim.protocol.exchange import Exchange
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.transport import (

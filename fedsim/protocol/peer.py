@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from fedsim.ports import ClientId, Message, Reply, node_name
+from fedsim.core.ports import ClientId, Message, Reply, node_name
 from fedsim.protocol.exchange import Exchange, Phase
 from fedsim.protocol.server import Post, ReplyOutcome
 from fedsim.protocol.transport import (

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.ports import SILENCE, Array, Client, ClientId, Message, Payload, Silence
+from fedsim.core.ports import SILENCE, Array, Client, ClientId, Message, Payload, Silence
 from fedsim.protocol.participation import Informed, Participation
 from fedsim.protocol.participation.informed import Report, Sent
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from fedsim.blocks.wording import show
-from fedsim.errors import ClientOrderError
-from fedsim.ports import Array, ClientId, Message
+from fedsim.core.blocks.wording import show
+from fedsim.core.errors import ClientOrderError
+from fedsim.core.ports import Array, ClientId, Message
 from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation import (
     ExchangeOutcome,

@@ -16,7 +16,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import SERVER, ClientId, Message, Reply, node_name
+from fedsim.core.ports import SERVER, ClientId, Message, Reply, node_name
 from fedsim.protocol.estimates import Estimator
 from fedsim.protocol.exchange import Exchange, Phase
 from fedsim.protocol.participation import ExchangeOutcome, Participation, Sample, Sent

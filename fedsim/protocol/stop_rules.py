@@ -18,10 +18,10 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import Bits, Duration, Joules
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import PerCent, Spec
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import Bits, Duration, Joules
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import PerCent, Spec
 
 _SLACK, _SLACK_AT_ZERO = 0.01, 1e-6
 

@@ -20,12 +20,12 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from fedsim.blocks.catalogue import BlockCatalogue, described
-from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import BitsOrNone, DurationOrNone, JoulesOrNone
-from fedsim.blocks.spec import Given, Keys, Spec, as_written, per_cent
-from fedsim.blocks.wording import nearest, printable, show
+from fedsim.core.blocks.catalogue import BlockCatalogue, described
+from fedsim.core.blocks.choice import OneOf, failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import BitsOrNone, DurationOrNone, JoulesOrNone
+from fedsim.core.blocks.spec import Given, Keys, Spec, as_written, per_cent
+from fedsim.core.blocks.wording import nearest, printable, show
 from fedsim.protocol.stop_rules import (
     STOPS,
     Above,

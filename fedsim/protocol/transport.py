@@ -17,8 +17,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from fedsim.errors import DecodeError
-from fedsim.ports import SERVER, SILENCE, Array, Beacon, ClientId, Message, Payload, Silence
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import SERVER, SILENCE, Array, Beacon, ClientId, Message, Payload, Silence
 from fedsim.wire import HEADER_BITS, Update, decode_message, encode_message
 from fedsim.wire.bitstream import LARGEST_DIMENSION
 from fedsim.wire.codec import Header, Sent

@@ -1,8 +1,4 @@
-"""Results of runs as one object: tables, models, a figure, a comparison, a report."""
+"""What runs leave: `record` writes it; `analysis`, `report` and `result` read it, and nothing else.
 
-from fedsim.results.result import (
-    Result,
-    open,  # noqa: A004 - as it is called: fedsim.open
-)
-
-__all__ = ["Result", "open"]
+Nothing is imported here: what only shows results is no part of the code that makes a run.
+"""

@@ -5,11 +5,11 @@ from typing import Protocol
 
 import pandas as pd
 
-from fedsim.errors import DataError
-from fedsim.record.columns import higher_is_better
-from fedsim.record.folder import SCENARIO
-from fedsim.record.models import folder_of, read_rounds
-from fedsim.record.scenarios import parse, read_text
+from fedsim.core.errors import DataError
+from fedsim.core.table_columns import higher_is_better
+from fedsim.results.record.folder import SCENARIO
+from fedsim.results.record.models import folder_of, read_rounds
+from fedsim.results.record.scenarios import parse, read_text
 
 
 class HasRounds(Protocol):
@@ -44,7 +44,7 @@ def best_round(
         DataError: the measure is no column of `result.rounds`, or no kept round has a value of it.
         ValueError: there is no such run.
     """
-    from fedsim.analysis.costs import feasible_figure  # noqa: PLC0415 - loads rich
+    from fedsim.results.analysis.costs import feasible_figure  # noqa: PLC0415 - loads rich
 
     rounds, own = result.rounds, variant or result.runs[0].parent.name
     folder = folder_of(result.runs, own, seed)

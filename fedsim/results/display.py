@@ -14,16 +14,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from fedsim import analysis, tables
-from fedsim.analysis.compare.answer import leading
-from fedsim.analysis.compare.caveats import read_doubts
-from fedsim.analysis.compare.runs import EndedRuns, mixed_counting
-from fedsim.analysis.plots.canvas import figure_of, style_width
-from fedsim.analysis.plots.curves import check_column
-from fedsim.analysis.style import as_png
-from fedsim.errors import DataError
-from fedsim.record.scenarios import Note, mark_labels, once
-from fedsim.text import visible
+from fedsim.core import tables
+from fedsim.core.errors import DataError
+from fedsim.core.text import visible
+from fedsim.results import analysis
+from fedsim.results.analysis.compare.answer import leading
+from fedsim.results.analysis.compare.caveats import read_doubts
+from fedsim.results.analysis.compare.runs import EndedRuns, mixed_counting
+from fedsim.results.analysis.plots.canvas import figure_of, style_width
+from fedsim.results.analysis.plots.curves import check_column
+from fedsim.results.analysis.style import as_png
+from fedsim.results.record.scenarios import Note, mark_labels, once
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants shown by default, in a table and in its figure
 

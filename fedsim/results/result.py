@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
-from fedsim.record import read
-from fedsim.record.folder import SCENARIO
-from fedsim.record.models import model_of, nodes_of, read_models
-from fedsim.record.read import missing, run_folders
-from fedsim.record.scenarios import Note, parse, read_text, setting_of
-from fedsim.record.studies import read_study
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.results.best import best_round
+from fedsim.results.record import read
+from fedsim.results.record.folder import SCENARIO
+from fedsim.results.record.models import model_of, nodes_of, read_models
+from fedsim.results.record.read import missing, run_folders
+from fedsim.results.record.scenarios import Note, parse, read_text, setting_of
+from fedsim.results.record.studies import read_study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fedsim.analysis import Causes, Comparison
-    from fedsim.analysis.plots.curves import By
-    from fedsim.analysis.plots.network import Layout, OnEdges
-    from fedsim.analysis.seeds import Band, Ends
+    from fedsim.results.analysis import Causes, Comparison
+    from fedsim.results.analysis.plots.curves import By
+    from fedsim.results.analysis.plots.network import Layout, OnEdges
+    from fedsim.results.analysis.seeds import Band, Ends
     from fedsim.results.display import Shown
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a scenario's runs have written, as pandas tables; see `fedsim.record.schema`.
+    """What a scenario's runs have written, as pandas tables; see `fedsim.results.record.schema`.
 
     A notebook shows it as a table of what each variant has cost, and a figure; so does `print`,
     without the figure. What draws and writes pages is loaded when it is asked for first.
@@ -66,8 +66,8 @@ class Result:
 
     @cached_property
     def edges(self) -> pd.DataFrame:
-        """What went over each pair of a sender and a receiver; see `fedsim.analysis.edges`."""
-        from fedsim.analysis import edges
+        """What went over each pair of sender and receiver; see `fedsim.results.analysis.edges`."""
+        from fedsim.results.analysis import edges
 
         return edges(self.events)
 
@@ -206,7 +206,7 @@ class Result:
     ) -> "Axes":
         """Draw the graph of a run, its edges as wide as what went over them.
 
-        `fedsim.analysis.animate_network` writes all rounds as one page with a slider.
+        `fedsim.results.analysis.animate_network` writes all rounds as one page with a slider.
 
         Args:
             value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air), or
@@ -226,7 +226,7 @@ class Result:
         Example:
             >>> axes = result.plot_network("joules", out=out / "network.pdf")
         """
-        from fedsim.analysis import plot_network
+        from fedsim.results.analysis import plot_network
 
         asked: dict[str, Any] = {"layout": layout, "variant": variant, "seed": seed}
         return plot_network(self, value, round=round, out=out, **asked)
@@ -250,7 +250,7 @@ class Result:
             >>> list(result.compare("gap=1e5").frames())
             ['runs', 'costs', 'pairs', 'causes']
         """
-        from fedsim.analysis import Comparison
+        from fedsim.results.analysis import Comparison
 
         return Comparison.of([self.folder], targets, against, confidence)
 
@@ -291,7 +291,7 @@ class Result:
             >>> result.report(out / "report.html").name
             'report.html'
         """
-        from fedsim.report import write
+        from fedsim.results.report import write
 
         return write(self.folder, None if out is None else Path(out), targets)
 

@@ -21,21 +21,21 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, get_args
 
-from fedsim.blocks.in_memory import code_in
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import reject_renamed
-from fedsim.building import Builder, Job
-from fedsim.errors import OccupiedError, RunWarning, TheoryWarning
+from fedsim.core.atomic import check_folder
+from fedsim.core.blocks.in_memory import code_in
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import reject_renamed
+from fedsim.core.errors import OccupiedError, RunWarning, TheoryWarning
+from fedsim.core.progress import current_activity
+from fedsim.core.signals import defer_signals
 from fedsim.problems.references import record_optima
-from fedsim.progress import current_activity
 from fedsim.protocol.transport import Carry
-from fedsim.record.atomic import check_folder
-from fedsim.record.folder import RunFolder
-from fedsim.record.live import clear_live
-from fedsim.record.lock import hold, share
-from fedsim.record.scenarios import RUNS, Note, Tell, ignore_note
-from fedsim.record.studies import study_in
-from fedsim.results import Result
+from fedsim.results.record.folder import RunFolder
+from fedsim.results.record.live import clear_live
+from fedsim.results.record.lock import hold, share
+from fedsim.results.record.scenarios import RUNS, Note, Tell, ignore_note
+from fedsim.results.record.studies import study_in
+from fedsim.results.result import Result
 from fedsim.running import cluster as clusters
 from fedsim.running import staging
 from fedsim.running.campaign import Campaign, check_ends
@@ -48,7 +48,7 @@ from fedsim.running.resuming import CampaignJournal
 from fedsim.running.run import RunProgress, Watch, ignore_progress
 from fedsim.running.workers import AGAIN, RESUMED, Order
 from fedsim.scenario import Plan, Scenario, load
-from fedsim.signals import defer_signals
+from fedsim.scenario.building import Builder, Job
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     from fedsim.scenario.from_graph import AnyGraph

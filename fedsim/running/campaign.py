@@ -15,8 +15,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from fedsim.building import Builder
-from fedsim.errors import (
+from fedsim.core.errors import (
     AuditError,
     ClientOrderError,
     DataError,
@@ -31,12 +30,13 @@ from fedsim.errors import (
     Unfinished,
     WorkDurationError,
 )
-from fedsim.record.earlier import TRASH, bring_back, discard
-from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, note_failure
-from fedsim.record.manifest import SEAL, check_files
-from fedsim.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note
-from fedsim.record.summary import DONE, ROSE, Ending, is_whole, status_of
-from fedsim.results import Result
+from fedsim.core.signals import postpone_signals
+from fedsim.results.record.earlier import TRASH, bring_back, discard
+from fedsim.results.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, note_failure
+from fedsim.results.record.manifest import SEAL, check_files
+from fedsim.results.record.scenarios import RISEN, RUNS, Note, Tell, ignore_note
+from fedsim.results.record.summary import DONE, ROSE, Ending, is_whole, status_of
+from fedsim.results.result import Result
 from fedsim.running.executors import ExecutorEngine
 from fedsim.running.folder import WHOLE, Shard
 from fedsim.running.resuming import CampaignJournal
@@ -55,7 +55,7 @@ from fedsim.running.workers import (
     run_name,
     workers,
 )
-from fedsim.signals import postpone_signals
+from fedsim.scenario.building import Builder
 
 MADE, KEPT, BACK, FAILED = "made", "kept", "back", "failed"
 """Keys of `Campaign.counts`: runs that were made, were there, came back, and have failed."""

@@ -11,27 +11,27 @@ import pandas as pd
 from pydantic import BaseModel
 
 from fedsim.algorithms.local_steps import GrowingBatch
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import nearest, reject_renamed
-from fedsim.building import Builder, Job
-from fedsim.building.estimates import estimate_notes
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import nearest, reject_renamed
+from fedsim.core.text import quantity, visible
 from fedsim.physics.spectral import describe_any
 from fedsim.problems import ProgramProblem
-from fedsim.record.regimes import RoundMessages, errors_of_models
-from fedsim.record.scenarios import Note
+from fedsim.results.record.regimes import RoundMessages, errors_of_models
+from fedsim.results.record.scenarios import Note
 from fedsim.running.no_effect import ineffective_settings
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
 from fedsim.scenario import Plan, load
+from fedsim.scenario.building import Builder, Job
+from fedsim.scenario.building.estimates import estimate_notes
 from fedsim.scenario.plan import Written
 from fedsim.sim.arrays.fits import why_events, why_objects, why_slower
-from fedsim.text import quantity, visible
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     from rich.table import Table
 
     from fedsim.scenario.from_graph import AnyGraph
 
-# Preflight notes on a scenario; see `Note` in `fedsim.record.scenarios`.
+# Preflight notes on a scenario; see `Note` in `fedsim.results.record.scenarios`.
 
 
 def added_notes(plan: Plan) -> Iterator[Note]:
@@ -292,13 +292,13 @@ class Check:
         return tuple(map(str, (*self.notes, *self.concerns, *self.graphs, *self.accuracy)))
 
     def __repr__(self) -> str:
-        from fedsim.tables import as_text  # every run loads this module, and draws no table
+        from fedsim.core.tables import as_text  # every run loads this module, and draws no table
 
         return "\n".join([self.title, as_text(self.table()), *self.lines])
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks."""
-        from fedsim.tables import as_html
+        from fedsim.core.tables import as_html
 
         notes = "".join(f"<li>{escape(visible(text))}</li>" for text in self.lines)
         title = f"<p>{escape(visible(self.title))}</p>\n"
@@ -308,7 +308,7 @@ class Check:
         """Return the costs of a round as a table for the terminal, one row per variant."""
         from rich.markup import escape as escaped
 
-        from fedsim.tables import plain
+        from fedsim.core.tables import plain
 
         table = plain("costs of a round, all clients")
         table.add_column("variant")

@@ -16,13 +16,13 @@ from secrets import token_hex
 from shutil import rmtree
 from typing import NamedTuple
 
-from fedsim.errors import DataError
-from fedsim.record.atomic import check_links, is_draft, unwritable
-from fedsim.record.earlier import EARLIER, TRASH
-from fedsim.record.folder import SUMMARY
-from fedsim.record.live import LIVE
-from fedsim.record.read import hold_no_runs, missing, run_folders
-from fedsim.record.studies import study_in
+from fedsim.core.atomic import check_links, is_draft, unwritable
+from fedsim.core.errors import DataError
+from fedsim.results.record.earlier import EARLIER, TRASH
+from fedsim.results.record.folder import SUMMARY
+from fedsim.results.record.live import LIVE
+from fedsim.results.record.read import hold_no_runs, missing, run_folders
+from fedsim.results.record.studies import study_in
 from fedsim.running import staging
 from fedsim.running.staging import MAKING
 

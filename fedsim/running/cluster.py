@@ -16,14 +16,14 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fedsim.errors import DataError, RunError
-from fedsim.extras import missing
+from fedsim.core.errors import DataError, RunError
+from fedsim.core.extras import missing
+from fedsim.core.signals import postpone_signals
+from fedsim.core.threads import VARIABLE, usable_threads
 from fedsim.running.executors import ExecutorEngine, make_elsewhere
 from fedsim.running.main_guard import UNGUARDED, mark_workers
 from fedsim.running.run import RunProgress, Watch, environment
 from fedsim.running.workers import Known, Order, Outcome, ProgressReporter
-from fedsim.signals import postpone_signals
-from fedsim.threads import VARIABLE, usable_threads
 
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster

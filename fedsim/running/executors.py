@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
-from fedsim.blocks.plugins import specs_in
-from fedsim.errors import BlockError, FedsimError, RunError
-from fedsim.progress import activity
+from fedsim.core.blocks.plugins import specs_in
+from fedsim.core.errors import BlockError, FedsimError, RunError
+from fedsim.core.progress import activity
 from fedsim.running.run import Watch, environment
 from fedsim.running.workers import (
     Known,

@@ -1,8 +1,8 @@
 """The folder of a study: whether it is that of a plan, what happens to its runs, and its progress.
 
 An edited scenario that is run again continues in its own folder: runs of unchanged variants are
-kept, the others are made again, and the earlier ones are moved (`fedsim.record.earlier`). The
-folder of another scenario is not touched.
+kept, the others are made again, and the earlier ones are moved (`fedsim.results.record.earlier`).
+The folder of another scenario is not touched.
 """
 
 import re
@@ -13,16 +13,23 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, Self, TypeVar
 
-from fedsim.errors import DataError, VersionError
-from fedsim.record.earlier import EARLIER, TRASH, earlier_runs
-from fedsim.record.folder import RESULTS, SCENARIO, SMALL, SUMMARY, RunFolder, read_failure
-from fedsim.record.lock import is_held
-from fedsim.record.manifest import AGAIN, MADE_FROM, check_files, read_manifest
-from fedsim.record.read import hold_no_runs, run_folders
-from fedsim.record.scenarios import RUNS, Note, describe_differences, differing, parse, read_text
-from fedsim.record.studies import Study, read_study, study_in
-from fedsim.record.summary import DONE as ENDED
-from fedsim.record.summary import Ending, is_whole, read_summary
+from fedsim.core.errors import DataError, VersionError
+from fedsim.results.record.earlier import EARLIER, TRASH, earlier_runs
+from fedsim.results.record.folder import RESULTS, SCENARIO, SMALL, SUMMARY, RunFolder, read_failure
+from fedsim.results.record.lock import is_held
+from fedsim.results.record.manifest import AGAIN, MADE_FROM, check_files, read_manifest
+from fedsim.results.record.read import hold_no_runs, run_folders
+from fedsim.results.record.scenarios import (
+    RUNS,
+    Note,
+    describe_differences,
+    differing,
+    parse,
+    read_text,
+)
+from fedsim.results.record.studies import Study, read_study, study_in
+from fedsim.results.record.summary import DONE as ENDED
+from fedsim.results.record.summary import Ending, is_whole, read_summary
 from fedsim.running.staging import MAKING
 from fedsim.scenario import Plan, Variant, dump
 

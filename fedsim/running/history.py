@@ -1,7 +1,7 @@
 """The history of a folder of runs: a line at the begin of each call of `run`, and one at its end.
 
-It is a journal, `OUT/.history.jsonl` (`fedsim.record.journal`). No result depends on it. A call
-that was killed has no second line.
+It is a journal, `OUT/.history.jsonl` (`fedsim.results.record.journal`). No result depends on it. A
+call that was killed has no second line.
 """
 
 import os
@@ -17,17 +17,17 @@ from secrets import token_hex
 from statistics import fmean
 from typing import Any
 
-from fedsim.errors import DataError, FedsimError
-from fedsim.extras import VERSION
-from fedsim.record.folder import SUMMARY
-from fedsim.record.journal import append_lines, read_lines
-from fedsim.record.lock import is_held, may_run
-from fedsim.record.read import hold_no_runs, missing, run_folders
-from fedsim.record.studies import Study
-from fedsim.record.summary import end_of
-from fedsim.results import Result
-from fedsim.signals import defer_signals
-from fedsim.text import format_number, quantity
+from fedsim.core.errors import DataError, FedsimError
+from fedsim.core.extras import VERSION
+from fedsim.core.signals import defer_signals
+from fedsim.core.text import format_number, quantity
+from fedsim.results.record.folder import SUMMARY
+from fedsim.results.record.journal import append_lines, read_lines
+from fedsim.results.record.lock import is_held, may_run
+from fedsim.results.record.read import hold_no_runs, missing, run_folders
+from fedsim.results.record.studies import Study
+from fedsim.results.record.summary import end_of
+from fedsim.results.result import Result
 
 HISTORY = ".history.jsonl"
 """In OUT: the journal."""

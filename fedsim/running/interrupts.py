@@ -18,7 +18,7 @@ import sys
 import time
 from contextlib import suppress
 
-from fedsim.signals import active_signals
+from fedsim.core.signals import active_signals
 
 TYPE_CHECKING = False  # as in typing, which takes time to load
 if TYPE_CHECKING:

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
 
-from fedsim.progress import current_activity
-from fedsim.record.live import (
+from fedsim.core.progress import current_activity
+from fedsim.core.signals import defer_signals
+from fedsim.core.text import format_number
+from fedsim.results.record.live import (
     CurvePoint,
     LiveCampaign,
     LiveCurve,
@@ -26,12 +28,10 @@ from fedsim.record.live import (
     remove_live,
     write_live,
 )
-from fedsim.record.scenarios import Note, Tell
-from fedsim.record.variants import labels
+from fedsim.results.record.scenarios import Note, Tell
+from fedsim.results.record.variants import labels
 from fedsim.running.run import RunProgress, Watch
 from fedsim.scenario import Plan
-from fedsim.signals import defer_signals
-from fedsim.text import format_number
 
 _PAUSE = 1.0
 """Seconds of real time between two writes, at least; nothing is written in the first of them."""

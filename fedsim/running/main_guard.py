@@ -16,8 +16,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from fedsim.blocks.plugins import has_script
-from fedsim.errors import RunError
+from fedsim.core.blocks.plugins import has_script
+from fedsim.core.errors import RunError
 
 _PARENT, _NOTE = "FEDSIM_PARENT", "FEDSIM_LOADING"
 """Environment variables: the parent's process id, and a file that such a worker creates."""

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedsim.building import Job
-from fedsim.building.slow_devices import slow_devices
+from fedsim.core.text import format_number
 from fedsim.problems import ProgramProblem
 from fedsim.problems.heterogeneity import CLASSES
 from fedsim.protocol.participation import CarbonAwareParticipation
 from fedsim.protocol.stop_rules import Patience
-from fedsim.record.scenarios import Note
+from fedsim.results.record.scenarios import Note
 from fedsim.running.probe import Opening
+from fedsim.scenario.building import Job
+from fedsim.scenario.building.slow_devices import slow_devices
 from fedsim.sim.known import known_fleet
-from fedsim.text import format_number
 from fedsim.wire import Dense, Identity
 
 _LARGEST = 10**6

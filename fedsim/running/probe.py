@@ -20,19 +20,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedsim.building import Builder, Job
-from fedsim.computing.serial import one_thread
-from fedsim.errors import RunError
+from fedsim.core.errors import RunError
+from fedsim.core.ports import Array
+from fedsim.core.streams import drawing
+from fedsim.core.text import format_number
 from fedsim.physics.batteries import Battery
-from fedsim.ports import Array
-from fedsim.record.recorder import RunRecorder
-from fedsim.record.rounds import Traffic
-from fedsim.record.schema import RowColumns
+from fedsim.problems.evaluators.serial import one_thread
+from fedsim.results.record.recorder import RunRecorder
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.schema import RowColumns
 from fedsim.scenario import Plan
+from fedsim.scenario.building import Builder, Job
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
-from fedsim.streams import drawing
-from fedsim.text import format_number
 
 # Round times on this machine: the mean of the rounds after the first one.
 #

@@ -16,12 +16,12 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from fedsim.blocks.plugins import has_script
-from fedsim.errors import DataError
-from fedsim.extras import LOADED
-from fedsim.files import read_file
-from fedsim.record.journal import append_lines, read_lines
-from fedsim.record.manifest import SEAL, read_manifest
+from fedsim.core.blocks.plugins import has_script
+from fedsim.core.errors import DataError
+from fedsim.core.extras import LOADED
+from fedsim.core.files import read_file
+from fedsim.results.record.journal import append_lines, read_lines
+from fedsim.results.record.manifest import SEAL, read_manifest
 from fedsim.running.imports import INSTALLED
 
 _NAME = ".unfinished"

@@ -10,22 +10,18 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fedsim.blocks.in_memory import code_in
-from fedsim.blocks.plugins import own_modules
-from fedsim.building import Job
-from fedsim.building.feasibility import deadline
-from fedsim.building.job import ExecutableRun
-from fedsim.building.slow_devices import slow_devices
-from fedsim.computing.serial import one_thread
-from fedsim.errors import AuditError, DataError, RunError
-from fedsim.files import read_file
-from fedsim.ports import SERVER
-from fedsim.progress import activity
+from fedsim.core.blocks.in_memory import code_in
+from fedsim.core.blocks.plugins import own_modules
+from fedsim.core.errors import AuditError, DataError, RunError
+from fedsim.core.files import read_file
+from fedsim.core.ports import SERVER
+from fedsim.core.progress import activity
+from fedsim.problems.evaluators.serial import one_thread
 from fedsim.protocol.stop_rules import RoundEnd
-from fedsim.record.earlier import set_aside
-from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
-from fedsim.record.ledger import Ledger, Meters
-from fedsim.record.manifest import (
+from fedsim.results.record.earlier import set_aside
+from fedsim.results.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
+from fedsim.results.record.ledger import Ledger, Meters
+from fedsim.results.record.manifest import (
     CODE_VERSION,
     COMPUTING,
     EVENTS,
@@ -36,16 +32,28 @@ from fedsim.record.manifest import (
     made_with,
     read_manifest,
 )
-from fedsim.record.recorder import RunRecorder
-from fedsim.record.rounds import Traffic
-from fedsim.record.scenarios import ABANDONED, DESERTED, LEFT, RISEN, sign
-from fedsim.record.schema import Event
-from fedsim.record.summary import DONE, NO_CLIENTS, ROSE, Departures, Ending, is_whole, status_of
+from fedsim.results.record.recorder import RunRecorder
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.scenarios import ABANDONED, DESERTED, LEFT, RISEN, sign
+from fedsim.results.record.schema import Event
+from fedsim.results.record.summary import (
+    DONE,
+    NO_CLIENTS,
+    ROSE,
+    Departures,
+    Ending,
+    is_whole,
+    status_of,
+)
 from fedsim.running.imports import Sources, sources, versions
 from fedsim.scenario import Scenario, Variant
+from fedsim.scenario.building import Job
+from fedsim.scenario.building.feasibility import deadline
+from fedsim.scenario.building.job import ExecutableRun
+from fedsim.scenario.building.slow_devices import slow_devices
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
-from fedsim.worlds.observer import OnRound
+from fedsim.sim.worlds.observer import OnRound
 
 # Notes on a completed run, stored beside its results.
 
@@ -124,7 +132,7 @@ class RunProgress(NamedTuple):
         objective, gap: after it; NaN if unknown.
         ended: whether the run is over, or existed already.
         doing: the current activity in a few words, if the run is in another process and has
-            reported no progress for long; see `fedsim.progress`.
+            reported no progress for long; see `fedsim.core.progress`.
         t, joules: simulated time at the end of the round, s, and energy of the fleet until then;
             NaN if unknown.
         worker: the process that makes the run; empty if it is this one.
@@ -220,7 +228,7 @@ def execute(
 ) -> Path:
     """Run one job into its folder, `OUT/<variant>/seed-<n>`, and return that.
 
-    A finished run that is there is moved; see `fedsim.record.earlier`.
+    A finished run that is there is moved; see `fedsim.results.record.earlier`.
 
     Args:
         job: the run.

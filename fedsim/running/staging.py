@@ -18,13 +18,13 @@ from secrets import token_hex
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
-from fedsim.errors import OutputError
-from fedsim.files import read_file
-from fedsim.record.atomic import check_links, unwritable, write_whole
-from fedsim.record.earlier import is_copy, set_aside
-from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY
-from fedsim.record.manifest import MANIFEST
-from fedsim.signals import defer_signals
+from fedsim.core.atomic import check_links, unwritable, write_whole
+from fedsim.core.errors import OutputError
+from fedsim.core.files import read_file
+from fedsim.core.signals import defer_signals
+from fedsim.results.record.earlier import is_copy, set_aside
+from fedsim.results.record.folder import RESULTS, SCENARIO, SUMMARY
+from fedsim.results.record.manifest import MANIFEST
 
 MAKING = ".making"
 """In OUT: the staging folders of a campaign; removed at its end."""
@@ -148,7 +148,8 @@ def publish(made: Path, place: Path, trash: str = "") -> None:
     Args:
         made: the folder of the complete run.
         place: where it goes, `OUT/<variant>/seed-<n>`.
-        trash: where a finished run goes that is there; see `fedsim.record.earlier.set_aside`.
+        trash: where a finished run goes that is there; see
+            `fedsim.results.record.earlier.set_aside`.
 
     Raises:
         OutputError: the run cannot be moved.

@@ -7,13 +7,13 @@ from pathlib import Path
 from statistics import median
 from typing import Self
 
-from fedsim.record.folder import FAILED, SUMMARY, RunFolder
-from fedsim.record.live import LiveCampaign, LiveRun, read_live
-from fedsim.record.lock import is_held
-from fedsim.record.studies import study_in
+from fedsim.core.text import visible
+from fedsim.results.record.folder import FAILED, SUMMARY, RunFolder
+from fedsim.results.record.live import LiveCampaign, LiveRun, read_live
+from fedsim.results.record.lock import is_held
+from fedsim.results.record.studies import study_in
 from fedsim.running.folder import Status, status
 from fedsim.running.probe import duration
-from fedsim.text import visible
 
 Key = tuple[str, int]
 """The variant and the seed of a run."""

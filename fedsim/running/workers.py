@@ -23,15 +23,16 @@ from time import perf_counter
 from typing import NamedTuple
 from uuid import uuid4
 
-from fedsim.blocks.plugins import dump
-from fedsim.building import Builder
-from fedsim.errors import BlockError, OutputError, RunError
+from fedsim.core.blocks.plugins import dump
+from fedsim.core.errors import BlockError, OutputError, RunError
+from fedsim.core.progress import current_activity
+from fedsim.core.signals import end_with_parent, postpone_signals
+from fedsim.core.threads import VARIABLE, usable_threads
 from fedsim.problems.references import use_optima
-from fedsim.progress import current_activity
 from fedsim.protocol.transport import Carry
-from fedsim.record.earlier import earlier_runs, time_stamp
-from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
-from fedsim.record.lock import Handed
+from fedsim.results.record.earlier import earlier_runs, time_stamp
+from fedsim.results.record.folder import SUMMARY, RunFolder, read_json, tidy
+from fedsim.results.record.lock import Handed
 from fedsim.running.main_guard import RecordingContext, mark_workers
 from fedsim.running.run import (
     Finished,
@@ -47,8 +48,7 @@ from fedsim.running.run import (
 )
 from fedsim.running.staging import Files, Place, pack, publish
 from fedsim.scenario import Plan
-from fedsim.signals import end_with_parent, postpone_signals
-from fedsim.threads import VARIABLE, usable_threads
+from fedsim.scenario.building import Builder
 
 _PAUSE = 0.1  # seconds of real time between two reports of a worker
 _LONG = 0.5  # seconds of real time without progress until the current activity is reported

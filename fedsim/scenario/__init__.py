@@ -6,7 +6,7 @@ problems are made of (`fedsim.problems`) and compressors (`fedsim.wire`).
 
 from typing import TYPE_CHECKING
 
-from fedsim.blocks.on_demand import exports
+from fedsim.core.blocks.on_demand import exports
 
 if TYPE_CHECKING:
     from fedsim.physics.availability import (

@@ -1,6 +1,7 @@
 """Compatibility of compressors and error feedback with the meaning of a method's messages.
 
-The rule is that of `fedsim.ports.Meaning`. EF keeps the error of a message and adds it to the next
+The rule is that of `fedsim.core.ports.Meaning`. EF keeps the error of a message and adds it to the
+next
 one: that corrects increments, which the receiver adds up, but corrupts states, which it replaces.
 EF21 sends the compressed change of the receiver's state, which is correct for both, as long as the
 receiver gets every message; if clients receive different messages, the server stores the state of
@@ -12,8 +13,8 @@ from collections.abc import Iterator
 from math import inf
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.wording import join_names
-from fedsim.ports import Meaning
+from fedsim.core.blocks.wording import join_names
+from fedsim.core.ports import Meaning
 from fedsim.problems import ProgramLoss
 from fedsim.protocol.participation import (
     CarbonAwareParticipation,

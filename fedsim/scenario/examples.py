@@ -7,8 +7,8 @@ They stand in `scenarios/` of the repository. A package that is built from it ha
 from collections.abc import Mapping
 from pathlib import Path as File
 
-from fedsim.blocks.wording import nearest, printable
-from fedsim.errors import Fault, ScenarioError
+from fedsim.core.blocks.wording import nearest, printable
+from fedsim.core.errors import Fault, ScenarioError
 
 FIRST = "quickstart"
 """The one to begin with."""

@@ -5,8 +5,8 @@ import re
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from fedsim.blocks.wording import join_names, nearest, printable, show, unknown
-from fedsim.errors import Fault
+from fedsim.core.blocks.wording import join_names, nearest, printable, show, unknown
+from fedsim.core.errors import Fault
 from fedsim.scenario.located import KeyPath, Located
 from fedsim.scenario.registries import BlockReader
 

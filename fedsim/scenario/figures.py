@@ -7,14 +7,14 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError, create_model
 
-from fedsim.blocks.registry import kinds_of
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import nearest, printable, unknown
+from fedsim.core.blocks.registry import kinds_of
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import nearest, printable, unknown
+from fedsim.core.table_columns import HIGHER_IS_BETTER
 from fedsim.problems import MEASURES, Measure
 from fedsim.problems.programs import reports
 from fedsim.protocol.stop_rules import MeasureTarget
 from fedsim.protocol.stopping import Stop
-from fedsim.record.columns import HIGHER_IS_BETTER
 from fedsim.scenario.located import Located
 from fedsim.scenario.specs import ProblemSpec, ScenarioKeys
 

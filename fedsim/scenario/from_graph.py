@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsim.blocks.wording import printable, show
-from fedsim.errors import DataError, Fault, ScenarioError
+from fedsim.core.blocks.wording import printable, show
+from fedsim.core.errors import DataError, Fault, ScenarioError
 from fedsim.physics.link_attributes import link_attributes
 from fedsim.scenario.located import Located, Origin, locate
 from fedsim.scenario.merging import place

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.catalogue import described
-from fedsim.blocks.spec import Spec, either_form
-from fedsim.record.columns import higher_is_better
-from fedsim.record.variants import BASE, RESERVED, RUN
+from fedsim.core.blocks.catalogue import described
+from fedsim.core.blocks.spec import Spec, either_form
+from fedsim.core.table_columns import higher_is_better
+from fedsim.results.record.variants import BASE, RESERVED, RUN
 from fedsim.scenario.figures import columns
 from fedsim.scenario.merging import METHOD, NAME, OF_THE_WHOLE
 from fedsim.scenario.registries import catalogue

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import format_path
-from fedsim.errors import Fault
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import format_path
+from fedsim.core.errors import Fault
 
 KeyPath = tuple[str | int, ...]
 """A key path: ("fleet", 0, "radio")."""

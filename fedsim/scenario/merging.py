@@ -15,9 +15,9 @@ option, for the errors that come later.
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from fedsim.blocks.wording import format_path, printable, show
-from fedsim.errors import Fault, ScenarioError
-from fedsim.record.variants import BASE, is_reserved
+from fedsim.core.blocks.wording import format_path, printable, show
+from fedsim.core.errors import Fault, ScenarioError
+from fedsim.results.record.variants import BASE, is_reserved
 from fedsim.scenario.located import DEEPEST, Located, Origin, path_of
 from fedsim.scenario.yaml import read_text
 

@@ -6,8 +6,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
-from fedsim.blocks.wording import describe_passed, printable
-from fedsim.errors import DataError
+from fedsim.core.blocks.wording import describe_passed, printable
+from fedsim.core.errors import DataError
 from fedsim.problems import GivenRows, Source
 from fedsim.problems.data.files import check_indices, number_rows
 from fedsim.scenario.specs import ProblemSpec

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from fedsim.blocks.catalogue import BlockCatalogue
-from fedsim.blocks.in_memory import without_keys
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import format_path, reject_renamed, show
-from fedsim.errors import DataError, Fault, ScenarioError
-from fedsim.memory import check_budget
+from fedsim.core.blocks.catalogue import BlockCatalogue
+from fedsim.core.blocks.in_memory import without_keys
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import format_path, reject_renamed, show
+from fedsim.core.errors import DataError, Fault, ScenarioError
+from fedsim.core.memory import check_budget
 from fedsim.problems.held_out import count_clients
-from fedsim.record.variants import BASE
+from fedsim.results.record.variants import BASE
 from fedsim.scenario.examples import find_scenario
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.figures import unread_targets

@@ -10,12 +10,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.catalogue import AnyRegistry, BlockCatalogue
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.plugins import blocks_of, specs_in
-from fedsim.blocks.registry import kinds_of
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import format_path
+from fedsim.core.blocks.catalogue import AnyRegistry, BlockCatalogue
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.plugins import blocks_of, specs_in
+from fedsim.core.blocks.registry import kinds_of
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import format_path
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.batteries import CHARGING
 from fedsim.physics.carbon import CARBON

@@ -7,11 +7,11 @@ from typing import Self
 from pydantic import model_validator
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, PeerAlgorithm
-from fedsim.blocks.choice import failure
-from fedsim.blocks.wording import join_names
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.wording import join_names
+from fedsim.core.ports import Meaning
 from fedsim.physics.graphs_in_time import NeighboursByExchange, NeighboursInTime
 from fedsim.physics.network_models import FluidFlows
-from fedsim.ports import Meaning
 from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation

@@ -22,10 +22,10 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.algorithms.tiers import AnyOuter
-from fedsim.blocks.choice import OneOf, block_of, failure
-from fedsim.blocks.presets import fault_of_interval
-from fedsim.blocks.spec import Block, Given, Keys, Spec, as_written
-from fedsim.blocks.wording import show
+from fedsim.core.blocks.choice import OneOf, block_of, failure
+from fedsim.core.blocks.presets import fault_of_interval
+from fedsim.core.blocks.spec import Block, Given, Keys, Spec, as_written
+from fedsim.core.blocks.wording import show
 from fedsim.physics.availability import AnyAvailability
 from fedsim.physics.batteries import Battery, NoCharging, percent
 from fedsim.physics.carbon import AnyCarbon

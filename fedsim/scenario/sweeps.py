@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
-from fedsim.blocks.catalogue import BlockCatalogue
-from fedsim.blocks.wording import show
-from fedsim.errors import Fault, ScenarioError
-from fedsim.ports import Array
-from fedsim.record.variants import BASE
+from fedsim.core.blocks.catalogue import BlockCatalogue
+from fedsim.core.blocks.wording import show
+from fedsim.core.errors import Fault, ScenarioError
+from fedsim.core.ports import Array
+from fedsim.results.record.variants import BASE
 from fedsim.scenario.located import Located, Origin, path_of
 from fedsim.scenario.merging import Inherited, none_inherited, place
 

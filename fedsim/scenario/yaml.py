@@ -17,9 +17,9 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.scanner import Scanner
 
-from fedsim.blocks.wording import format_path, printable
-from fedsim.errors import Fault, ScenarioError
-from fedsim.files import open_file
+from fedsim.core.blocks.wording import format_path, printable
+from fedsim.core.errors import Fault, ScenarioError
+from fedsim.core.files import open_file
 from fedsim.scenario.examples import suggest
 from fedsim.scenario.located import DEEPEST, Content, KeyPath, Located, Origin, number, text
 

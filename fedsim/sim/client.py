@@ -13,10 +13,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedsim.computing import Evaluator
-from fedsim.errors import WorkDurationError
-from fedsim.physics.devices import DeviceLaw
-from fedsim.ports import (
+from fedsim.core.errors import WorkDurationError
+from fedsim.core.ports import (
     SILENCE,
     Array,
     ClientId,
@@ -27,10 +25,12 @@ from fedsim.ports import (
     Work,
     node_name,
 )
+from fedsim.physics.devices import DeviceLaw
+from fedsim.problems.evaluators import Evaluator
 from fedsim.protocol.transport import BEACON, ClientProtocol, Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
-from fedsim.record.schema import NO_PEER, Event
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.light_task import Driver, LightTask, settle
 from fedsim.sim.engine.loop import SimLoop
@@ -38,8 +38,8 @@ from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.participant import Belongings, Endpoint, Follows, TakeBack, Waits
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply, harvested, state_of_charge
-from fedsim.worlds.client_work import check_result, submit_work
-from fedsim.worlds.clock import Clock, Clocked
+from fedsim.sim.worlds.client_work import check_result, submit_work
+from fedsim.sim.worlds.clock import Clock, Clocked
 
 _COMPUTE = int(Event.COMPUTE)
 
@@ -74,7 +74,7 @@ class Equipment:
 
 
 class Participant(Clocked):
-    """The part of `fedsim.ports.Client` that does not depend on the passing of time.
+    """The part of `fedsim.core.ports.Client` that does not depend on the passing of time.
 
     Attributes:
         id: the number of the node.
@@ -124,12 +124,12 @@ class Participant(Clocked):
 
     @property
     def weight(self) -> float:
-        """See `fedsim.ports.Client.weight`."""
+        """See `fedsim.core.ports.Client.weight`."""
         return self.oracle.weight
 
     @property
     def pack(self) -> Callable[..., Payload]:
-        """See `fedsim.ports.Client.pack`."""
+        """See `fedsim.core.ports.Client.pack`."""
         return self._protocol.packing.pack
 
     @property
@@ -183,7 +183,7 @@ class Participant(Clocked):
 
 
 class Worker(Participant):
-    """The part that `fedsim.ports.Client` and `fedsim.ports.Node` have in common.
+    """The part that `fedsim.core.ports.Client` and `fedsim.core.ports.Node` have in common.
 
     Attributes:
         processor: the processor of the worker.
@@ -211,7 +211,7 @@ class Worker(Participant):
         return harvested(self._supply, self._device.working())
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
-        """See `fedsim.ports.Client.compute`.
+        """See `fedsim.core.ports.Client.compute`.
 
         Work that is cancelled is charged up to that moment.
 
@@ -275,7 +275,7 @@ Failed = Callable[[str, BaseException], None]
 
 
 class SimClient(Worker, Driver):
-    """Implements `fedsim.ports.Client`.
+    """Implements `fedsim.core.ports.Client`.
 
     The client handles one message at a time, in the order of arrival, for as long as the world
     runs. So no handler sees half-changed memory of another one. Work after a reply belongs to the

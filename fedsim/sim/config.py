@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsim.computing import Evaluator, SerialEvaluator
+from fedsim.core.ports import SERVER, Array, ClientId, Packer
+from fedsim.core.streams import Streams
 from fedsim.physics.failures import PeerGraph
 from fedsim.physics.hierarchy import Hierarchy
 from fedsim.physics.topology import Topology
-from fedsim.ports import SERVER, Array, ClientId, Packer
+from fedsim.problems.evaluators import Evaluator, SerialEvaluator
 from fedsim.protocol.participation import (
     FullParticipation,
     Informed,
@@ -28,7 +29,6 @@ from fedsim.sim.client import Handler
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.models import Layer, layer
 from fedsim.sim.participant import Follows, TakeBack
-from fedsim.streams import Streams
 
 
 class Remembers(Protocol):

@@ -6,15 +6,15 @@ from typing import Protocol, cast, overload
 
 import numpy as np
 
+from fedsim.core.ports import SERVER, Array, ClientId, Oracle
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.radios.channel import Channel, Framing
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.topology import star
-from fedsim.ports import SERVER, Array, ClientId, Oracle
-from fedsim.record.ledger import NO_STORES, Stores
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
+from fedsim.results.record.ledger import NO_STORES, Stores
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.rounds import Traffic
 from fedsim.sim.client import Equipment
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import Calendar

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numba
 
-from fedsim.computing.kernel_cache import Function, cached_kernel, kernel_folder
+from fedsim.problems.evaluators.kernel_cache import Function, cached_kernel, kernel_folder
 
 _OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
 _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}

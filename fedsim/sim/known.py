@@ -6,15 +6,15 @@ from functools import cache
 
 import numpy as np
 
+from fedsim.core.ports import Array, Oracle, Work
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.signals import Constant
-from fedsim.ports import Array, Oracle, Work
 from fedsim.protocol.participation import Informed, KnownFleet, Participation, Sent
 from fedsim.protocol.reporting import first_vector
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.fleet import Roster
 from fedsim.sim.presence import Presence
-from fedsim.worlds.client_work import submit_work
+from fedsim.sim.worlds.client_work import submit_work
 
 
 class FleetGrid:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
+from fedsim.core.ports import ClientId
 from fedsim.physics.failures import FailingByExchange, OverlayInTime, PeerGraph
 from fedsim.physics.graphs_in_time import Matchings, OverlayCycle
 from fedsim.physics.overlay import Overlay, Weights
-from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar, Timer
 
 

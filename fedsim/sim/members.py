@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from math import inf
 
+from fedsim.core.ports import Oracle
 from fedsim.physics.availability import ALWAYS, PresenceLaw
 from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.carbon import Intensity
@@ -10,7 +11,6 @@ from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Signal
 from fedsim.physics.state_of_charge import BatteryStore
-from fedsim.ports import Oracle
 
 
 @dataclass(frozen=True, slots=True)

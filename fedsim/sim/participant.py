@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsim.computing import Evaluator
-from fedsim.ports import ClientId, Message, Oracle
+from fedsim.core.ports import ClientId, Message, Oracle
+from fedsim.problems.evaluators import Evaluator
 from fedsim.wire.packers import Packing
 
 TakeBack = Callable[[Any, Any], None]

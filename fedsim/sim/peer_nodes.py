@@ -5,12 +5,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf
 from typing import Any, Never, cast
 
-from fedsim.ports import Array, ClientId, Message, Reply, Work
+from fedsim.core.ports import Array, ClientId, Message, Reply, Work
 from fedsim.protocol.pairs import PairProtocol, Verdict
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.transport import Envelope
-from fedsim.record.schema import Event
+from fedsim.results.record.schema import Event
 from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.engine.light_task import LightTask, Pause, settle
 from fedsim.sim.engine.loop import SimLoop
@@ -32,7 +32,7 @@ Ended = Callable[[ClientId, BaseException | None], None]
 
 
 class SimNode(Worker):
-    """Implements `fedsim.ports.Node`.
+    """Implements `fedsim.core.ports.Node`.
 
     Args:
         protocol: the node's endpoint.
@@ -134,7 +134,7 @@ class SimNode(Worker):
             self._loop.call_soon(self._ended, self.id, failure)
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
-        """See `fedsim.ports.Node.exchange`."""
+        """See `fedsim.core.ports.Node.exchange`."""
         if self._protocol.round > self._rounds:
             await self._never()
         if self._meetings is not None:
@@ -156,7 +156,7 @@ class SimNode(Worker):
         self.weights, self.own_weight = near.weights, near.own_weight
 
     def commit(self, model: Array, **measures: float) -> None:
-        """See `fedsim.ports.Node.commit`."""
+        """See `fedsim.core.ports.Node.commit`."""
         number = self._protocol.round
         self._protocol.round += 1
         self._commit(self.id, number, model, measures)
@@ -164,7 +164,7 @@ class SimNode(Worker):
     def compute(
         self, work: Work, begun: Callable[[int], None] | None = None
     ) -> Coroutine[Any, Any, Array]:
-        """See `fedsim.ports.Client.compute`."""
+        """See `fedsim.core.ports.Client.compute`."""
         if self._protocol.round > self._rounds:
             return self._never()
         return super().compute(work, begun)
@@ -229,7 +229,7 @@ class SimNode(Worker):
 
 
 class SimPairNode(SimNode):
-    """Implements `fedsim.ports.PairNode`: nodes meet in pairs, each at a time of its own.
+    """Implements `fedsim.core.ports.PairNode`: nodes meet in pairs, each at a time of its own.
 
     Args:
         protocol: the node's endpoint.
@@ -261,11 +261,11 @@ class SimPairNode(SimNode):
         self._protocol.round = number
 
     async def sleep(self, seconds: float) -> None:
-        """See `fedsim.ports.PairNode.sleep`."""
+        """See `fedsim.core.ports.PairNode.sleep`."""
         await self._waits.until(self._calendar.now + seconds)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
-        """See `fedsim.ports.Client.compute`."""
+        """See `fedsim.core.ports.Client.compute`."""
         now = self._calendar.now
         result = await super().compute(work, begun)
         await self._take_turns(now)
@@ -277,7 +277,7 @@ class SimPairNode(SimNode):
             await asyncio.sleep(0)
 
     async def contact(self, neighbour: ClientId, message: Message) -> Reply | None:
-        """See `fedsim.ports.PairNode.contact`."""
+        """See `fedsim.core.ports.PairNode.contact`."""
         now = self._calendar.now
         self._post(neighbour, self._protocol.offer(neighbour, message))
         if not self._protocol.over:
@@ -294,7 +294,7 @@ class SimPairNode(SimNode):
         raise TypeError("a node of pairs has no common exchanges; contact a neighbour")
 
     def commit(self, model: Array, **measures: float) -> None:
-        """See `fedsim.ports.PairNode.commit`."""
+        """See `fedsim.core.ports.PairNode.commit`."""
         self.model = model
         self._commit(self.id, self._protocol.round, model, measures)
         self._release()

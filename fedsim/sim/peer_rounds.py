@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.ports import Array, ClientId
-from fedsim.record.rounds import Traffic
+from fedsim.core.ports import Array, ClientId
+from fedsim.results.record.rounds import Traffic
 from fedsim.sim.config import PeerMethod, WorldConfig
-from fedsim.worlds.observer import Observer
+from fedsim.sim.worlds.observer import Observer
 
 CONSENSUS = "consensus"
 """The column of the distance of models to their mean."""

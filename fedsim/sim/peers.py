@@ -4,22 +4,22 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from fedsim.errors import RunError
+from fedsim.core.errors import RunError
+from fedsim.core.ports import Array, ClientId, Message, node_name
 from fedsim.physics.overlay import Overlay
-from fedsim.ports import Array, ClientId, Message, node_name
 from fedsim.protocol.pairs import PairProtocol
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.stopping import RunStopped
-from fedsim.record.rounds import Traffic
-from fedsim.record.summary import DONE, NO_CLIENTS, Ending
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.config import PeerMethod, WorldConfig
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import ALONE, Neighbourhood, meetings
 from fedsim.sim.peer_nodes import SimNode, SimPairNode
 from fedsim.sim.peer_rounds import PairRounds, PeerRounds, begin_rounds
+from fedsim.sim.worlds.main_task import ENDED, ending_of
+from fedsim.sim.worlds.observer import Observer
 from fedsim.wire.packers import Packing
-from fedsim.worlds.main_task import ENDED, ending_of
-from fedsim.worlds.observer import Observer
 
 __all__ = ["Peers", "SimNode"]
 

@@ -7,12 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
+from fedsim.core.ports import ClientId
 from fedsim.physics.availability import PresenceLaw
 from fedsim.physics.batteries import Crossing
-from fedsim.ports import ClientId
 from fedsim.protocol.selection import EMPTY, LOW, OFFLINE
-from fedsim.record.log import EventLog
-from fedsim.record.schema import NO_PEER, Event
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar
 from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.supply import Supply, harvested, state_of_charge

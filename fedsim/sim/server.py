@@ -1,7 +1,7 @@
 """The server of the simulated world."""
 
 from fedsim.sim.presence import Presence
-from fedsim.worlds.server import RoundServer
+from fedsim.sim.worlds.server import RoundServer
 
 
 class SimServer(RoundServer):

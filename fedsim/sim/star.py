@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, cast
 
-from fedsim.ports import ClientId, Message
+from fedsim.core.ports import ClientId, Message
 from fedsim.protocol.transport import ClientProtocol, Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.rounds import Traffic
 from fedsim.sim.client import Participant, SimClient
 from fedsim.sim.config import Method, WorldConfig, what_follows
 from fedsim.sim.engine.calendar import Calendar
@@ -16,9 +16,9 @@ from fedsim.sim.known import known_fleet
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.server import SimServer
+from fedsim.sim.worlds.main_task import MainTask
+from fedsim.sim.worlds.observer import Observer
 from fedsim.wire.packers import Packing
-from fedsim.worlds.main_task import MainTask
-from fedsim.worlds.observer import Observer
 
 
 class Star:

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import Failed
+from fedsim.core.errors import Failed
+from fedsim.core.ports import SERVER, Array, ClientId, Reply, Work, node_name
 from fedsim.physics.hierarchy import Hierarchy
-from fedsim.ports import SERVER, Array, ClientId, Reply, Work, node_name
 from fedsim.protocol.reporting import reporting
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerProtocol
@@ -113,7 +113,7 @@ class GatewayServer(SimServer):
         self._model: Array
 
     def coefficients(self, replies: Sequence[Reply]) -> Array:
-        """Return the weights of replies in a mean; see `fedsim.ports.Server`.
+        """Return the weights of replies in a mean; see `fedsim.core.ports.Server`.
 
         Weights are shares of all samples: among those below they add up to the gateway's own.
         """

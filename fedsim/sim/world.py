@@ -7,16 +7,16 @@ from typing import Protocol
 
 import numpy as np
 
-from fedsim.errors import Deadlock
-from fedsim.ports import Array, ClientId
-from fedsim.progress import activity
+from fedsim.core.errors import Deadlock
+from fedsim.core.ports import Array, ClientId
+from fedsim.core.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
-from fedsim.record.ledger import Meters
-from fedsim.record.recorder import RunRecorder
-from fedsim.record.resumed import ResumedRecorder
-from fedsim.record.rounds import Traffic
-from fedsim.record.schema import Event
-from fedsim.record.summary import Departures, Ending
+from fedsim.results.record.ledger import Meters
+from fedsim.results.record.recorder import RunRecorder
+from fedsim.results.record.resumed import ResumedRecorder
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.schema import Event
+from fedsim.results.record.summary import Departures, Ending
 from fedsim.sim.arrays.fits import why_events, why_slower
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.arrays.star import ArrayStar
@@ -30,8 +30,8 @@ from fedsim.sim.peers import Peers
 from fedsim.sim.power.idle import emissions_of
 from fedsim.sim.star import Star
 from fedsim.sim.tiers import Tiers
-from fedsim.worlds.observed import ObservedRun
-from fedsim.worlds.observer import Observer, OnRound, ignore_round
+from fedsim.sim.worlds.observed import ObservedRun
+from fedsim.sim.worlds.observer import Observer, OnRound, ignore_round
 
 
 class Actors(Protocol):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fedsim.blocks.on_demand import exports
+from fedsim.core.blocks.on_demand import exports
 
 if TYPE_CHECKING:
     from fedsim.wire.codec import HEADER_BITS, decode, decode_message, encode, encode_message

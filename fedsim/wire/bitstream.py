@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import DecodeError
-from fedsim.ports import Array
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import Array
 from fedsim.wire.formats import ValueFormat
 
 Bits = NDArray[np.uint8]

@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from fedsim.errors import DecodeError
-from fedsim.ports import SERVER, Noted, Payload
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import SERVER, Noted, Payload
 from fedsim.wire.bitstream import LARGEST_DIMENSION, Reader
 from fedsim.wire.payloads import PAYLOADS, Dense, Empty, Encodable, Update
 from fedsim.wire.payloads.base import first_byte

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
-from fedsim.ports import DENSE, Array, ClientId, Message, Noted, Payload, Structure
+from fedsim.core.ports import DENSE, Array, ClientId, Message, Noted, Payload, Structure
 from fedsim.wire.compressors import Compressor
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.packers import Compressing, Plain

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array, constant
+from fedsim.core.ports import Array, constant
 
 
 class ValueFormat(Enum):

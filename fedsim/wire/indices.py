@@ -20,7 +20,7 @@ from typing import Self
 
 import numpy as np
 
-from fedsim.errors import DecodeError
+from fedsim.core.errors import DecodeError
 from fedsim.wire.bitstream import Bits, Numbers, Reader, fixed_width, gamma, gamma_length, unary
 
 _LOG_PHI = log((1 + sqrt(5)) / 2)

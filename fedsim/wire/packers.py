@@ -1,6 +1,6 @@
 """Packers: compression of one sender's vectors into payloads.
 
-A packer (`fedsim.ports.Packer`) belongs to one sender and one of the vectors that it sends;
+A packer (`fedsim.core.ports.Packer`) belongs to one sender and one of the vectors that it sends;
 `Packing` has all packers of a sender. The packers in this module have no state of their own; those
 with error feedback are in `fedsim.wire.feedback`.
 """
@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure, Work
+from fedsim.core.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure, Work
 from fedsim.wire.compressors import Compressor, Identity
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import Encodable, Update
@@ -138,7 +138,7 @@ class Packing:
         field: str = "",
         to: ClientId | None = None,
     ) -> Payload:
-        """See `fedsim.ports.Server.pack`."""
+        """See `fedsim.core.ports.Server.pack`."""
         if to is None and field == self._field:
             return self._packer.pack(vector, structure)
         if to is None and self._field is None and self._others is None:

@@ -6,7 +6,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Message, Payload, Reply
+from fedsim.core.ports import Message, Payload, Reply
 from fedsim.wire.payloads.rows import DenseRow, DenseRows, RowPayloads
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.building import Builder, Job
-from fedsim.ports import Array
-from fedsim.record.recorder import RunRecorder
+from fedsim.core.ports import Array
+from fedsim.results.record.recorder import RunRecorder
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder, Job
 from fedsim.sim.world import World
 
 COUNT_ITERATES = {

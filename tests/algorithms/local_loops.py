@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from fedsim.ports import Array
-from fedsim.record.parts import read_table
-from fedsim.streams import stream
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
+from fedsim.results.record.parts import read_table
 from tests.algorithms.harness import Trajectory, trajectory
 
 ROUNDS = 8

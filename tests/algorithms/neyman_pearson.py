@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import NonlinearConstraint, minimize
 from scipy.special import expit
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.local_loops import FEATURES, SIZES, Local, local, shares
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.building import Builder, Job
-from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Reply, Structure
-from fedsim.record.parts import read_table
-from fedsim.record.recorder import RunRecorder
+from fedsim.core.ports import DENSE, Array, ClientId, Message, Packer, Payload, Reply, Structure
+from fedsim.results.record.parts import read_table
+from fedsim.results.record.recorder import RunRecorder
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder, Job
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World

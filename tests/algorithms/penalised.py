@@ -10,11 +10,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from fedsim.algorithms import Algorithm, ProblemInfo
-from fedsim.ports import DENSE, Array, ClientId, Message, Reply, Structure, Work
+from fedsim.core.ports import DENSE, Array, ClientId, Message, Reply, Structure, Work
+from fedsim.core.streams import stream
 from fedsim.problems import Penalty, Problem, Samples
 from fedsim.problems.losses import Squared, TraceRegression
 from fedsim.protocol.estimates import Estimator
-from fedsim.streams import stream
 from tests.algorithms.local_loops import CLASSES, FEATURES, Local, local
 from tests.works import evaluated
 

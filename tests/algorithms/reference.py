@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 
 Gradients = list[Callable[[Array], Array]]
 Path = tuple[Array, Array]

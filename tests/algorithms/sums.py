@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.building import Builder
-from fedsim.ports import Array, ClientId, Message, Reply
-from fedsim.record.recorder import RunRecorder
+from fedsim.core.ports import Array, ClientId, Message, Reply
+from fedsim.core.streams import stream
+from fedsim.results.record.recorder import RunRecorder
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
-from fedsim.streams import stream
 from fedsim.wire import RandK, ValueFormat
 from tests.algorithms.local_loops import SIZES, Local, Told, number
 from tests.sim.worlds import star

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from fedsim.algorithms import FedAdam, FedYogi, ProblemInfo
 from fedsim.algorithms.adaptive import AdaptiveServer
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
 
 ETA, STEPS, RATE = 0.1, 3, 0.05

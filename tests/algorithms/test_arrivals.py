@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.algorithms import FedAsync, FedBuff, ProblemInfo
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.local_loops import SIZES, Local, Told, check_near, local, told
 
 ETA, STEPS, ROUNDS = 0.1, 3, 40

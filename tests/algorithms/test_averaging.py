@@ -12,7 +12,7 @@ import pytest
 import fedsim
 from fedsim.algorithms import Concern, FedAvg, FedNova, FedProx, ProblemInfo
 from fedsim.algorithms.local_steps import LocalSteps
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.local_loops import LOSSES, SIZES, Local, check_near, local, shares, told
 
 ETA, BATCH = 0.1, 4

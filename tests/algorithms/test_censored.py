@@ -12,7 +12,7 @@ from sklearn.preprocessing import scale
 
 from fedsim.algorithms import CensoredHeavyBall, LazyGradient, ProblemInfo
 from fedsim.algorithms.lag import DEPTH
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms import reference
 from tests.algorithms.harness import Trajectory, trajectory
 from tests.algorithms.reference import Gradients, logistic_gradient

@@ -14,9 +14,9 @@ import fedsim
 from fedsim.algorithms import Arrivals, CensoredHeavyBall, GradientDescent, HeavyBall, ProblemInfo
 from fedsim.algorithms import censored as theory
 from fedsim.algorithms.censored import WorkerMemory
-from fedsim.building import Builder
-from fedsim.errors import TheoryWarning
+from fedsim.core.errors import TheoryWarning
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 from tests.methods import METHODS, scenario
 
 WORLDS: dict[str, dict[str, Any]] = {

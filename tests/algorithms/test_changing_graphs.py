@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 from fedsim.physics.graphs_in_time import GraphInTime
 from fedsim.physics.mobility import RandomWaypoint
-from fedsim.ports import Array
-from fedsim.streams import stream
 
 from .test_peer_methods import (
     ETA,

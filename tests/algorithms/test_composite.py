@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import FedDualAvg, FedMid, ProblemInfo
-from fedsim.ports import DENSE, SPARSE, Array, Structure
+from fedsim.core.ports import DENSE, SPARSE, Array, Structure
 from fedsim.problems import NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties import L1, L2, ElasticNet, GroupL2, Nuclear
 from tests.algorithms.local_loops import ROUNDS, Local, check_near, shares, told

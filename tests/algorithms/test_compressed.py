@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from fedsim.algorithms import CompressedDescent, ProblemInfo
-from fedsim.building.packing import promise
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.scenario import Compression
+from fedsim.scenario.building.packing import promise
 from tests.algorithms.harness import trajectory
 from tests.algorithms.packing import Seen, run, scenario
 from tests.algorithms.reference import Gradients

@@ -18,7 +18,7 @@ from fedsim.algorithms import (
     ProblemInfo,
     censored,
 )
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.test_censored import WORKERS, run
 from tests.tiers import examples
 

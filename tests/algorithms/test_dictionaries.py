@@ -19,10 +19,10 @@ from fedsim.algorithms.dictionaries import (
     encode_sparse,
     k_svd,
 )
-from fedsim.building import Builder
-from fedsim.errors import ParameterError
-from fedsim.ports import Array
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 from tests.tiers import examples
 
 SEEDS = st.integers(0, 2**32 - 1)

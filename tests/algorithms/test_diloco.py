@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from fedsim.addons.live.refusals import check_live
+from fedsim.addons.repricing.conditions import refusals
 from fedsim.algorithms import DiLoCo, ProblemInfo, StreamingDiLoCo
-from fedsim.building import Builder
-from fedsim.errors import LiveError, ParameterError, ScenarioError
-from fedsim.live.refusals import check_live
-from fedsim.ports import Array
+from fedsim.core.errors import LiveError, ParameterError, ScenarioError
+from fedsim.core.ports import Array
 from fedsim.problems.optimizers import SGD
-from fedsim.repricing.conditions import refusals
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 from fedsim.wire import Contract
 from tests.algorithms.local_loops import ROUNDS, SIZES, Local, check_near, local, shares, told
 from tests.algorithms.test_local_training import RULES, sgd

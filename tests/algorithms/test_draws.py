@@ -7,11 +7,11 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import ALGORITHMS
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation import WeightedParticipation
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
 ROWS = np.array([10, 15, 20])
 CLIENT = np.repeat(range(3), ROWS)

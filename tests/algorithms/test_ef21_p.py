@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, told
 from tests.algorithms.sums import RANDOM, TOP, random, top
 from tests.algorithms.test_scaffold import gap

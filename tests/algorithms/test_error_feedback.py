@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fedsim
 from fedsim.algorithms import EF21, ProblemInfo
 from fedsim.algorithms.error_feedback import distortion
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.wire import Contract
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, told
 from tests.algorithms.sums import (

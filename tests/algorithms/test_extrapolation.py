@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.local_loops import Local, check_near, local, shares, told
 from tests.algorithms.test_scaffold import TWO
 

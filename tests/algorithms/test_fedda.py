@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import FastFedDA
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Regulariser
 from fedsim.problems.penalties import L1, Nuclear
 from tests.algorithms.local_loops import Local, check_near, shares, told

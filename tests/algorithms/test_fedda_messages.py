@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fedsim.algorithms import CFedDA, FastFedDA, MCFedDA
 from fedsim.algorithms.dual_averaging import Ball, Stage
-from fedsim.errors import ParameterError
-from fedsim.ports import SPARSE
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import SPARSE
 from fedsim.problems import Penalty
 from fedsim.problems.penalties import L1, L2, ElasticNet, Nuclear
 from tests.algorithms.local_loops import told

@@ -8,8 +8,8 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import FedCom, FedComGate, ProblemInfo
-from fedsim.errors import ParameterError
-from fedsim.ports import Array
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array
 from fedsim.wire import Contract
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
 from tests.algorithms.sums import (
@@ -106,7 +106,7 @@ def end(problem: Local, kind: str, **blocks: Any) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")  # clients are not alike
+@pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")  # clients are not alike
 def test_tracking_ends_at_the_optimum_of_clients_that_differ(tmp_path: Path) -> None:
     problem = local(tmp_path)
     assert end(problem, "fedcomgate") < 1e-12
@@ -189,7 +189,7 @@ def test_corrections_grow_with_a_compressor_of_large_variance(tmp_path: Path) ->
     assert concern.key == "kind"
     assert "omega = 1.5" in concern.text
     assert not list(FedComGate(step_size=0.1).concerns(info(uplink=Contract("unbiased", 1.0))))
-    with pytest.warns(fedsim.errors.TheoryWarning, match="omega = 2"):
+    with pytest.warns(fedsim.core.errors.TheoryWarning, match="omega = 2"):
         assert end(local(tmp_path), "fedcomgate", wire=RANDOM) > 1e20
 
 

@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 import fedsim
-from fedsim.building import Builder
 from fedsim.cli import app
-from fedsim.errors import ScenarioError
-from fedsim.ports import Array
+from fedsim.core.errors import ScenarioError
+from fedsim.core.ports import Array
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 
 NODES, ROUNDS, STEP, L2 = 8, 30, 0.3, 0.1
 IDEAL: list[dict[str, Any]] = [{"count": NODES}]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 import fedsim
 from fedsim.algorithms import FedAvg, FedNova, FedOpt, FedProx, ProblemInfo
-from fedsim.ports import Array
-from fedsim.streams import stream
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 from tests.algorithms.local_loops import ROUNDS, SIZES, Local, check_near, local, shares, told
 from tests.tiers import some
 

@@ -8,9 +8,9 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import MarinaP, ProblemInfo
-from fedsim.errors import ParameterError
-from fedsim.ports import SERVER, Array
-from fedsim.streams import stream
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import SERVER, Array
+from fedsim.core.streams import stream
 from fedsim.wire import Contract, RandK, ValueFormat
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, told
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from fedsim import ScenarioError
 from fedsim.algorithms import FedGradMP, ProblemInfo
-from fedsim.errors import ParameterError
-from fedsim.ports import Array
-from fedsim.streams import stream
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 from tests.algorithms.deadlines import late, slow
 from tests.algorithms.harness import trajectory
 from tests.algorithms.packing import run

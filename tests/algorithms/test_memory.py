@@ -5,7 +5,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, StaleFedSGM
-from fedsim.ports import Client
+from fedsim.core.ports import Client
 
 REMEMBERING = [method for method in ALGORITHMS if method.memory is not Algorithm.memory]
 

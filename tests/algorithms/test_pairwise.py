@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.errors import ScenarioError
-from fedsim.ports import Array
+from fedsim.core.errors import ScenarioError
+from fedsim.core.ports import Array
 
 from .test_peer_methods import ARROWS, DIM, EDGES, NODES, ROUNDS, drawn, gradients, run
 

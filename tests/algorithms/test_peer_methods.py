@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.errors import ScenarioError
-from fedsim.ports import Array
-from fedsim.streams import stream
+from fedsim.core.errors import ScenarioError
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 
 NODES, ROWS, DIM, L2, ROUNDS = 6, 12, 5, 0.1, 15
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 3), (1, 4)]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from tests import methods
 
 Block = dict[str, Any]

@@ -11,13 +11,13 @@ import pytest
 from ruamel.yaml import YAML
 
 import fedsim
-from fedsim.building import Builder
-from fedsim.ports import Array
-from fedsim.record.parts import read_table
-from fedsim.record.recorder import RunRecorder
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
+from fedsim.results.record.parts import read_table
+from fedsim.results.record.recorder import RunRecorder
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 from fedsim.sim.world import World
-from fedsim.streams import stream
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, number, shares
 from tests.conftest import ROOT
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fedsim.algorithms import PPMarina, ProblemInfo
-from fedsim.errors import TheoryWarning
-from fedsim.ports import Array
-from fedsim.streams import stream
+from fedsim.core.errors import TheoryWarning
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 from fedsim.wire import Contract
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, told
 from tests.algorithms.sums import RANDOM, gaps, random

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedsim.algorithms import ProblemInfo, Scaffnew
-from fedsim.ports import Array
-from fedsim.streams import stream
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, told
 from tests.algorithms.sums import NETWORKS, TOP, top, watched
 from tests.algorithms.test_scaffold import TWO, gap

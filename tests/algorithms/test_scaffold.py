@@ -8,7 +8,7 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import ProblemInfo, Scaffold
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
 from tests.algorithms.sums import NETWORKS, TOP, top, watched
 

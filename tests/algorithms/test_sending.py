@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms import test_arrivals, test_matching_pursuit, test_thresholding
 from tests.algorithms.deadlines import late, slow
 from tests.algorithms.harness import trajectory

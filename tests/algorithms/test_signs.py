@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 import fedsim
 from fedsim.algorithms import ProblemInfo, SignSGD
 from fedsim.algorithms.sign_sgd import Vote, signs
-from fedsim.errors import ParameterError
-from fedsim.ports import SIGNS, Array
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import SIGNS, Array
 from fedsim.wire import Contract, ValueFormat, decode, encode
 from fedsim.wire.payloads.dense import natural
 from tests.algorithms.local_loops import SIZES, Local, Told, check_near, local, told

@@ -16,8 +16,8 @@ from fedsim.algorithms.solvers import (
     Solver,
     VarianceReduced,
 )
-from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Work
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array, Client, Work
 from fedsim.problems import LocalLoss, Logistic, LossOracle, Squared
 from tests.algorithms.harness import trajectory
 from tests.algorithms.unequal import unequal

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.local_loops import FEATURES, SIZES, check_near, shares
 from tests.algorithms.neyman_pearson import Pair, pair, solved
 from tests.algorithms.sums import FULL, RANDOM, random

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedsim.algorithms import FedSGM
 from fedsim.algorithms.local_steps import Average
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from tests.algorithms.local_loops import (
     FEATURES,
     SIZES,

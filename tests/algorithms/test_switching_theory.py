@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import fedsim
 from fedsim.algorithms import FedSGM, ProblemInfo
 from fedsim.algorithms.switching import Theorem
-from fedsim.errors import ParameterError
-from fedsim.ports import Array
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array
 from fedsim.wire import Contract
 from tests.algorithms.local_loops import FEATURES, SIZES, local, told
 from tests.algorithms.neyman_pearson import pair, solved

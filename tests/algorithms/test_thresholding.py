@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as arrays
 
 from fedsim import ScenarioError
 from fedsim.algorithms import DistributedIHT, FedHT, FedIterHT, ProblemInfo
-from fedsim.errors import ParameterError
-from fedsim.ports import Array
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array
 from tests.algorithms.deadlines import late, slow
 from tests.algorithms.harness import trajectory
 from tests.algorithms.packing import Seen, run

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from fedsim.algorithms.censored import Innovation, total
-from fedsim.building import Builder
-from fedsim.ports import Array, ClientId, Message, Reply
-from fedsim.record.recorder import RunRecorder
-from fedsim.record.schema import Event
+from fedsim.core.ports import Array, ClientId, Message, Reply
+from fedsim.results.record.recorder import RunRecorder
+from fedsim.results.record.schema import Event
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
 from tests.sim.worlds import star

@@ -8,9 +8,9 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import Algorithm, Diana, Marina, ProblemInfo
-from fedsim.errors import ParameterError
-from fedsim.ports import Array
-from fedsim.streams import stream
+from fedsim.core.errors import ParameterError
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 from fedsim.wire import Contract
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, told
 from tests.algorithms.sums import FULL, RANDOM, TOP, gaps, random
@@ -87,7 +87,7 @@ def test_marina_is_its_paper_s_loop(loss: str, p: float | None, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*sample of the clients:fedsim.errors.TheoryWarning")
+@pytest.mark.filterwarnings("ignore:.*sample of the clients:fedsim.core.errors.TheoryWarning")
 @pytest.mark.parametrize(
     ("kind", "wire", "blocks"),
     [("diana", RANDOM, {}), ("diana", RANDOM, TWO), ("marina", RANDOM, {}), ("ef21", TOP, {})],

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms.marina import MarinaState
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.wire import Dense, ValueFormat
 from tests.algorithms.local_loops import SIZES, local
 from tests.algorithms.sums import LOSSY, NETWORKS, RANDOM, Exchange, gaps, watched

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array
-from fedsim.streams import stream
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 
 SIZES = (9, 14, 20, 7)
 FEATURES = 20

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import fedsim
-from fedsim.record.folder import SUMMARY
+from fedsim.results.record.folder import SUMMARY
 from fedsim.running.run import RunProgress
 from tests.interrupting import Ended as Seen
 from tests.interrupting import alive, hearing

@@ -21,8 +21,8 @@ import pytest
 
 import fedsim
 from fedsim import __main__ as command
-from fedsim import analysis
-from fedsim.record.atomic import write_whole
+from fedsim.core.atomic import write_whole
+from fedsim.results import analysis
 from fedsim.results.display import Shown
 from tests.interrupting import hearing
 
@@ -31,7 +31,7 @@ LONGEST = 300.0
 
 LOADED = (
     *("fedsim.cli", "fedsim.cli.progress", "fedsim.cli.progress", "fedsim.running.api"),
-    *("fedsim.running.folder", "fedsim.analysis", "fedsim.results", "sklearn.datasets"),
+    *("fedsim.running.folder", "fedsim.results.analysis", "fedsim.results", "sklearn.datasets"),
 )
 """What commands load, and a fork has."""
 

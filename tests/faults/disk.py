@@ -36,7 +36,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fedsim.record import lock
+from fedsim.results.record import lock
 from fedsim.running import workers
 from tests.faults.campaign import command
 from tests.faults.commands import Ended, begun, ended, given

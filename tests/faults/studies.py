@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from fedsim.record.atomic import ASIDE
-from fedsim.record.folder import SUMMARY
-from fedsim.record.lock import HOLDER
+from fedsim.core.atomic import ASIDE
+from fedsim.results.record.folder import SUMMARY
+from fedsim.results.record.lock import HOLDER
 from fedsim.running.staging import MAKING
 from tests.faults.commands import Ended, given, gone
 from tests.interrupting import NOISE

@@ -10,9 +10,9 @@ from shutil import copytree
 import pytest
 
 import fedsim
-from fedsim.record.atomic import write_whole
-from fedsim.record.folder import SUMMARY, RunFolder
-from fedsim.record.parts import read_table
+from fedsim.core.atomic import write_whole
+from fedsim.results.record.folder import SUMMARY, RunFolder
+from fedsim.results.record.parts import read_table
 from fedsim.running.run import RunProgress
 from tests.faults.operations import Counter, Meet, Operation, met
 from tests.runs import files, small

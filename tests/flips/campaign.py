@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.errors import FedsimError
-from fedsim.record.folder import FAILED, STUDY, SUMMARY
+from fedsim.core.errors import FedsimError
+from fedsim.results.record.folder import FAILED, STUDY, SUMMARY
 from tests.guarded import FAULT, Tried
 
 from .damage import MISSING, Damage, drawn

@@ -7,7 +7,7 @@ from shutil import copytree, rmtree
 from typing import Any
 
 import fedsim
-from fedsim.record.lock import LOCK
+from fedsim.results.record.lock import LOCK
 from fedsim.running.run import RunProgress
 from tests.runs import files, small
 

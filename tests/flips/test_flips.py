@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import fedsim
-from fedsim.errors import DataError
-from fedsim.record.folder import FAILED
-from fedsim.record.parts import read_table
+from fedsim.core.errors import DataError
+from fedsim.results.record.folder import FAILED
+from fedsim.results.record.parts import read_table
 from fedsim.running.folder import status
 from tests.guarded import FAULT, in_process
 

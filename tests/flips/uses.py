@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 import fedsim
-from fedsim import report, tables
-from fedsim.analysis import Comparison, so_far, write_traces
-from fedsim.errors import DataError
-from fedsim.record.scenarios import Note
+from fedsim.core import tables
+from fedsim.core.errors import DataError
+from fedsim.results import report
+from fedsim.results.analysis import Comparison, so_far, write_traces
+from fedsim.results.record.scenarios import Note
 from fedsim.running.folder import status
 
 from .folders import OTHER_RADIO, Home, contents

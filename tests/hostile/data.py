@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.errors import DataError
-from fedsim.memory import VARIABLE
+from fedsim.core.errors import DataError
+from fedsim.core.memory import VARIABLE
 from fedsim.problems.samples import Samples
 from tests.guarded import FAULT, Tried
 

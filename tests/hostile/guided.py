@@ -24,8 +24,8 @@ def search(target: str, folder: Path, seconds: int, seed: int) -> None:
     """
     atheris: Any = importlib.import_module("atheris")
     packages = {
-        "data": ["fedsim.problems.data", "fedsim.files"],
-        "scenarios": ["fedsim.scenario", "fedsim.blocks", "ruamel.yaml"],
+        "data": ["fedsim.problems.data", "fedsim.core.files"],
+        "scenarios": ["fedsim.scenario", "fedsim.core.blocks", "ruamel.yaml"],
     }
     with atheris.instrument_imports(include=packages[target]):
         one, seeds = {"data": _data, "scenarios": _scenarios}[target](folder)

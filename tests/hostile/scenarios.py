@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from ruamel.yaml import YAML
 
-from fedsim.building import Builder
-from fedsim.errors import BlockError, FedsimError, ScenarioError
-from fedsim.memory import VARIABLE
+from fedsim.core.errors import BlockError, FedsimError, ScenarioError
+from fedsim.core.memory import VARIABLE
 from fedsim.scenario import dump, load
+from fedsim.scenario.building import Builder
 from fedsim.scenario.examples import examples
 from tests.guarded import FAULT, Tried
 from tests.runs import small

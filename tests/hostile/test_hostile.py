@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.blocks import catalogue
-from fedsim.errors import DataError, ScenarioError
+from fedsim.core.blocks import catalogue
+from fedsim.core.errors import DataError, ScenarioError
 from fedsim.problems.data import SOURCES, Csv, LibSVM, Source
 from fedsim.scenario import load
 from tests.guarded import FAULT, Play, in_process

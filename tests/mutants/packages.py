@@ -14,10 +14,10 @@ COPIED = ("fedsim", "tests", "scenarios", "analysis", "docs", "README.md", "pypr
 TOP = "fedsim"
 """The room of the modules that stand in no package."""
 
-LEFT_OUT = ("report/svg.py", "report/charts.py")
+LEFT_OUT = ("results/report/svg.py", "results/report/charts.py")
 """What is not mutated: a line drawn elsewhere in a figure is seen by eye."""
 
-COMPILED = "fedsim/computing/compiled/"
+COMPILED = "fedsim/problems/evaluators/compiled/"
 """What is compiled once it is imported: another code of a function would change nothing."""
 
 ROOMS = (
@@ -26,34 +26,26 @@ ROOMS = (
 )
 
 SHARED = (
-    "tests/test_run.py", "tests/test_damaged_runs.py", "tests/test_giving_up.py",
-    "tests/test_models.py", "tests/test_lock.py", "tests/results", "tests/test_corruption.py",
-    "tests/test_edited_scenarios.py", "tests/test_divergence.py", "tests/test_run_ends.py",
-    "tests/test_degenerate.py", "tests/test_status.py", "tests/test_carbon.py",
-    "tests/test_energy_audit.py", "tests/test_failing_runs.py", "tests/test_memory.py",
-    "tests/test_named_folders.py", "tests/test_named_kinds.py", "tests/test_networks.py",
-    "tests/test_no_clients.py", "tests/test_run_figures.py", "tests/test_sparse.py",
-    "tests/test_stop_figures.py", "tests/test_studies.py", "tests/test_own_blocks.py",
-    "tests/test_extremes.py", "tests/test_imports.py", "tests/commands",
+    "tests/running/test_run.py", "tests/running/test_damaged_runs.py", "tests/test_giving_up.py",
+    "tests/test_models.py", "tests/results/record/test_lock.py", "tests/results",
+    "tests/test_corruption.py",
+    "tests/running/test_edited_scenarios.py", "tests/test_divergence.py",
+    "tests/running/test_run_ends.py",
+    "tests/test_degenerate.py", "tests/cli/test_status.py", "tests/results/test_carbon.py",
+    "tests/addons/conformance/test_energy_audit.py", "tests/running/test_failing_runs.py",
+    "tests/running/test_memory.py",
+    "tests/running/test_named_folders.py", "tests/test_named_kinds.py",
+    "tests/addons/torch/test_networks.py",
+    "tests/running/test_no_clients.py", "tests/test_run_figures.py", "tests/test_sparse.py",
+    "tests/test_stop_figures.py", "tests/test_studies.py", "tests/running/test_own_blocks.py",
+    "tests/test_extremes.py", "tests/test_imports.py", "tests/cli",
 )  # fmt: skip
 """Tests of whole runs that reach into all rooms."""
 
 _ELSEWHERE: dict[str, tuple[str, ...]] = {
-    TOP: ("tests/test_fitted.py", "tests/test_limits.py", "tests/test_visible.py",
-          "tests/test_listing.py", "tests/hostile"),
-    "cli": ("tests/test_cli.py", "tests/test_cli_compare.py", "tests/test_cli_trace.py",
-            "tests/test_check.py", "tests/test_describe.py", "tests/test_first_errors.py",
-            "tests/test_listing.py", "tests/test_starting.py", "tests/test_status.py",
-            "tests/test_watching.py"),
-    "conformance": ("tests/test_conformance.py", "tests/test_conformance_blocks.py"),
-    "ports": ("tests/protocol", "tests/worlds"),
-    "running": ("tests/test_campaign.py", "tests/test_cluster.py", "tests/test_executors.py",
-                "tests/test_extent.py", "tests/test_interrupts.py", "tests/test_notebook_bar.py",
-                "tests/test_pace.py", "tests/test_places.py", "tests/test_probe.py",
-                "tests/test_provenance.py", "tests/test_notes.py", "tests/test_run.py",
-                "tests/test_shards.py"),
-    "torch": ("tests/pytorch",),
-    "jax": ("tests/test_jax.py",),
+    TOP: ("tests/running/test_interrupts.py", "tests/core/test_limits.py"),
+    "core": ("tests/core", "tests/cli/test_listing.py", "tests/hostile", "tests/protocol",
+             "tests/worlds"),
 }  # fmt: skip
 """The tests of rooms that have no folder of their name."""
 

@@ -94,7 +94,10 @@ def test_every_source_but_the_drawing_is_of_a_room_whose_tests_are_there() -> No
     files = sources(ROOT)
     every = {each.relative_to(ROOT) for each in (ROOT / "fedsim").rglob("*.py")}
     drawing = {Path("fedsim", each) for each in LEFT_OUT}
-    assert drawing == {Path("fedsim/report/svg.py"), Path("fedsim/report/charts.py")}
+    assert drawing == {
+        Path("fedsim/results/report/svg.py"),
+        Path("fedsim/results/report/charts.py"),
+    }
     assert drawing <= every
     assert {*files} == every - drawing
     assert {room_of(each) for each in files} == {*ROOMS}
@@ -133,7 +136,7 @@ def test_what_no_line_is_reached_by_is_told_from_what_nobody_notices(tmp_path: P
     copy.mkdir()
     make_copy(ROOT, copy)
     inside = Path("fedsim/wire/bitstream.py"), "BitOr_BitAnd", ""
-    at_import = Path("fedsim/building/round_completion.py"), "NumberReplacer", "GIVE_UP = "
+    at_import = Path("fedsim/scenario/building/round_completion.py"), "NumberReplacer", "GIVE_UP = "
     chosen = [
         next(
             each

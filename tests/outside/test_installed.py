@@ -17,8 +17,8 @@ import pytest
 from ruamel.yaml import YAML
 
 import fedsim
-from fedsim.blocks.registry import kinds_of
-from fedsim.extras import DISTRIBUTION
+from fedsim.core.blocks.registry import kinds_of
+from fedsim.core.extras import DISTRIBUTION
 from fedsim.scenario.registries import REGISTRIES, blocks_in
 from tests.conftest import ROOT
 from tests.locks import copy_of_mypys_cache

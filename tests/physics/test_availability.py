@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import expon, kstest
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
+from fedsim.core.streams import stream
 from fedsim.physics.availability import (
     ALWAYS,
     NEVER,
@@ -21,7 +22,6 @@ from fedsim.physics.availability import (
     PresenceLaw,
     read_intervals,
 )
-from fedsim.streams import stream
 from tests.physics.laws import Bernoulli, Markov
 
 DAY = 86400.0

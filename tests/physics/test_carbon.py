@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.carbon import COUNTRIES, Carbon, HourlyCarbon, Intensity
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.traces import read_intensity

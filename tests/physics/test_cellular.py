@@ -8,8 +8,8 @@ import pytest
 
 import fedsim
 from fedsim.physics.radios import CELLULAR, RADIOS, Radio, StagedRadio, powers_of
-from tests.repricing.prices import small as repriced
-from tests.repricing.prices import unlike
+from tests.addons.repricing.prices import small as repriced
+from tests.addons.repricing.prices import unlike
 from tests.runs import small
 
 NAMES = list(CELLULAR)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import exp1
 
+from fedsim.core.streams import stream
 from fedsim.physics.radios import FirstOrderRadio, Shannon
-from fedsim.streams import stream
 
 CELL = Shannon(bandwidth=10e6, power=0.2, distance=1000.0)
 UNCAPPED = replace(CELL, shadowing_db=0.0, efficiency_cap=1e9)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
+from fedsim.core.streams import stream
 from fedsim.physics.failures import EdgeFailures, FailingByExchange, FailingInTime
 from fedsim.physics.graphs_in_time import Contacts, GraphInTime, OnePeer
 from fedsim.physics.mobility import LevyWalk, power_mean
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.spectral import describe_any
-from fedsim.streams import stream
 from tests.algorithms.test_changing_graphs import metropolis
 from tests.algorithms.test_peer_methods import (
     NODES,

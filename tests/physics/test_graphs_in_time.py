@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.physics.failures import OverlayInTime
 from fedsim.physics.graphs_in_time import (
     Contacts,
@@ -29,7 +30,6 @@ from fedsim.physics.mobility import (
 )
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.spectral import facts_in_time
-from fedsim.ports import Array
 from tests.tiers import examples
 
 RNG = np.random.default_rng

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
+from fedsim.core.remarks import hearing
 from fedsim.physics.availability import read_intervals
 from fedsim.physics.graphs_in_time import read_contacts
 from fedsim.physics.mobility import project, read_positions
 from fedsim.physics.traces import read_csv, read_intensity, read_power
-from fedsim.remarks import hearing
 
 in_a_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.mixing import (
     BestConstant,
     FastestMixing,

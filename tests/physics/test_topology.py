@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
+from fedsim.core.ports import SERVER
 from fedsim.physics.radios import ConstantRate, Traced
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Link, Route, Topology, build_routes, star, tree
-from fedsim.ports import SERVER
 from tests.tiers import examples
 
 Edge = tuple[str, str, dict[str, Any]]

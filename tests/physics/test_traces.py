@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.signals import Steps
 from fedsim.physics.traces import read_csv, read_mahimahi, read_power
 

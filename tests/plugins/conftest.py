@@ -16,6 +16,6 @@ def _write_no_picture(_: Any, path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw nothing: a figure takes longer than the run, and tests/test_cli.py looks at it."""
-    monkeypatch.setattr("fedsim.analysis.convergence", _nothing)
-    monkeypatch.setattr("fedsim.analysis.save", _write_no_picture)
+    """Draw nothing: a figure takes longer than the run, and tests/cli/test_cli.py looks at it."""
+    monkeypatch.setattr("fedsim.results.analysis.convergence", _nothing)
+    monkeypatch.setattr("fedsim.results.analysis.save", _write_no_picture)

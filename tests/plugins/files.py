@@ -99,7 +99,7 @@ class RoundRobin(Sample):
 AVAILABILITY = '''\
 from typing import Literal
 
-from fedsim.blocks.quantities import Duration
+from fedsim.core.blocks.quantities import Duration
 from fedsim.physics.availability import Availability
 
 
@@ -116,7 +116,7 @@ class Leaves(Availability):
 CHARGING = '''\
 from typing import Literal
 
-from fedsim.blocks.quantities import Duration, Power
+from fedsim.core.blocks.quantities import Duration, Power
 from fedsim.physics.batteries import Charging
 from fedsim.physics.signals import Steps
 
@@ -135,7 +135,7 @@ class Pulsed(Charging):
 CARBON = '''\
 from typing import Literal
 
-from fedsim.blocks.quantities import GramsPerKilowattHour
+from fedsim.core.blocks.quantities import GramsPerKilowattHour
 from fedsim.physics.carbon import Carbon
 from fedsim.physics.signals import Steps
 
@@ -183,7 +183,7 @@ class Counted:
 DEVICE = '''\
 from typing import Literal
 
-from fedsim.blocks.quantities import Bits, Rate, Speed, Watts
+from fedsim.core.blocks.quantities import Bits, Rate, Speed, Watts
 from fedsim.physics.devices import DeviceLaw
 
 

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import fedsim
-from fedsim.blocks.plugins import Plugin
 from fedsim.cli import app
+from fedsim.core.blocks.plugins import Plugin
 from fedsim.problems import Split
-from fedsim.record.manifest import read_manifest
+from fedsim.results.record.manifest import read_manifest
 from fedsim.scenario.registries import blocks_in
 
 from .files import COMPRESSOR, DEVICE, LOSSES, NAMED, SCENARIO, SELECTION, SPLIT

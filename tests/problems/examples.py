@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import (
     LinearLoss,
     LocalLoss,

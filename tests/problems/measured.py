@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Loss, Measure, Problem, Samples, Weighting
 
 

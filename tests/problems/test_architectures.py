@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import Architecture, LocalLoss, TorchLoss
 from fedsim.problems.architectures import (
     CharacterLSTM,

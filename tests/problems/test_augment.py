@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import LocalLoss, TorchLoss
 from fedsim.problems.architectures import Convolutional, DenseLayers
 from fedsim.problems.losses.augmentation import Augmentation, Crop, augment

@@ -5,8 +5,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from fedsim.core.atomic import write_whole
 from fedsim.problems.partition import cache_folder
-from fedsim.record.atomic import write_whole
 
 
 def test_it_is_where_the_user_says(cache: Path) -> None:

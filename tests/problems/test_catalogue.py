@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import ENTRIES, Catalogue, Samples, fetch
 from fedsim.problems.data import Entry, find
 from fedsim.problems.data.catalogue import File, Part, PartSpecification

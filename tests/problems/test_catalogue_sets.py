@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import ENTRIES, Catalogue, fetch
 from fedsim.problems.data import Divide, Entry, find
 

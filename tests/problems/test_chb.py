@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Catalogue, Contiguous, LinearLoss, Problem, Squared, optimum
 
 M, ALPHA, BETA = 9, 1e-4, 0.4

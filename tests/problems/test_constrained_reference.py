@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Logistic, Problem, Reference, Samples, constrained_optimum
 from fedsim.problems.losses import NeymanPearson
 from fedsim.problems.penalties import L1

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import fedsim
-from fedsim.errors import DataError, ScenarioError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError, ScenarioError
+from fedsim.core.ports import Array
 from fedsim.problems import Groups, Samples
 from fedsim.problems.data import Csv
 from tests.runs import small

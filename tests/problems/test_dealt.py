@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from fedsim.columns import sizes_and_counts
-from fedsim.errors import DataError
+from fedsim.core.columns import sizes_and_counts
+from fedsim.core.errors import DataError
 from fedsim.problems import Problem
 from fedsim.problems.client_losses import KEPT, LazySequence
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Rows, Squared

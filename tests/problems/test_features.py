@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.samples import (
     Sparse,
     dense,

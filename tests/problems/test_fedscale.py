@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import Groups, Samples
 from fedsim.problems.data import FedScale
 

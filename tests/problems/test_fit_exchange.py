@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.problems.description import Feature
 from fedsim.problems.tables import features
 from fedsim.problems.tables.features import FeatureRecipe, Scale

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import Generation, HeldOutAccuracy, Problem, Samples
 from fedsim.problems.losses import Softmax
 from tests.problems.measured import parted, seen

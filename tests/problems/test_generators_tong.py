@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Samples, Tong
 from tests.problems.test_generators_clients import is_mean, truth_of
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.building.evaluation import problem_of
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Problem
 from fedsim.problems.partition import Partition
 from fedsim.problems.samples import Precision
 from fedsim.scenario import ProblemSpec
+from fedsim.scenario.building.evaluation import problem_of
 
 CNN = {"kind": "torch", "model": {"kind": "cnn", "channels": (2,), "hidden": 4}}
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 from fedsim.problems import Bundled, HeldOut, NpzArchive, Samples, SparseLinear, load_both
 from fedsim.problems.partition import preprocess_samples
-from fedsim.streams import stream
 
 
 def numbered(clients: list[int] | None, rows: int = 0) -> Samples:

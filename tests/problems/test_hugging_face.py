@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import Groups, Samples
 from fedsim.problems.data import HuggingFace
 

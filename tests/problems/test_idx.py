@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import Samples
 from fedsim.problems.data import Idx
 

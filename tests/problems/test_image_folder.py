@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import Groups, Samples
 from fedsim.problems.data import ImageFolder
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import Groups, Samples
 from fedsim.problems.data import Leaf
 from fedsim.problems.data.leaf import CHARACTERS

@@ -17,8 +17,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 from sklearn.datasets import dump_svmlight_file
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import IID, Contiguous, LibSVM, Samples
 from fedsim.problems.data import libsvm
 from fedsim.problems.data.libsvm import Layout, parse

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim import problems
-from fedsim.blocks.spec import Spec
+from fedsim.core.blocks.spec import Spec
 from fedsim.problems import LOSSES, SOURCES, SPLITS, Csv, Idx
 from fedsim.problems.losses import JaxLoss
 

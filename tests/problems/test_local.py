@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Logistic, Loss, LossOracle, Squared
 from fedsim.problems.client_loss import LONG
 from fedsim.problems.client_losses import ClientLosses

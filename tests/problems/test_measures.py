@@ -12,8 +12,8 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.metrics import precision_recall_fscore_support as scores
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import (
     Logistic,
     Loss,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import (
     MEASURES,
     GivenMeasure,
@@ -31,7 +31,7 @@ from fedsim.problems.measures import (
     Support,
     TrainingAccuracy,
 )
-from fedsim.record.rounds import COLUMNS
+from fedsim.results.record.rounds import COLUMNS
 from tests.problems.measured import gaussian, parted, seen
 
 GIVEN: dict[type[Measure], dict[str, int]] = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import LinearLoss, LocalLoss, Loss, Squared
 
 from .examples import CONSTRAINED, LINEAR, LOSSES, local, named, plain_value, samples

@@ -6,8 +6,8 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPRegressor
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import MultilayerPerceptron, Problem, Samples
 
 from .examples import NETWORKS, differences, local, named, samples

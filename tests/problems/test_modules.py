@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parametrizations
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import Architecture, LocalLoss, TorchLoss
 
 FEATURES, CLASSES, ROWS = 6, 3, 12

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import NpzArchive, Samples
 
 X = np.arange(6.0).reshape(3, 2)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Architecture, LocalLoss, TorchLoss
 from fedsim.problems.architectures import (
     CharacterLSTM,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
 from fedsim.problems.optimizers import (
     OPTIMIZERS,
     SGD,

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import ElasticNet as Oracle
 from sklearn.linear_model import LogisticRegression, MultiTaskLasso
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import (
     LinearLoss,
     Logistic,

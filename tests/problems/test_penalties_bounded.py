@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, fsolve
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Regulariser
 from fedsim.problems.penalties import L1, GroupL2, Nuclear
 from fedsim.problems.penalties.bounded import LEG, LEGS, ROUNDING

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from pydantic import TypeAdapter, ValidationError
 from sklearn.preprocessing import MinMaxScaler, StandardScaler, normalize
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import Bundled, PlantedSmoothness
 from fedsim.problems.data import First, Step
 from fedsim.problems.data.preprocess import preprocess

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from scipy.sparse import csr_array
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.data import Step, fit
 from fedsim.problems.data.preprocess import preprocess
 from fedsim.problems.samples import Features

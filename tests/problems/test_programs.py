@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems.programs import ProgramLoss, ProgramProblem
 
 W = np.zeros(3)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.projections import (
     hard_threshold,
     hard_threshold_columns,

@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.building import Builder
 from fedsim.cli.from_table import notes as notes_of_init
 from fedsim.cli.from_table import scenario_text
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems.data.table import Table
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables.guess import guess
 from fedsim.running.check import preflight_notes
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder
 
 ROWS = 40
 WRITERS = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import (
     LinearLoss,
     Logistic,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import (
     LocalLoss,
     Logistic,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import Samples
 from fedsim.problems.samples import as_read, check
 

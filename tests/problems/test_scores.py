@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Squared
 from fedsim.problems.losses import NeymanPearson, Softmax, TorchLoss
 from fedsim.problems.measures import (

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import LocalLoss, Logistic, Problem, Samples, Softmax
 
 from .examples import local, samples

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, hstack, random_array
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import (
     LocalLoss,
     Logistic,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import (
     Logistic,
     MultilayerPerceptron,

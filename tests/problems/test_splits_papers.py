@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.conformance import check_split
-from fedsim.errors import DataError
+from fedsim.addons.conformance import check_split
+from fedsim.core.errors import DataError
 from fedsim.problems import Samples
 from fedsim.problems.splits import (
     ByLabel,

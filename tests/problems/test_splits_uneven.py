@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.sparse import csr_array
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import SPLITS, Samples
 from fedsim.problems.splits import ByLabel, Clusters, Dirichlet, Indices, LogNormal, Split
 

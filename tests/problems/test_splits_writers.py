@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.errors import DataError, ScenarioError
+from fedsim.core.errors import DataError, ScenarioError
+from fedsim.core.streams import stream
 from fedsim.problems import HeldOutClients, Samples, Writers
-from fedsim.streams import stream
-from tests.building.plans import job
+from tests.scenario.building.plans import job
 from tests.tiers import examples
 
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.computing import SerialEvaluator
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Logistic, Loss, Problem, Samples, Squared
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import KEPT, SMALL, ClientLosses
+from fedsim.problems.evaluators import SerialEvaluator
 from fedsim.problems.losses import Rows, State
 from fedsim.problems.partition import partition
 from fedsim.problems.samples import Precision

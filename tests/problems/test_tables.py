@@ -20,8 +20,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
 import fedsim
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import Groups, Samples
 from fedsim.problems.data import Csv, Database, Hub, Table
 from fedsim.problems.heterogeneity import label_test

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems.data import Database, HuggingFace
 from fedsim.problems.tables.formats import Reading, read_table
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import Text
 
 NOTHING = np.random.default_rng(0)

@@ -10,18 +10,18 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import fedsim.torch
-from fedsim.building.load import ComputingLoad, evaluator_for, why_apart
-from fedsim.computing.serial import SerialEvaluator
-from fedsim.computing.vmap import GROUP, MOST, VmapEvaluator
-from fedsim.errors import DataError
-from fedsim.ports import Work
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Work
 from fedsim.problems import Architecture, LocalLoss, Problem, Squared, TorchLoss, kernels
 from fedsim.problems.architectures import DenseLayers, Transformer
+from fedsim.problems.evaluators.serial import SerialEvaluator
+from fedsim.problems.evaluators.vmap import GROUP, MOST, VmapEvaluator
 from fedsim.problems.modules import LossTerms
 from fedsim.problems.modules.recorded import recordable
 from fedsim.problems.modules.vmap import Together
 from fedsim.problems.optimizers import SGD, Adagrad, AdamW, Optimizer, Training, Yogi
 from fedsim.problems.samples import Samples
+from fedsim.scenario.building.load import ComputingLoad, evaluator_for, why_apart
 from tests.problems.examples import samples
 from tests.problems.test_modules import Own, Tied
 from tests.problems.test_numbers import CLASSES, NETWORKS, networks

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedsim.conformance import check_loss
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.addons.conformance import check_loss
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import Architecture, LocalLoss, Problem, Samples, TorchLoss
 from fedsim.problems.architectures import Convolutional, DenseLayers
 from fedsim.problems.modules.trainer import Numbers

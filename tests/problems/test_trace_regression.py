@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems import LocalLoss, Problem, Samples, Squared, TraceRegression
 
 from .examples import local

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.building import Builder, Job
-from fedsim.errors import ScenarioError
-from fedsim.ports import Array
+from fedsim.core.errors import ScenarioError
+from fedsim.core.ports import Array
 from fedsim.protocol.transport import Carry
-from fedsim.record.recorder import RunRecorder
+from fedsim.results.record.recorder import RunRecorder
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder, Job
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.world import World
 from tests import methods

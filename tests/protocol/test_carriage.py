@@ -14,8 +14,8 @@ from fedsim.algorithms.compressed import CompressedDescent, Gradient
 from fedsim.algorithms.local_steps import Model
 from fedsim.algorithms.messages import register_messages
 from fedsim.cli import app
-from fedsim.errors import DecodeError
-from fedsim.ports import SERVER, Array, Beacon, Client, Message, Payload, Server
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import SERVER, Array, Beacon, Client, Message, Payload, Server
 from fedsim.protocol.transport import (
     BEACON,
     VALUES,
@@ -25,7 +25,7 @@ from fedsim.protocol.transport import (
     Unpacking,
     ValueTransport,
 )
-from fedsim.record.manifest import EVENTS, read_manifest
+from fedsim.results.record.manifest import EVENTS, read_manifest
 from fedsim.wire import HEADER_BITS, Dense, Empty, Sparse, Update, ValueFormat, encode_message
 from tests import methods
 from tests.algorithms.packing import COMPRESSORS, link, run, scenario

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.ports import Array, Reply
+from fedsim.core.ports import Array, Reply
 from fedsim.protocol.estimates import (
     DrawnCohort,
     Estimate,

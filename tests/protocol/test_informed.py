@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedsim.core.ports import Array, Reply
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.signals import Constant, Steps
-from fedsim.ports import Array, Reply
 from fedsim.protocol.estimates import Estimator
 from fedsim.protocol.participation import (
     AgeParticipation,

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from fedsim.conformance.link import EveryClientPresent
-from fedsim.errors import ClientOrderError, ScenarioError
-from fedsim.ports import Array
+from fedsim.addons.conformance.link import EveryClientPresent
+from fedsim.core.errors import ClientOrderError, ScenarioError
+from fedsim.core.ports import Array
 from fedsim.protocol.participation import Sample
 from fedsim.protocol.selection import Selection
-from tests.building.plans import job
+from tests.scenario.building.plans import job
 
 
 class Told(Sample):

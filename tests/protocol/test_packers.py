@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsim.ports import DENSE, Array, ClientId, Payload, Structure
+from fedsim.core.ports import DENSE, Array, ClientId, Payload, Structure
 from fedsim.wire import Dense, ErrorFeedback, Identity, ValueFormat
 from fedsim.wire.packers import Packing
 

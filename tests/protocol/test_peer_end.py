@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import ClientId, Message
+from fedsim.core.ports import ClientId, Message
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.transport import BEACON, Envelope, LocalProtocolError, RemoteProtocolError

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedsim.algorithms import Algorithm
-from fedsim.building import Job
-from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure
+from fedsim.core.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure
+from fedsim.scenario.building import Job
 from fedsim.sim.client import SimClient
 from fedsim.sim.config import WorldConfig
 from tests import methods

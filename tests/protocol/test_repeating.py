@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.ports import Array, Message, Packer, Payload
+from fedsim.core.ports import Array, Message, Packer, Payload
 from fedsim.protocol.transport import Unpacking
 from fedsim.wire import TopK, ValueFormat
 from fedsim.wire.feedback import PACKERS, Feedback

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.conformance.link import EveryClientPresent
-from fedsim.ports import ClientId, Reply
+from fedsim.addons.conformance.link import EveryClientPresent
+from fedsim.core.ports import ClientId, Reply
 from fedsim.protocol.exchange import Exchange
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Selection

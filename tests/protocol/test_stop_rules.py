@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 import fedsim
+from fedsim.addons.repricing import reprice
+from fedsim.addons.repricing.history import Original
+from fedsim.addons.robustness.pricing import hindrance
 from fedsim.extend import RoundCheck, RoundEnd, Spec, StopRule
 from fedsim.protocol.stop_rules import STOPS, Patience
 from fedsim.protocol.stopping import Stop
-from fedsim.repricing import reprice
-from fedsim.repricing.history import Original
-from fedsim.robustness.pricing import hindrance
 from fedsim.running.check import check_plan
 from tests.runs import small
 from tests.tiers import examples

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.building import Builder, Job
-from fedsim.conformance.link import LinkRecord, ProtocolClient, ProtocolServer
-from fedsim.ports import SERVER, ClientId
+from fedsim.addons.conformance.link import LinkRecord, ProtocolClient, ProtocolServer
+from fedsim.core.ports import SERVER, ClientId
 from fedsim.protocol.server import Post, ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
 from fedsim.protocol.transport import ByteTransport, Unpacking
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder, Job
 from fedsim.wire import HEADER_BITS
 
 ROUNDS, WORKERS = 100, 9

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fedsim.errors import DataError, ScenarioError
+from fedsim.core.errors import DataError, ScenarioError
 
 NUMBERS = """
 | numbers in columns | `csv` | `harvest` | `hourly` | `intervals` | `contacts` | `positions` |

@@ -7,9 +7,9 @@ from typing import Any
 import networkx as nx
 import pandas as pd
 
-from fedsim.building.network import read_graph
+from fedsim.core.remarks import hearing
 from fedsim.physics.topology import build_routes
-from fedsim.remarks import hearing
+from fedsim.scenario.building.network import read_graph
 from tests.readers.matrix import GRAPHS, NUMBERS, TABLES, Cell, each_of, hold
 
 PAGE = Path(__file__).parents[2] / "docs/howto/own-data.md"

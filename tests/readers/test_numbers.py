@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedsim.core.remarks import hearing
 from fedsim.physics.availability import read_intervals
 from fedsim.physics.graphs_in_time import read_contacts
 from fedsim.physics.mobility import read_positions
 from fedsim.physics.traces import read_csv, read_intensity, read_power
-from fedsim.remarks import hearing
-from tests.building.test_headers import notes as notes_of_fleet
 from tests.readers.matrix import NUMBERS, Cell, each_of, hold
+from tests.scenario.building.test_headers import notes as notes_of_fleet
 
 
 class Sample(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.errors import Fault, ScenarioError
+from fedsim.core.errors import Fault, ScenarioError
 from fedsim.scenario import Scenario, load, schema
 
 LINES = (

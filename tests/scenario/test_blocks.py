@@ -5,8 +5,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from fedsim.blocks.registry import kinds_of
-from fedsim.blocks.spec import Spec
+from fedsim.core.blocks.registry import kinds_of
+from fedsim.core.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.batteries import CHARGING
 from fedsim.physics.carbon import CARBON

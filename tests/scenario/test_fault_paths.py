@@ -11,9 +11,9 @@ import pytest
 from pydantic import Field, model_validator
 
 from fedsim.algorithms import Algorithm
-from fedsim.blocks.quantities import Rate
-from fedsim.blocks.spec import Spec
-from fedsim.ports import Client, Message, Server, Silence
+from fedsim.core.blocks.quantities import Rate
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.ports import Client, Message, Server, Silence
 from fedsim.scenario import compatibility, load, scenario
 from tests.scenario.examples import faults, least, the_schema, written
 

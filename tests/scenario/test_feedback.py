@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.scenario import Compression, Scenario, load
 from fedsim.scenario.compatibility import compression
 from tests import methods

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.errors import Fault, ScenarioError
+from fedsim.core.errors import Fault, ScenarioError
 from fedsim.scenario.yaml import LARGEST, read_file
 
 

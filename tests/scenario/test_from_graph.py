@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.building import Builder, Job
-from fedsim.building.network import read_graph
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.physics.overlay import Overlay
 from fedsim.scenario import load
+from fedsim.scenario.building import Builder, Job
+from fedsim.scenario.building.network import read_graph
 from tests.runs import PEERS
 
 PLAIN_SERVER = {**PEERS, "algorithm": {"kind": "gd", "step_size": 0.1}}

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, GradientDescent
-from fedsim.blocks import catalogue as installed
-from fedsim.errors import BlockError
+from fedsim.core.blocks import catalogue as installed
+from fedsim.core.errors import BlockError
 from fedsim.scenario import Scenario, dump, load
 from fedsim.scenario.registries import catalogue
 from tests.scenario.examples import faults, least

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 import fedsim
 from fedsim import algorithms, problems, scenario, wire
 from fedsim.algorithms import ALGORITHMS, CensoredHeavyBall, GradientDescent, HeavyBall
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Spec
 from fedsim.problems import Bundled, Contiguous, Logistic
 from fedsim.scenario import Group, ProblemSpec, Scenario, ServerLink, StarNetwork, Stop, Wire
 from fedsim.scenario.registries import REGISTRIES

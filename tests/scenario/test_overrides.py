@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import Fault
+from fedsim.core.errors import Fault
 from fedsim.scenario.located import locate
 from fedsim.scenario.merging import overridden
 from tests.scenario.trees import BASE, blocks, merged

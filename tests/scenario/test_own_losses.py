@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import LinearLoss, Squared
 from fedsim.problems.losses import Rows, State
 from fedsim.scenario import dump

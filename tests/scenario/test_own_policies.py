@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.addons.repricing.conditions import refusals
 from fedsim.algorithms import FedAvg
 from fedsim.algorithms.base import AddingUp
-from fedsim.blocks.spec import Spec
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.ports import Array, Meaning
 from fedsim.physics.availability import Availability
-from fedsim.ports import Array, Meaning
 from fedsim.protocol.participation import Early, Sample
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.repricing.conditions import refusals
 from fedsim.scenario import Scenario, Variant
 from tests.runs import small
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fedsim.blocks.presets import Presettable
+from fedsim.core.blocks.presets import Presettable
 from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import (
     CELLULAR,

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from fedsim.errors import Fault, ScenarioError
+from fedsim.core.errors import Fault, ScenarioError
 from fedsim.scenario.located import DEEPEST, Located, Origin, locate
 from fedsim.scenario.yaml import MOST, read_text
 from tests.tiers import examples

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS

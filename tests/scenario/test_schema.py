@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks import catalogue
-from fedsim.blocks.registry import kinds_of
-from fedsim.errors import BlockError
+from fedsim.core.blocks import catalogue
+from fedsim.core.blocks.registry import kinds_of
+from fedsim.core.errors import BlockError
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS

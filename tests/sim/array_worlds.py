@@ -18,15 +18,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fedsim.errors import RunError
+from fedsim.core.errors import RunError
+from fedsim.core.ports import SILENCE, Message, Silence
 from fedsim.physics.availability import ALWAYS, BernoulliAvailability
 from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss, PacketLoss
 from fedsim.physics.radios import RadioStage, Shannon
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.radios.lora import LoRa
 from fedsim.physics.signals import Steps
-from fedsim.ports import SILENCE, Message, Silence
-from fedsim.record.recorder import RunRecorder
+from fedsim.results.record.recorder import RunRecorder
 from fedsim.sim.arrays.fits import VARIABLE, why_events
 from fedsim.sim.client import SimClient
 from fedsim.sim.config import WorldConfig

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from fedsim.ports import SILENCE, Message, Silence
+from fedsim.core.ports import SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.server import SimServer

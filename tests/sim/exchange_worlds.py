@@ -13,8 +13,8 @@ from unittest.mock import patch
 import networkx as nx
 import numpy as np
 
+from fedsim.core.ports import Message, Node
 from fedsim.physics.radios.channel import Framing
-from fedsim.ports import Message, Node
 from fedsim.protocol.stopping import Stop
 from fedsim.protocol.transport import ValueTransport
 from fedsim.sim.arrays.fits import VARIABLE, why_events

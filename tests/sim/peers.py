@@ -8,8 +8,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from fedsim.core.ports import Array, Message
 from fedsim.physics.overlay import Overlay
-from fedsim.ports import Array, Message
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.peers import SimNode

@@ -7,10 +7,10 @@ is a joule in store; and most powers are 0, so that a test names the ones that m
 from collections.abc import Sequence
 from typing import Any
 
+from fedsim.core.ports import Message, Silence
 from fedsim.physics.availability import ALWAYS, Intervals, PresenceLaw
 from fedsim.physics.batteries import Battery
 from fedsim.physics.devices import Device
-from fedsim.ports import Message, Silence
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.server import SimServer

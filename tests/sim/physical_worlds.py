@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from fedsim.core.ports import SILENCE, Message, Silence
 from fedsim.physics.availability import ALWAYS
 from fedsim.physics.radios import LoRa, RadioStage, Shannon
 from fedsim.physics.radios.channel import NONE, Framing
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Discipline, star, tree
-from fedsim.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.config import WorldConfig

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Literal
 
+from fedsim.core.ports import Oracle
 from fedsim.physics.availability import ALWAYS, PresenceLaw
 from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.devices import DeviceLaw
@@ -20,7 +21,6 @@ from fedsim.physics.radios import (
 )
 from fedsim.physics.radios.channel import NONE, Framing
 from fedsim.physics.signals import Signal
-from fedsim.ports import Oracle
 from fedsim.sim.members import ClientConfig
 from tests.physics.batteries import source_of
 

@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fedsim.core.ports import SERVER, ClientId
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import RadioLaw
 from fedsim.physics.radios.lorawan import LoRaGateway
-from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog, Rows
-from fedsim.record.rounds import Traffic
-from fedsim.record.schema import Event
+from fedsim.results.record.log import EventLog, Rows
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
 

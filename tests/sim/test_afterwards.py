@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fedsim.building.fit_messages import FittingMethod
-from fedsim.ports import Message
+from fedsim.core.ports import Message
 from fedsim.protocol.stopping import Stop
+from fedsim.scenario.building.fit_messages import FittingMethod
 from fedsim.sim.arrays.fits import why_events
 from fedsim.sim.client import SimClient
 from fedsim.sim.config import what_follows

@@ -14,18 +14,18 @@ import pytest
 
 import fedsim
 from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
-from fedsim.errors import Diverged
-from fedsim.ports import Client
-from fedsim.record.schema import ROW_DTYPE
+from fedsim.core.errors import Diverged
+from fedsim.core.ports import Client
+from fedsim.core.streams import Streams
+from fedsim.results.record.schema import ROW_DTYPE
 from fedsim.sim.arrays.fits import VARIABLE
 from fedsim.sim.arrays.order import EventOrder
 from fedsim.sim.arrays.rows import SPENT, RowBlocks
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.world import World
-from fedsim.streams import Streams
 from tests.worlds.playing import _different
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
 PROBLEM = {
     "loss": {"kind": "squared"},

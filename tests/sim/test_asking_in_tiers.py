@@ -10,7 +10,7 @@ import fedsim
 from tests.algorithms.local_loops import Local, check_near, local
 from tests.sim.test_gateways import BELOW, ETA, STEPS, models, scenario
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
 PHONE = {"device": "phone-mid", "radio": "lte", "carbon": "DE"}
 CHARGED = {"charge": "90 %", "charging": {"kind": "constant", "power": "1 W"}}

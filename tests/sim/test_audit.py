@@ -6,12 +6,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fedsim.errors import AuditError
-from fedsim.ports import SILENCE, Message, Silence
+from fedsim.core.errors import AuditError
+from fedsim.core.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import Stop
-from fedsim.record.ledger import Ledger, Meters
-from fedsim.record.log import Rows
-from fedsim.record.schema import Event
+from fedsim.results.record.ledger import Ledger, Meters
+from fedsim.results.record.log import Rows
+from fedsim.results.record.schema import Event
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.devices import device_of

@@ -3,7 +3,7 @@
 import asyncio
 from math import inf
 
-from fedsim.ports import Message
+from fedsim.core.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer

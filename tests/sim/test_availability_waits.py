@@ -7,16 +7,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from fedsim.analysis import time_in_states
-from fedsim.errors import Deadlock
+from fedsim.core.errors import Deadlock
+from fedsim.core.ports import Message
+from fedsim.core.streams import stream
 from fedsim.physics.availability import NEVER
 from fedsim.physics.signals import Constant, Steps
-from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
+from fedsim.results.analysis import time_in_states
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from fedsim.streams import stream
-from fedsim.worlds.main_task import ENDED
+from fedsim.sim.worlds.main_task import ENDED
 from tests.physics.laws import Bernoulli, Markov
 from tests.sim.devices import device_of
 

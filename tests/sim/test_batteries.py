@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fedsim.core.ports import Message
 from fedsim.physics.signals import Constant, Steps
-from fedsim.ports import Message
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.devices import device_of

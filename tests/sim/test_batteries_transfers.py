@@ -5,9 +5,9 @@ from math import inf
 
 import pytest
 
+from fedsim.core.ports import Message
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Discipline, star
-from fedsim.ports import Message
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.core.ports.bearers import Bearer, Transfer
 from fedsim.physics.network_models import Lv08, NetworkModel, Site
 from fedsim.physics.signals import Signal, Steps
 from fedsim.physics.topology import Topology, build_routes, star, tree
-from fedsim.ports.bearers import Bearer, Transfer
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import OpenBearer
 from fedsim.sim.network.models import layer

@@ -5,10 +5,10 @@ from math import inf
 
 import pytest
 
+from fedsim.core.ports import Message
 from fedsim.physics.radios import LoRa
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.signals import Constant, Steps
-from fedsim.ports import Message
 from fedsim.sim.client import SimClient
 from fedsim.sim.presence import Presence
 from fedsim.sim.server import SimServer

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.computing import SerialEvaluator
+from fedsim.core.ports import Array, Message, Work
 from fedsim.physics.devices import Device
-from fedsim.ports import Array, Message, Work
+from fedsim.problems.evaluators import SerialEvaluator
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fedsim.errors import Deadlock
+from fedsim.core.errors import Deadlock
 from fedsim.sim.engine.loop import simulate
 
 

@@ -9,7 +9,7 @@ import fedsim
 from tests.sim.test_arrays import LTE, both, scenario
 from tests.worlds.playing import _different
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
 FLEET = [LTE | {"count": 30}]
 ROWS = {"kind": "lognormal", "sigma": 1.0}

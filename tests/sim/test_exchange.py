@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fedsim.errors import Deadlock
-from fedsim.ports import SILENCE, Message, Reply, Silence
+from fedsim.core.errors import Deadlock
+from fedsim.core.ports import SILENCE, Message, Reply, Silence
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient

@@ -13,10 +13,10 @@ import pytest
 import fedsim
 from fedsim.algorithms import PeerAlgorithm
 from fedsim.algorithms.local_steps import Model
+from fedsim.core.ports import Node
 from fedsim.physics.overlay import overlay_of
-from fedsim.ports import Node
 from fedsim.protocol.stopping import Stop
-from fedsim.record.parts import read_table
+from fedsim.results.record.parts import read_table
 from fedsim.sim.arrays.fits import VARIABLE, why_slower
 from fedsim.sim.exchanges.nodes import NodeScripts
 from fedsim.sim.world import World
@@ -26,7 +26,7 @@ from .exchange_worlds import both, world
 from .test_arrays import both as runs
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::fedsim.errors.TheoryWarning", "ignore::fedsim.errors.RunWarning"
+    "ignore::fedsim.core.errors.TheoryWarning", "ignore::fedsim.core.errors.RunWarning"
 )
 
 FLEET = [

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+from fedsim.core.ports import Array
 from fedsim.physics.radios import ConstantRate
-from fedsim.ports import Array
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.processor_sharing import FairLink

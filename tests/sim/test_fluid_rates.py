@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.sim.network.sharing import fill
 from tests.tiers import examples
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.conformance import check_energy
-from fedsim.ports import Array
-from fedsim.record.parts import read_table
+from fedsim.addons.conformance import check_energy
+from fedsim.core.ports import Array
+from fedsim.results.record.parts import read_table
 from fedsim.wire import HEADER_BITS, Dense, ValueFormat
 from tests.algorithms.harness import trajectory
 from tests.algorithms.local_loops import FEATURES, Local, check_near, local

@@ -5,8 +5,8 @@ from math import inf, isnan
 
 import pytest
 
-from fedsim.errors import Deadlock
-from fedsim.ports import Message
+from fedsim.core.errors import Deadlock
+from fedsim.core.ports import Message
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.ports import ClientId
+from fedsim.core.ports import ClientId
 from fedsim.protocol.participation import (
     ExchangeOutcome,
     Informed,
@@ -20,7 +20,7 @@ from fedsim.protocol.participation import (
 )
 from tests import methods
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
 CLIENTS, COUNT, ROUNDS = 6, 2, 5
 NUMBER = 40

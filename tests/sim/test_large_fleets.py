@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.core.ports import Message
 from fedsim.physics.run_length import RunLengthSequence, joint
-from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.lazy import LazyTable

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.errors import AuditError
+from fedsim.core.errors import AuditError
+from fedsim.core.ports import Message
 from fedsim.physics.devices import Device
 from fedsim.physics.signals import Steps
-from fedsim.ports import Message
 from fedsim.sim.client import SimClient
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.power.radio import RadioMeter

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fedsim.errors import Deadlock
+from fedsim.core.errors import Deadlock
 from fedsim.sim.engine.light_task import LightTask
 from fedsim.sim.engine.loop import SimLoop, simulate, sleep_until
 

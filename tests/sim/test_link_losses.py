@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.errors import DataError, ScenarioError
+from fedsim.core.errors import DataError, ScenarioError
+from fedsim.core.ports import node_name
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.packet_loss import IndependentLoss
 from fedsim.physics.topology import Topology, build_routes
-from fedsim.ports import node_name
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.peers import SimNode
 from tests.policies import participation_of

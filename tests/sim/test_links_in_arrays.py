@@ -17,7 +17,7 @@ from tests.worlds.playing import _different
 
 from .test_arrays import LTE, both, scenario
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
 CLASSES = some.lists(
     some.tuples(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.errors import Deadlock
+from fedsim.core.errors import Deadlock
 from fedsim.sim.engine.loop import SimLoop
 
 

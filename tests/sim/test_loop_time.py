@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import simpy
 
-from fedsim.errors import Deadlock
+from fedsim.core.errors import Deadlock
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.engine.loop import SimLoop, simulate
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.physics.medium import Medium, RadioGraph, two_hop_colours
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.packet_loss import IndependentLoss, NoLoss

@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import fedsim
-from fedsim.record.log import EventLog
+from fedsim.results.record.log import EventLog
 from fedsim.sim.arrays.fits import VARIABLE
 from fedsim.sim.client import SimClient
 from tests.conftest import ROOT
@@ -72,7 +72,7 @@ def test_a_message_passes_few_files_and_they_are_those_of_the_page(followed: lis
     files = set(followed)
     assert len(files) <= MOST, sorted(files)
     assert followed[0].endswith("sim/client.py")
-    assert followed[-1].endswith("record/log.py")
+    assert followed[-1].endswith("results/record/log.py")
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     table = page.partition('id="message"')[2].partition("<a id=")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]

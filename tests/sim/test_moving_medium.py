@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.physics.failures import OverlayInTime
 from fedsim.physics.graphs_in_time import Contacts
 from fedsim.physics.medium import Medium, RadioGraph

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.building import Builder
-from fedsim.errors import FedsimError
+from fedsim.addons.robustness.fleets import unplayable
+from fedsim.core.errors import FedsimError
 from fedsim.extend import (
     Bearers,
     Duration,
@@ -23,8 +23,8 @@ from fedsim.extend import (
     Topology,
     TracedRate,
 )
-from fedsim.record.parts import read_table
-from fedsim.robustness.fleets import unplayable
+from fedsim.results.record.parts import read_table
+from fedsim.scenario.building import Builder
 from fedsim.sim.arrays.fits import why_events
 
 PERIOD, SIGHT, RATE = 1e-2, 1e-4, 1e6

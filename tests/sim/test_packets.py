@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from fedsim.ports import SILENCE, Message, Silence
+from fedsim.core.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer

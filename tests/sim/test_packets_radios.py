@@ -4,14 +4,14 @@ from math import inf
 
 import pytest
 
+from fedsim.core.ports import Message
+from fedsim.core.streams import stream
 from fedsim.physics.radios import LoRa, Shannon
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.signals import Steps
-from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from fedsim.streams import stream
 from tests.sim.radios import RadioModel
 
 from .links import ServerLink

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.ports import Payload
+from fedsim.core.ports import Payload
 from fedsim.wire import ErrorFeedback, ErrorFeedback21
 from tests.algorithms.packing import Seen, link, run, scenario
 from tests.tiers import in_turn

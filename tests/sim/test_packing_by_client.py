@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.building.budgets import check_held, vector_memory
-from fedsim.building.inputs import Findings
-from fedsim.building.packing import packer
-from fedsim.ports import SERVER, ClientId, Payload
+from fedsim.core.ports import SERVER, ClientId, Payload
 from fedsim.protocol import transport
 from fedsim.protocol.transport import Unpacking
-from fedsim.record.parts import read_table
-from fedsim.record.read import read_run
+from fedsim.results.record.parts import read_table
+from fedsim.results.record.read import read_run
 from fedsim.scenario import Compression, load
+from fedsim.scenario.building.budgets import check_held, vector_memory
+from fedsim.scenario.building.inputs import Findings
+from fedsim.scenario.building.packing import packer
 from fedsim.wire import ByClient, Sparse, Update, ValueFormat, encode
 from tests.algorithms.packing import link, run, scenario
 from tests.runs import small

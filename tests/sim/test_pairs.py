@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import ClientId, Message, Reply
+from fedsim.core.ports import ClientId, Message, Reply
 from fedsim.protocol.pairs import PairProtocol, Verdict
 from fedsim.protocol.stopping import Stop
 from fedsim.protocol.transport import BEACON, Envelope, LocalProtocolError, RemoteProtocolError

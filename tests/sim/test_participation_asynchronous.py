@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import SILENCE, Message, Silence
+from fedsim.core.ports import SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.policies import participation_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import SILENCE, Message, Silence
+from fedsim.core.ports import SILENCE, Message, Silence
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient

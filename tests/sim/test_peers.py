@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import Deadlock, Diverged
+from fedsim.core.errors import Deadlock, Diverged
 from fedsim.physics.packet_loss import IndependentLoss, NoLoss
 from fedsim.physics.topology import build_routes, star
 from fedsim.protocol.stopping import Stop

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.conformance.client_traces import Body
-from fedsim.conformance.energy import promises
-from fedsim.ports import Array
+from fedsim.addons.conformance.client_traces import Body
+from fedsim.addons.conformance.energy import promises
+from fedsim.core.ports import Array
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.layers.broadcast import BroadcastLayer

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.core.ports import Message
 from fedsim.physics.radios import RadioStage
-from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer

@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from fedsim.physics.radios import RadioStage
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
-from fedsim.record.schema import Event
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.radio import CellularRadio
 from fedsim.sim.power.radio_kind import RadioKind

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.columns import SparseColumn
+from fedsim.core.columns import SparseColumn
 from fedsim.physics.radios.channel import steady_end
 from fedsim.sim.world import World
 from tests.tiers import some

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.physics.medium import Medium, RadioGraph
 from fedsim.physics.overlay import Overlay
 from fedsim.protocol.stopping import Stop

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.repricing import reprice
+from fedsim.addons.repricing import reprice
 
 HEADER = 152
 UP, DOWN = 2000.0, 4000.0  # bit/s of the radios; the edges are faster
@@ -87,7 +87,7 @@ def test_a_chain_pays_for_all_that_goes_through_it(clients: int, tmp_path: Path)
     assert (nodes < peers).all(), "it stands with the client whose message it was"
     parts = [name for name in map(str, table) if name.endswith("_joules")][:8]
     assert table[parts].sum(axis=1).to_numpy() == pytest.approx(table["joules"].to_numpy())
-    whole = fedsim.analysis.energy_parts(result.clients).sum(axis=1)
+    whole = fedsim.results.analysis.energy_parts(result.clients).sum(axis=1)
     assert whole.to_numpy() == pytest.approx(table["joules"].sum())
     assert result.rounds["joules"].sum() == pytest.approx(table["joules"].sum())
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fedsim.algorithms.averaging import FedAvg
-from fedsim.computing.compiled import add_rows
-from fedsim.computing.compiled.evaluator import CompiledEvaluator
-from fedsim.ports import Array, Client, Payload
-from fedsim.record.folder import read_json
+from fedsim.core.ports import Array, Client, Payload
+from fedsim.problems.evaluators.compiled import add_rows
+from fedsim.problems.evaluators.compiled.evaluator import CompiledEvaluator
+from fedsim.results.record.folder import read_json
 from fedsim.sim.arrays.client import ArrayClient
 from fedsim.wire import Dense, ValueFormat, weighted_sum
 from fedsim.wire.packers import Packing
@@ -25,7 +25,7 @@ from tests.worlds.playing import _different
 
 from .test_arrays import LTE, PROBLEM, both, scenario
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
 STEP: dict[str, Any] = {"step_size": 0.01, "local_steps": 3}
 METHODS: list[dict[str, Any]] = [
@@ -194,7 +194,7 @@ def test_a_log_is_the_same_whoever_rounds_what_is_sent(
 ) -> None:
     block = {"problem": problem, "fleet": [{**LTE, "count": 6}], "evaluator": "compiled", **parts}
     block = scenario(**{"algorithm": {"kind": "fedavg", **STEP}, **block})
-    with patch("fedsim.computing.compiled.program.SINGLES", 1):
+    with patch("fedsim.problems.evaluators.compiled.program.SINGLES", 1):
         runs = both(tmp_path / "kernels", block)
     with patch.object(Packing, "narrow", lambda _, work: work):
         runs += both(tmp_path / "packers", block)

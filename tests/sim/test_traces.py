@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.ports import SILENCE, Message, Silence
+from fedsim.core.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from tests.sim.devices import device_of

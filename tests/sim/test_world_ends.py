@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.errors import Diverged
-from fedsim.ports import Message
+from fedsim.core.errors import Diverged
+from fedsim.core.ports import Message
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient

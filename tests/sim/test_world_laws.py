@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import SERVER, SILENCE, Message, Silence
+from fedsim.core.ports import SERVER, SILENCE, Message, Silence
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient

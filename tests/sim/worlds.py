@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import RunError
+from fedsim.core.errors import RunError
+from fedsim.core.ports import DENSE, Array, Message, Payload, Structure, Work
+from fedsim.core.streams import Streams
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.medium import RadioGraph
@@ -21,13 +23,12 @@ from fedsim.physics.network_models import FluidFlows, Lv08
 from fedsim.physics.radios import RadioLaw
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.tcp import Tcp
-from fedsim.ports import DENSE, Array, Message, Payload, Structure, Work
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.record.ledger import Ledger
-from fedsim.record.log import Rows
-from fedsim.record.parts import read_table
-from fedsim.record.recorder import RunRecorder
-from fedsim.record.schema import RowColumns
+from fedsim.results.record.ledger import Ledger
+from fedsim.results.record.log import Rows
+from fedsim.results.record.parts import read_table
+from fedsim.results.record.recorder import RunRecorder
+from fedsim.results.record.schema import RowColumns
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.lazy import LazyTable
@@ -37,7 +38,6 @@ from fedsim.sim.participant import Follows
 from fedsim.sim.server import SimServer
 from fedsim.sim.star import Star
 from fedsim.sim.world import World
-from fedsim.streams import Streams
 from tests.policies import silence_of
 from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel, client_of

@@ -7,7 +7,7 @@ from shutil import rmtree
 from typing import Any, ClassVar, Literal
 
 import fedsim
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems import Measure, Observer, Problem
 
 from .measuring import Sample, sample, young_only

@@ -21,9 +21,9 @@ SIZES = {"events": 192 * EVENTS, "rounds": 640, "runs": 64}
 @pytest.fixture
 def _traced() -> Iterator[None]:
     with (
-        patch("fedsim.record.log._LARGEST_CHUNK", 128),
-        patch("fedsim.record.rounds._LARGEST_CHUNK", 16),
-        patch("fedsim.record.rounds._FIRST_CHUNK", 16),
+        patch("fedsim.results.record.log._LARGEST_CHUNK", 128),
+        patch("fedsim.results.record.rounds._LARGEST_CHUNK", 16),
+        patch("fedsim.results.record.rounds._FIRST_CHUNK", 16),
         patch("tests.soak.loads.SAMPLES", 64),
     ):
         tracemalloc.start()

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.wire import (
     E3M0,
     QSGD,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import DecodeError
+from fedsim.core.errors import DecodeError
 from fedsim.wire.bitstream import (
     Reader,
     concatenate,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import DecodeError
+from fedsim.core.errors import DecodeError
 from fedsim.wire import (
     HEADER_BITS,
     Dense,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.wire import (
     COMPRESSORS,
     E3M0,

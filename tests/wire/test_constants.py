@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.wire import (
     E3M0,
     QSGD,

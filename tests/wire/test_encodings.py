@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsim.errors import DecodeError
+from fedsim.core.errors import DecodeError
 from fedsim.wire import (
     Dense,
     Empty,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import Array, Message, Packer
+from fedsim.core.ports import Array, Message, Packer
 from fedsim.wire import (
     PACKERS,
     Compressor,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import DecodeError
+from fedsim.core.errors import DecodeError
 from fedsim.wire.bitstream import Reader, concatenate
 from fedsim.wire.indices import IndexCode, IndexSet, entropy, read, rice_parameter
 from tests.wire.strategies import dimensions, masks

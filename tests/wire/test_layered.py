@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.conformance import check_compressor
-from fedsim.errors import DecodeError
-from fedsim.ports import Array
+from fedsim.addons.conformance import check_compressor
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import Array
 from fedsim.wire import (
     E3M0,
     QSGD,

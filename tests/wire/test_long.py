@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from fedsim.computing.compiled import program
-from fedsim.computing.compiled.evaluator import CompiledEvaluator
-from fedsim.computing.supported import compilable
-from fedsim.ports import DENSE, Work
+from fedsim.core.ports import DENSE, Work
+from fedsim.problems.evaluators.compiled import program
+from fedsim.problems.evaluators.compiled.evaluator import CompiledEvaluator
+from fedsim.problems.evaluators.supported import compilable
 from fedsim.problems.kernels import gradient, sgd_change, sgd_steps
 from fedsim.wire import encode
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.dense import Dense, LongDense, natural
-from tests.computing.test_compiled import losses_of
+from tests.problems.evaluators.test_compiled import losses_of
 from tests.problems.examples import LOSSES
 from tests.tiers import examples
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import DENSE, SIGNS, SPARSE, Array, Structure
+from fedsim.core.ports import DENSE, SIGNS, SPARSE, Array, Structure
 from fedsim.wire import (
     PACKERS,
     QSGD,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ports import DENSE, SPARSE, Array, Structure
+from fedsim.core.ports import DENSE, SPARSE, Array, Structure
 from fedsim.wire import (
     PACKERS,
     QSGD,

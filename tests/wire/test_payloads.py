@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fedsim.ports import Message
+from fedsim.core.ports import Message
 from fedsim.wire import Dense, Empty, Encodable, Scalar, Sparse, ValueFormat, decode, encode
 from fedsim.wire.payloads import draw_indices
 from tests.wire.strategies import formats, numbers, payloads

@@ -9,9 +9,9 @@ from hypothesis import strategies as some
 from numpy.typing import NDArray
 
 from fedsim.algorithms.averaging import NormalisedUpdate
-from fedsim.computing.compiled import add_rows
-from fedsim.computing.compiled.sums import BLOCK
-from fedsim.ports import Array, Reply
+from fedsim.core.ports import Array, Reply
+from fedsim.problems.evaluators.compiled import add_rows
+from fedsim.problems.evaluators.compiled.sums import BLOCK
 from fedsim.wire import (
     Dense,
     ReplyColumns,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from math import fsum, isfinite
 
-from fedsim.conformance.energy import bodies_of, promises
+from fedsim.addons.conformance.energy import bodies_of, promises
 
 from .evidence import Evidence, Row, bits, close
 

@@ -8,7 +8,7 @@ from math import ceil, inf, isfinite, isnan, nan
 from fedsim.protocol.participation import Participation, Rounds, Sample
 from fedsim.protocol.silence import DeadlineSilence
 from fedsim.protocol.stop_rules import Patience
-from fedsim.record.summary import end_of
+from fedsim.results.record.summary import end_of
 
 from .books import ROUNDING, ended_with_a_round
 from .evidence import Evidence, Row, bits, close

@@ -1,7 +1,7 @@
 """One world, assembled from the draws of its blocks."""
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.registry import kinds_of
+from fedsim.core.blocks.registry import kinds_of
 
 from .computing import computing
 from .dice import Block, Dice

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pyarrow import parquet
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 
 MOST_CLIENTS = 6
 PIXELS = (4, 4)

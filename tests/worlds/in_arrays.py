@@ -18,7 +18,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import fedsim
-from fedsim.errors import ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.sim.arrays.fits import VARIABLE, why_events
 from fedsim.sim.config import WorldConfig
 

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 
 import fedsim
-from fedsim.errors import ScenarioError, TheoryWarning
-from fedsim.record.summary import ENDS
+from fedsim.core.errors import ScenarioError, TheoryWarning
+from fedsim.results.record.summary import ENDS
 from fedsim.scenario import load
 from fedsim.sim.engine.calendar import Calendar
 

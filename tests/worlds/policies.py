@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fedsim.algorithms import Algorithm
-from fedsim.ports import Meaning
+from fedsim.core.ports import Meaning
 from fedsim.protocol.participation import PARTICIPATION as POLICIES
 from fedsim.protocol.participation import Sample
 

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from fedsim.blocks.spec import Spec
-from fedsim.errors import ScenarioError
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import ScenarioError
 from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, OPTIMIZERS, SOURCES
 from fedsim.protocol.stop_rules import STOPS
 from fedsim.scenario import Scenario, load
@@ -72,8 +72,8 @@ FIELDS = {
     ),
     "ImportanceParticipation.over": "refused: a step without some drawn clients is biased",
     "PowerOfChoiceParticipation.over": "refused: candidates take its place",
-    "Group.intervals": "only `robust` reads it: tests/calibration",
-    "Tier.intervals": "only `robust` reads it: tests/calibration",
+    "Group.intervals": "only `robust` reads it: tests/addons/calibration",
+    "Tier.intervals": "only `robust` reads it: tests/addons/calibration",
 }
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.in_memory import Holding
-from fedsim.blocks.presets import Presettable
-from fedsim.blocks.registry import kinds_of
-from fedsim.blocks.spec import Spec
+from fedsim.core.blocks.in_memory import Holding
+from fedsim.core.blocks.presets import Presettable
+from fedsim.core.blocks.registry import kinds_of
+from fedsim.core.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.batteries import CHARGING
 from fedsim.physics.devices import Device, Phone

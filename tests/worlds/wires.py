@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fedsim.algorithms import Algorithm
-from fedsim.ports import Meaning
+from fedsim.core.ports import Meaning
 from fedsim.wire import ValueFormat
 
 from .dice import Block, Dice

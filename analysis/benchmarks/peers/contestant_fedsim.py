@@ -12,9 +12,9 @@ from pathlib import Path
 from turns import Turn, take_turns
 
 import fedsim
-from fedsim.building import Builder
-from fedsim.record.folder import read_json
+from fedsim.results.record.folder import read_json
 from fedsim.running.run import RunProgress, execute
+from fedsim.scenario.building import Builder
 
 
 def main() -> None:

@@ -14,10 +14,10 @@ import numpy as np
 from turns import Turn, take_turns
 
 import fedsim
-from fedsim.building import Builder
-from fedsim.computing.compiled import CompiledProgram
-from fedsim.ports import Work
+from fedsim.core.ports import Work
+from fedsim.problems.evaluators.compiled import CompiledProgram
 from fedsim.problems.kernels import gradient, sgd_steps
+from fedsim.scenario.building import Builder
 
 THREADS, SHARE = 2, 20
 UPDATES = {"w1": 60, "w2": 1000, "w3": 1000, "w4": 400}

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 import fedsim
-from fedsim.ports import Array
+from fedsim.core.ports import Array
+from fedsim.core.streams import stream
 from fedsim.problems.samples import Features
 from fedsim.problems.splits.by_label import Clusters, Kinds
-from fedsim.record.folder import SCENARIO
-from fedsim.streams import stream
+from fedsim.results.record.folder import SCENARIO
 from reproduction.model import Row
 from reproduction.values import Values, by_variant
 

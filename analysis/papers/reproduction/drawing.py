@@ -8,7 +8,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 import fedsim
-from fedsim.analysis import (
+from fedsim.results.analysis import (
     AXES,
     EVERY_AXIS,
     GREY,
@@ -21,7 +21,7 @@ from fedsim.analysis import (
     typeset,
     typeset_labels,
 )
-from fedsim.analysis.style import Maths, against_cost, entitle, shared_upwards
+from fedsim.results.analysis.style import Maths, against_cost, entitle, shared_upwards
 from reproduction import clusters, functions, video
 from reproduction.measures import Found
 from reproduction.model import SEPARATOR, Drawing, Row

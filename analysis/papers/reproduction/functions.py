@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 import fedsim
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.data import PlantedSmoothness
 from reproduction import clusters, small_sets, video, writers
 from reproduction.model import SCENARIOS, Row

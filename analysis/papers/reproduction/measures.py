@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 import fedsim
-from fedsim.analysis import cost_to_end, cost_to_target, cumulative
+from fedsim.results.analysis import cost_to_end, cost_to_target, cumulative
 from reproduction import functions
 from reproduction.model import (
     END,

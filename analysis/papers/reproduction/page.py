@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite, isnan
 from pathlib import Path
 
-from fedsim.text import quantity
+from fedsim.core.text import quantity
 from reproduction import model
 from reproduction.measures import Found, load
 from reproduction.model import SEPARATOR, SOURCES, Measure, Paper, Row

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 import fedsim
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems import Catalogue
 from reproduction.model import SCENARIOS
 

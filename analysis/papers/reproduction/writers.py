@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import fedsim
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from reproduction.model import SCENARIOS
 
 WRITERS = {"fedda-emnist-10": 367, "fedda-emnist-62": 379}

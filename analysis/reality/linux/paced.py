@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedsim.__main__ import main as fedsim_main
-from fedsim.computing.serial import SerialEvaluator
-from fedsim.ports import Array, Work
+from fedsim.core.ports import Array, Work
+from fedsim.problems.evaluators.serial import SerialEvaluator
 
 
 def pace(speed: float, sigma: float) -> None:

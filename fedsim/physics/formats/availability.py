@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.formats.pickles import Tree, read_json
 from fedsim.physics.headers import CLIENT, Column, words
 from fedsim.physics.signals import Steps

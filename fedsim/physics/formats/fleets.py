@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, NoReturn
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.formats.availability import Cycle, Users
 from fedsim.physics.formats.pickles import read_plain
 from fedsim.physics.formats.tables import TextColumns, read_columns

@@ -17,9 +17,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fedsim.errors import DataError
-from fedsim.files import decompress, read_bytes
-from fedsim.memory import check_budget
+from fedsim.core.errors import DataError
+from fedsim.core.files import decompress, read_bytes
+from fedsim.core.memory import check_budget
 
 _PLAIN = frozenset(
     {"PROTO", "FRAME", "STOP", "MARK", "POP", "POP_MARK", "DUP"}

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
-from fedsim.blocks.wording import unknown
-from fedsim.errors import DataError
-from fedsim.files import download
-from fedsim.memory import check_budget
+from fedsim.core.blocks.wording import unknown
+from fedsim.core.errors import DataError
+from fedsim.core.files import download
+from fedsim.core.memory import check_budget
 
 # Downloads of freely licensed third-party files, each verified before use.
 #

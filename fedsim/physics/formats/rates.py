@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.blocks.wording import listed
-from fedsim.errors import DataError
-from fedsim.files import read_bytes
+from fedsim.core.blocks.wording import listed
+from fedsim.core.errors import DataError
+from fedsim.core.files import read_bytes
+from fedsim.core.ports import Array
 from fedsim.physics.formats.pickles import Tree, read_json
 from fedsim.physics.formats.tables import read_columns
 from fedsim.physics.signals import Steps
-from fedsim.ports import Array
 
 Direction = Literal["up", "down"]
 """Which way the bits of a trace went: from the client, or to it."""

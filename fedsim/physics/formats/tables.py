@@ -13,9 +13,9 @@ from typing import NoReturn
 
 import numpy as np
 
-from fedsim.errors import DataError
-from fedsim.files import decompress, read_bytes
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.files import decompress, read_bytes
+from fedsim.core.ports import Array
 
 _TIMES = 60
 """The bytes of memory that a byte of a table takes: each cell is a text of its own."""

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.on_demand import Named, exports
-from fedsim.blocks.presets import CUSTOM, Preset, names_of
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Block, Given
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.on_demand import Named, exports
+from fedsim.core.blocks.presets import CUSTOM, Preset, names_of
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given
 from fedsim.physics.radios.base import (
     Connection,
     Draw,

@@ -21,11 +21,11 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import UNLIMITED, Bytes, Fraction, JoulesPerBit, Seconds, Watts
-from fedsim.blocks.spec import KindFirst, Spec, as_written
-from fedsim.columns import choose, larger
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import UNLIMITED, Bytes, Fraction, JoulesPerBit, Seconds, Watts
+from fedsim.core.blocks.spec import KindFirst, Spec, as_written
+from fedsim.core.columns import choose, larger
 from fedsim.physics.packet_loss import AnyPacketLoss
 from fedsim.physics.radios.channel import NONE, Framing, framing
 from fedsim.physics.radios.rates import Rates

@@ -18,9 +18,9 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.presets import Preset, Presettable
-from fedsim.blocks.quantities import JoulesPerBit, Rate, Seconds, Watts
-from fedsim.blocks.spec import as_written
+from fedsim.core.blocks.presets import Preset, Presettable
+from fedsim.core.blocks.quantities import JoulesPerBit, Rate, Seconds, Watts
+from fedsim.core.blocks.spec import as_written
 from fedsim.physics.radios.base import (
     NO_DRAW,
     Draw,

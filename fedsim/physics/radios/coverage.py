@@ -12,9 +12,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.quantities import Level, PathLossOrNone, Share
-from fedsim.blocks.spec import Spec, as_written
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.quantities import Level, PathLossOrNone, Share
+from fedsim.core.blocks.spec import Spec, as_written
 
 MOST_POWER = 23.0
 """The maximum of a device of power class 3, dBm."""

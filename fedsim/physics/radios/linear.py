@@ -5,9 +5,16 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from fedsim.blocks.presets import Preset, Presettable
-from fedsim.blocks.quantities import JoulesPerBit, JoulesPerBitArea, Metres, Rate, Seconds, Watts
-from fedsim.blocks.spec import as_written
+from fedsim.core.blocks.presets import Preset, Presettable
+from fedsim.core.blocks.quantities import (
+    JoulesPerBit,
+    JoulesPerBitArea,
+    Metres,
+    Rate,
+    Seconds,
+    Watts,
+)
+from fedsim.core.blocks.spec import as_written
 from fedsim.physics.radios.base import LATENCY, NO_DRAW, Connection, Draw, Listening, PacketRadio
 from fedsim.physics.radios.presets import RADIOS
 from fedsim.physics.radios.rates import ConstantRate, RateLaw, Rates, Traced

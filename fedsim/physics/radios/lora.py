@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.modes import Moded
-from fedsim.blocks.presets import Preset, Presettable
-from fedsim.blocks.quantities import Hertz, Seconds, Share, Watts
-from fedsim.blocks.spec import Given, Keys, as_written
+from fedsim.core.blocks.modes import Moded
+from fedsim.core.blocks.presets import Preset, Presettable
+from fedsim.core.blocks.quantities import Hertz, Seconds, Share, Watts
+from fedsim.core.blocks.spec import Given, Keys, as_written
 from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Listening, RadioLaw
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.radios.lorawan import EndDevice

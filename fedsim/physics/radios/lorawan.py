@@ -1,7 +1,7 @@
 """LoRaWAN: end devices, the gateway that they share, and adaptive data rate (ADR).
 
 A scenario with `network.lora` has one gateway for all LoRa radios of its fleet, whose frames may
-collide, as `fedsim.sim.network.lora` simulates it. Sources:
+collide, as `fedsim.addons.lorawan` simulates it. Sources:
 
 - Windows, bands and duty cycles: LoRa Alliance, LoRaWAN L2 1.0.4 (TS001) and Regional Parameters
   RP002-1.0.3, EU863-870; ETSI EN 300 220-2.
@@ -21,9 +21,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import (
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import (
     Decibels,
     DecibelsOrNone,
     Duration,
@@ -32,7 +32,7 @@ from fedsim.blocks.quantities import (
     Power,
     Share,
 )
-from fedsim.blocks.spec import Spec, as_written
+from fedsim.core.blocks.spec import Spec, as_written
 
 REQUIRED_SNR = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
 """The lowest signal-to-noise ratio that is demodulated, dB, by spreading factor."""

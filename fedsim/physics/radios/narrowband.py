@@ -25,10 +25,10 @@ from typing import ClassVar, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.presets import Preset, Presettable
-from fedsim.blocks.quantities import Hours, Rate, Seconds, Watts
-from fedsim.blocks.spec import Given, Keys, as_written
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.presets import Preset, Presettable
+from fedsim.core.blocks.quantities import Hours, Rate, Seconds, Watts
+from fedsim.core.blocks.spec import Given, Keys, as_written
 from fedsim.physics.radios.base import (
     NO_DRAW,
     Draw,

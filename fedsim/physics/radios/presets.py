@@ -6,7 +6,7 @@ is 1 nJ/bit. Framing is what every packet carries beside the message's own bits.
 
 from collections.abc import Mapping
 
-from fedsim.blocks.presets import Citation, Preset
+from fedsim.core.blocks.presets import Citation, Preset
 from fedsim.physics.sources import (
     ANDROID,
     BOAKS_2022,

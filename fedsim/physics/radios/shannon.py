@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from fedsim.blocks.quantities import (
+from fedsim.core.blocks.quantities import (
     Decibels,
     Efficiency,
     Hertz,
@@ -20,7 +20,7 @@ from fedsim.blocks.quantities import (
     Watts,
     WattsOrNone,
 )
-from fedsim.blocks.spec import Given, Keys, as_written
+from fedsim.core.blocks.spec import Given, Keys, as_written
 from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Listening, PacketRadio
 from fedsim.physics.radios.coverage import PowerControl, open_loop, supply_watts
 from fedsim.physics.radios.lorawan import dbm

@@ -23,8 +23,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.columns import larger
-from fedsim.ports import Array
+from fedsim.core.columns import larger
+from fedsim.core.ports import Array
 
 Numbers = NDArray[np.integer]
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import AnyPath, Block, Given, Spec
+from fedsim.core.blocks.choice import OneOf, failure
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import AnyPath, Block, Given, Spec
 from fedsim.physics.formats.rates import (
     Direction,
     read_lumos,

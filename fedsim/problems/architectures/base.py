@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import PrivateAttr
 
-from fedsim.blocks.spec import Spec
+from fedsim.core.blocks.spec import Spec
 from fedsim.problems.samples import Features
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
-from fedsim.blocks.in_memory import Holding
-from fedsim.blocks.wording import named_line
-from fedsim.errors import DataError
+from fedsim.core.blocks.in_memory import Holding
+from fedsim.core.blocks.wording import named_line
+from fedsim.core.errors import DataError
 from fedsim.problems.architectures.base import Architecture
 from fedsim.problems.samples import Features
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from fedsim.blocks.on_demand import Named, exports
-from fedsim.blocks.registry import Registry
+from fedsim.core.blocks.on_demand import Named, exports
+from fedsim.core.blocks.registry import Registry
 from fedsim.problems.data.base import Source
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.blocks.spec import Given, Keys, Spec, as_written
+from fedsim.core.blocks.spec import Given, Keys, Spec, as_written
 from fedsim.problems.data.preprocess import Step, Transform, fit, fit_transform
 from fedsim.problems.samples import Samples, check, wide
 from fedsim.problems.tables.fit_exchange import FitExchange

@@ -14,8 +14,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.errors import DataError
-from fedsim.files import arrays, decompress, download, read_bytes
+from fedsim.core.errors import DataError
+from fedsim.core.files import arrays, decompress, download, read_bytes
 from fedsim.problems.data import files, libsvm
 from fedsim.problems.data.base import Source
 from fedsim.problems.partition import cache_folder

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.spec import AnyPath
-from fedsim.blocks.wording import numbers_columns
-from fedsim.errors import DataError
-from fedsim.files import decompress, read_bytes
+from fedsim.core.blocks.spec import AnyPath
+from fedsim.core.blocks.wording import numbers_columns
+from fedsim.core.errors import DataError
+from fedsim.core.files import decompress, read_bytes
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables.formats import SEPARATOR_NAMES, find_separator, format_of

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.spec import AnyPath
-from fedsim.errors import DataError
-from fedsim.files import decompress, read_arrays, read_bytes
-from fedsim.memory import check_budget
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import AnyPath
+from fedsim.core.errors import DataError
+from fedsim.core.files import decompress, read_arrays, read_bytes
+from fedsim.core.memory import check_budget
+from fedsim.core.ports import Array
 from fedsim.problems.data.images import PictureSource
 from fedsim.problems.samples import Samples, as_read
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from fedsim.blocks.in_memory import Holding
-from fedsim.blocks.spec import AnyPath
-from fedsim.errors import DataError
-from fedsim.files import decompress, read_arrays, read_bytes
-from fedsim.memory import check_budget
+from fedsim.core.blocks.in_memory import Holding
+from fedsim.core.blocks.spec import AnyPath
+from fedsim.core.errors import DataError
+from fedsim.core.files import decompress, read_arrays, read_bytes
+from fedsim.core.memory import check_budget
 from fedsim.problems.data.base import Source
 from fedsim.problems.description import Description
 from fedsim.problems.samples import Samples, as_read, check

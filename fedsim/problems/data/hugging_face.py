@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.spec import AnyPath, Given, as_written
-from fedsim.errors import DataError
-from fedsim.files import check_is_file, read_bytes
-from fedsim.memory import check_budget
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import AnyPath, Given, as_written
+from fedsim.core.errors import DataError
+from fedsim.core.files import check_is_file, read_bytes
+from fedsim.core.memory import check_budget
+from fedsim.core.ports import Array
 from fedsim.problems.arrow_files import Budget, read_arrow, read_parquet
 from fedsim.problems.data.images import PictureSource
 from fedsim.problems.samples import Samples, as_read

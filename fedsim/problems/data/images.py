@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.spec import AnyPath, Given, as_written
-from fedsim.errors import DataError
-from fedsim.files import read_bytes
-from fedsim.memory import check_budget
+from fedsim.core.blocks.spec import AnyPath, Given, as_written
+from fedsim.core.errors import DataError
+from fedsim.core.files import read_bytes
+from fedsim.core.memory import check_budget
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.spec import AnyPath
-from fedsim.errors import DataError
-from fedsim.files import decompress, read_bytes
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import AnyPath
+from fedsim.core.errors import DataError
+from fedsim.core.files import decompress, read_bytes
+from fedsim.core.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples, as_read
 

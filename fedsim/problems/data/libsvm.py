@@ -11,11 +11,11 @@ import numpy as np
 from pydantic import Field
 from scipy.sparse import csr_array, csr_matrix
 
-from fedsim.blocks.spec import AnyPath
-from fedsim.errors import DataError
-from fedsim.files import decompress, read_bytes
-from fedsim.memory import check_budget, format_size
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import AnyPath
+from fedsim.core.errors import DataError
+from fedsim.core.files import decompress, read_bytes
+from fedsim.core.memory import check_budget, format_size
+from fedsim.core.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Features, Samples, canonical
 

@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import Field
 from scipy.sparse import csr_array, diags_array, hstack
 
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.samples import Features, Sparse, canonical, scaled_rows, wide
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.data.synthetic import Count, Positive, check_size
 from fedsim.problems.samples import Samples

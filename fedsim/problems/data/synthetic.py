@@ -13,8 +13,8 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.memory import check_budget
-from fedsim.ports import Array
+from fedsim.core.memory import check_budget
+from fedsim.core.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 

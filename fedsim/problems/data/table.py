@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.in_memory import Holding
-from fedsim.blocks.spec import AnyPath, Given, as_written
-from fedsim.errors import DataError
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.in_memory import Holding
+from fedsim.core.blocks.spec import AnyPath, Given, as_written
+from fedsim.core.errors import DataError
 from fedsim.problems.data.base import Source
 from fedsim.problems.data.preprocess import LEARNING, Transform, fit_transform
 from fedsim.problems.description import Description, names_of_clients

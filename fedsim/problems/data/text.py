@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.blocks.spec import AnyPath
-from fedsim.errors import DataError
-from fedsim.files import decompress, read_bytes
-from fedsim.memory import check_budget
+from fedsim.core.blocks.spec import AnyPath
+from fedsim.core.errors import DataError
+from fedsim.core.files import decompress, read_bytes
+from fedsim.core.memory import check_budget
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field
 
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 
 
 class Crop(Spec):

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.registry import kinds_where
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import join_names
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.blocks.registry import kinds_where
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import join_names
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.optimizers import GivenOptimizer
 from fedsim.problems.samples import Features, Precision
 

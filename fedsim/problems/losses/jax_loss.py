@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.blocks.in_memory import Holding
-from fedsim.errors import DataError
-from fedsim.extras import missing
-from fedsim.ports import Array
+from fedsim.core.blocks.in_memory import Holding
+from fedsim.core.errors import DataError
+from fedsim.core.extras import missing
+from fedsim.core.ports import Array
 from fedsim.problems.architectures.base import Kept
 from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.network import (

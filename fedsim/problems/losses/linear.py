@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.losses.base import Loss, Rows, State, half_square
 from fedsim.problems.samples import Features, gram, laid_out, product, transposed_product
 

@@ -5,9 +5,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.losses import linear
 from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.linear import LinearLoss, distinct_pair, format_labels, two_labels

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.losses.base import Loss, Rows, State, half_square
 from fedsim.problems.losses.linear import distinct_pair, two_labels, whole_labels
 from fedsim.problems.losses.softmax import cross_entropy, indicators

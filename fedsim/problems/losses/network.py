@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.spec import Given, Keys, as_written
-from fedsim.errors import DataError, Failed
-from fedsim.extras import missing
-from fedsim.ports import Array
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.spec import Given, Keys, as_written
+from fedsim.core.errors import DataError, Failed
+from fedsim.core.extras import missing
+from fedsim.core.ports import Array
 from fedsim.problems.architectures import ARCHITECTURES, Architecture, GivenModule
 from fedsim.problems.losses.augmentation import Augmentation, check_images
 from fedsim.problems.losses.base import Loss, Rows, State

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.memory import check_budget
-from fedsim.ports import Array
+from fedsim.core.memory import check_budget
+from fedsim.core.ports import Array
 from fedsim.problems.losses.base import Loss, Rows, State, half_square
 from fedsim.problems.losses.linear import check_hessian, whole_labels
 from fedsim.problems.samples import Features, gram, product, transposed_product

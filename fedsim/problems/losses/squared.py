@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.linear import LinearLoss
 from fedsim.problems.samples import Features, product

@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedsim.blocks.spec import Spec
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.ports import Array
+from fedsim.core.table_columns import HIGHER_IS_BETTER
 from fedsim.problems.problem import Problem
-from fedsim.record.columns import HIGHER_IS_BETTER
 
 Figures = Mapping[str, float]
 """The figures of one round by the names of their columns."""

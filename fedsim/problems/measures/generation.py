@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.held_out_targets import held_out_labels
 from fedsim.problems.measures.base import Figures, Measure, Observer
 from fedsim.problems.problem import Problem

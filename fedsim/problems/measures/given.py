@@ -6,11 +6,11 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from fedsim.blocks.in_memory import Holding
-from fedsim.ports import Array
+from fedsim.core.blocks.in_memory import Holding
+from fedsim.core.ports import Array
+from fedsim.core.table_columns import higher_is_better
 from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
 from fedsim.problems.problem import Problem
-from fedsim.record.columns import higher_is_better
 
 OVER_CLIENTS = ("worst", "tenth", "median", "mean")
 """What is said of a figure of each client."""

@@ -5,9 +5,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.wording import join_names
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.blocks.wording import join_names
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.losses.base import constrained_losses, matrix_losses
 from fedsim.problems.measures.base import Figures, Measure, Observer, OwnObserver
 from fedsim.problems.problem import Problem

@@ -7,8 +7,8 @@ import numpy as np
 from pydantic import Field
 from scipy.special import log_expit, log_softmax, softmax
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.held_out_targets import (
     class_places,

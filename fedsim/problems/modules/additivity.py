@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from fedsim.blocks.wording import describe_passed, first_line
-from fedsim.errors import DataError
+from fedsim.core.blocks.wording import describe_passed, first_line
+from fedsim.core.errors import DataError
 from fedsim.problems.architectures import Architecture
 
 PROBED = 12

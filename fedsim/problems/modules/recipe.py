@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedsim.blocks.in_memory import Holding
-from fedsim.ports import Array
+from fedsim.core.blocks.in_memory import Holding
+from fedsim.core.ports import Array
 from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additivity import PROBED, check_loss
 from fedsim.problems.modules.module import Layer, layers_of, numbers_of

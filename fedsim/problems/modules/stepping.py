@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.blocks.wording import named_line
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.blocks.wording import named_line
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.modules.module import FlatModule, join, trained_parameters
 from fedsim.problems.modules.schedules import take_steps
 from fedsim.problems.optimizers import SGD, Adam, AdamW, GivenOptimizer, OptimizerState, Training

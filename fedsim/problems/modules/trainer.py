@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedsim.blocks.wording import first_line
-from fedsim.errors import DataError, Failed
-from fedsim.ports import Array
+from fedsim.core.blocks.wording import first_line
+from fedsim.core.errors import DataError, Failed
+from fedsim.core.ports import Array
 from fedsim.problems.losses.augmentation import Augmentation, augment
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.module import FlatModule, add, join
@@ -145,7 +145,7 @@ class Trainer:
     ) -> Array:
         """Return the model that gradient steps reach from `w`, minus `w`, shape (d,).
 
-        It is an array of its own; see `fedsim.ports.Oracle` for the steps.
+        It is an array of its own; see `fedsim.core.ports.Oracle` for the steps.
         """
         self._load(w, training=True)
         start, eta = self._start(pull), self._round(eta)
@@ -238,7 +238,7 @@ class Trainer:
             rows: of the client.
             anchor: the model that steps are pulled to, shape (p,); not read without a pull.
             drawn: the minibatch of each step.
-            pull: mu, see `fedsim.ports.Oracle`.
+            pull: mu, see `fedsim.core.ports.Oracle`.
             terms: beyond the loss of the rows.
         """
         parts = self._flat.parts

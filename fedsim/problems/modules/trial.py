@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedsim.blocks.wording import first_line
-from fedsim.errors import DataError
+from fedsim.core.blocks.wording import first_line
+from fedsim.core.errors import DataError
 from fedsim.problems.modules.module import (
     layers_of,
     operations_of,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.module import add
 from fedsim.problems.modules.recipe import Recipe
@@ -67,7 +67,7 @@ class Together:
             models: the initial models, shape (clients, d).
             eta: the step size.
             drawn: their minibatches, shape (clients, steps, b).
-            pull: towards the initial models; see `fedsim.ports.Oracle`.
+            pull: towards the initial models; see `fedsim.core.ports.Oracle`.
             terms: beyond the loss of the rows.
         """
         start = self._cut(self._load_models(models))

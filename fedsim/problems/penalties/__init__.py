@@ -1,6 +1,6 @@
 """Penalties: convex terms of the objective that are not smooth, each with its prox."""
 
-from fedsim.blocks.registry import Registry
+from fedsim.core.blocks.registry import Registry
 from fedsim.problems.penalties.base import Penalty, Shape
 from fedsim.problems.penalties.norms import (
     L1,

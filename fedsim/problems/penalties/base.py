@@ -7,11 +7,11 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
-from fedsim.blocks.registry import kinds_where
-from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import join_names
-from fedsim.errors import DataError
-from fedsim.ports import DENSE, Array, Structure
+from fedsim.core.blocks.registry import kinds_where
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import join_names
+from fedsim.core.errors import DataError
+from fedsim.core.ports import DENSE, Array, Structure
 from fedsim.problems.penalties.bounded import Bounded
 
 Shape = tuple[int, ...]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.projections import soft_threshold
 
 MEMORY = 12

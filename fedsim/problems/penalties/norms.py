@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.linalg import svd
 
-from fedsim.blocks.wording import join_names
-from fedsim.errors import DataError
-from fedsim.ports import SPARSE, Array, Structure
+from fedsim.core.blocks.wording import join_names
+from fedsim.core.errors import DataError
+from fedsim.core.ports import SPARSE, Array, Structure
 from fedsim.problems.losses.base import matrix_losses
 from fedsim.problems.penalties.base import Penalty, Shape, Weighted
 from fedsim.problems.penalties.bounded import Bounded, l1_bounded, solve_bounded

@@ -17,8 +17,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.losses import LinearLoss
 from fedsim.problems.penalties import L1, L2, ElasticNet, NoPenalty

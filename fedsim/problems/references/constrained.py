@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.errors import InfeasibleError
-from fedsim.ports import Array
+from fedsim.core.errors import InfeasibleError
+from fedsim.core.ports import Array
 from fedsim.problems.penalties import NoPenalty
 from fedsim.problems.problem import Problem
 from fedsim.problems.references.composite import NEWTON_LIMIT, affordable, lbfgs

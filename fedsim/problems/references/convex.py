@@ -18,8 +18,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 from scipy.linalg import svd
 
-from fedsim.errors import OutputError
-from fedsim.ports import Array
+from fedsim.core.atomic import write_whole
+from fedsim.core.errors import OutputError
+from fedsim.core.ports import Array
 from fedsim.problems.losses import LeastSquares, LinearLoss
 from fedsim.problems.partition import cache_folder
 from fedsim.problems.problem import Problem
@@ -34,7 +35,6 @@ from fedsim.problems.references.composite import (
     solvable,
 )
 from fedsim.problems.samples import dense
-from fedsim.record.atomic import write_whole
 
 # Minimisers of f + h with a penalty h that has a prox, by accelerated proximal gradients.
 

@@ -10,7 +10,7 @@ from math import comb
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.losses import LeastSquares
 from fedsim.problems.problem import Problem
 from fedsim.problems.projections import Indices, hard_threshold, hard_threshold_columns

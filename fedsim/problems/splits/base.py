@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
 from fedsim.problems.partition import Cuts, RowRuns
 from fedsim.problems.samples import Samples
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems.samples import Features, Samples
 from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
 

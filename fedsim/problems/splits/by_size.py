@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.registry import kinds_where
-from fedsim.blocks.wording import join_names
-from fedsim.errors import DataError
+from fedsim.core.blocks.registry import kinds_where
+from fedsim.core.blocks.wording import join_names
+from fedsim.core.errors import DataError
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 from fedsim.problems.splits.base import Indices, SizedSplit, Split, blocks, group_rows

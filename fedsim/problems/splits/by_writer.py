@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
 from fedsim.problems.samples import Features, Samples, dense
 from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.blocks.wording import nearest
-from fedsim.errors import DataError
+from fedsim.core.blocks.wording import nearest
+from fedsim.core.errors import DataError
 from fedsim.problems.tables import cells
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read

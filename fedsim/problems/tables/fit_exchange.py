@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.problems.tables.features import FeatureRecipe
 
 _COUNT, _VALUE = np.dtype("<u4"), np.dtype("<f8")

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from fedsim.blocks.wording import numbers_columns
-from fedsim.errors import DataError
-from fedsim.extras import missing
-from fedsim.files import decompress, open_file, read_bytes
-from fedsim.memory import check_budget
+from fedsim.core.blocks.wording import numbers_columns
+from fedsim.core.errors import DataError
+from fedsim.core.extras import missing
+from fedsim.core.files import decompress, open_file, read_bytes
+from fedsim.core.memory import check_budget
 from fedsim.problems.arrow_files import Budget, read_arrow, read_parquet
 from fedsim.problems.tables import cells
 from fedsim.problems.tables.columns import as_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.problems.heterogeneity import CLASSES
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables import cells, columns

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fedsim.errors import DataError
-from fedsim.extras import missing
-from fedsim.files import check_is_file
-from fedsim.memory import check_budget, limit
+from fedsim.core.errors import DataError
+from fedsim.core.extras import missing
+from fedsim.core.files import check_is_file
+from fedsim.core.memory import check_budget, limit
 from fedsim.problems.tables.formats import Found
 
 if TYPE_CHECKING:  # importing pandas takes half a second: only when a table is read

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import DataError
-from fedsim.memory import check_budget
+from fedsim.core.errors import DataError
+from fedsim.core.memory import check_budget
 from fedsim.problems.description import Description, Feature
 from fedsim.problems.samples import Samples
 from fedsim.problems.tables import cells, columns, leakage, names

@@ -12,8 +12,8 @@ from pathlib import Path
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
-from fedsim.errors import DataError
-from fedsim.memory import check_budget
+from fedsim.core.errors import DataError
+from fedsim.core.memory import check_budget
 
 _TIMES = 10
 """The bytes of memory that a byte of a part takes, since each cell becomes an object."""

@@ -6,10 +6,10 @@ of each client.
 
 from typing import TYPE_CHECKING, Annotated
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.on_demand import Named, exports
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Block, Given, Spec
+from fedsim.core.blocks.choice import OneOf
+from fedsim.core.blocks.on_demand import Named, exports
+from fedsim.core.blocks.registry import Registry
+from fedsim.core.blocks.spec import Block, Given, Spec
 from fedsim.protocol.participation.asynchronous import AsynchronousParticipation
 from fedsim.protocol.participation.rounds import FIRST, Early, FullParticipation, Rounds
 from fedsim.protocol.participation.sampling import (

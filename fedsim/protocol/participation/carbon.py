@@ -7,10 +7,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.quantities import DurationOrNone, GramsPerKilowattHour
-from fedsim.blocks.spec import as_written
-from fedsim.ports import ClientId
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.quantities import DurationOrNone, GramsPerKilowattHour
+from fedsim.core.blocks.spec import as_written
+from fedsim.core.ports import ClientId
 from fedsim.protocol.participation.asynchronous import ascending
 from fedsim.protocol.participation.informed import (
     Informed,

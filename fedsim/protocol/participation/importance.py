@@ -21,10 +21,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.quantities import Fraction
-from fedsim.blocks.spec import as_written
-from fedsim.ports import Array, ClientId
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.quantities import Fraction
+from fedsim.core.blocks.spec import as_written
+from fedsim.core.ports import Array, ClientId
 from fedsim.protocol.estimates import DrawnCohort, Estimate
 from fedsim.protocol.participation.informed import (
     ExchangeOutcome,

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.nature import Nature
-from fedsim.ports import Array, ClientId, Message
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.ports import Array, ClientId, Message
 from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation.asynchronous import ascending
 from fedsim.protocol.participation.sampling import Chances, Sample, weighted_order

@@ -20,8 +20,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.ports import Array, ClientId
+from fedsim.core.blocks.choice import failure
+from fedsim.core.ports import Array, ClientId
 from fedsim.protocol.estimates import Estimate
 from fedsim.protocol.participation.informed import (
     ExchangeOutcome,

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.nature import Nature
-from fedsim.blocks.quantities import DurationOrNone, Fraction, ShareOrNone
-from fedsim.blocks.spec import Spec, as_written
-from fedsim.ports import Array
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.blocks.quantities import DurationOrNone, Fraction, ShareOrNone
+from fedsim.core.blocks.spec import Spec, as_written
+from fedsim.core.ports import Array
 
 LEAST_CHARGE = "clients whose battery holds less are skipped"
 _GIVE_UP = (

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import failure
-from fedsim.blocks.quantities import ShareOrNone
-from fedsim.blocks.spec import as_written
-from fedsim.ports import Array
+from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.quantities import ShareOrNone
+from fedsim.core.blocks.spec import as_written
+from fedsim.core.ports import Array
 from fedsim.protocol.estimates import DrawnCohort, Estimate, draw_by_size, inclusion_probabilities
 from fedsim.protocol.participation.asynchronous import ascending, permutation
 from fedsim.protocol.participation.rounds import FIRST, Early, Rounds, at_least

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.quantities import Fraction
-from fedsim.blocks.spec import as_written
-from fedsim.ports import Array, ClientId
+from fedsim.core.blocks.quantities import Fraction
+from fedsim.core.blocks.spec import as_written
+from fedsim.core.ports import Array, ClientId
 from fedsim.protocol.participation.asynchronous import ascending
 from fedsim.protocol.participation.informed import (
     ExchangeOutcome,

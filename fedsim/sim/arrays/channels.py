@@ -7,8 +7,8 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.core.ports import Array, ClientId
 from fedsim.physics.radios.channel import Channel
-from fedsim.ports import Array, ClientId
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.lazy import LazyTable

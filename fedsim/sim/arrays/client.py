@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.core.ports import Array, Work
 from fedsim.physics.devices import DeviceLaw
-from fedsim.ports import Array, Work
 from fedsim.protocol.transport import ClientProtocol
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.client import Participant
 from fedsim.sim.participant import Belongings
-from fedsim.worlds.clock import Clock
+from fedsim.sim.worlds.clock import Clock
 
 Piece = tuple[float, float, float, bool, int]
 """A piece of work: its duration in s, its operations and samples, whether the evaluator batches it
@@ -59,7 +59,7 @@ def _hand_over(piece: Piece) -> Generator[Piece, None, None]:
 
 
 class ArrayClient(Participant):
-    """Implements `fedsim.ports.Client` for a client to which nothing reacts within a round.
+    """Implements `fedsim.core.ports.Client` for a client to which nothing reacts within a round.
 
     Args:
         protocol: the client's endpoint.
@@ -100,7 +100,7 @@ class ArrayClient(Participant):
         return None
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
-        """See `fedsim.ports.Client.compute`.
+        """See `fedsim.core.ports.Client.compute`.
 
         Raises:
             Diverged: a vector that was computed is not finite.

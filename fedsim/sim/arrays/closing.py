@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import inf, nextafter
 from typing import Self
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.config import WorldConfig
 

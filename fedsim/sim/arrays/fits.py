@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterator
 from math import inf
 
-from fedsim.blocks.nature import WITHIN_ROUNDS
+from fedsim.core.blocks.nature import WITHIN_ROUNDS
+from fedsim.core.ports import ClientId
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Constant
 from fedsim.physics.topology import Topology, star
-from fedsim.ports import ClientId
 from fedsim.protocol.participation import Informed
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.arrays.classes import classes, plan_links

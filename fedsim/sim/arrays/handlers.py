@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import SERVER, SILENCE, Array, ClientId, Message, Work
+from fedsim.core.ports import SERVER, SILENCE, Array, ClientId, Message, Work
+from fedsim.core.streams import EntityStreams
 from fedsim.protocol.transport import ClientProtocol, Envelope
-from fedsim.record.schema import Event
+from fedsim.results.record.schema import Event
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient, Pieces, alike
 from fedsim.sim.arrays.messages import MessageBatch
@@ -25,7 +26,6 @@ from fedsim.sim.arrays.supplies import SupplyArrays
 from fedsim.sim.arrays.together import Cohorts, NotAlikeError, ReplyRows, resume
 from fedsim.sim.client import Handler
 from fedsim.sim.power.supply import Part
-from fedsim.streams import EntityStreams
 from fedsim.wire.replies import one_of
 
 _AT_ONCE = 4096

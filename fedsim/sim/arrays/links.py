@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.sim.arrays.order import EventOrder, Numbers, ReactionError
 from fedsim.sim.engine.calendar import NORMAL, SETTLE, Calendar, Timer
 from fedsim.sim.network.processor_sharing import FairLink, PartedError

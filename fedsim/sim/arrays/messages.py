@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.core.ports import SERVER, ClientId
 from fedsim.physics.radios.channel import header_bits
-from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.schema import MESSAGE, Event
+from fedsim.results.record.schema import MESSAGE, Event
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers
 from fedsim.sim.arrays.radios import Passage

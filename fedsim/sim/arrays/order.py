@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 
 Numbers = NDArray[np.signedinteger[Any]]
 """Numbers of events, or their places in an order; 4 bytes each if they fit."""

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.columns import SparseColumn, is_one, one_if_equal
-from fedsim.ports import Array
-from fedsim.record.schema import Event
+from fedsim.core.columns import SparseColumn, is_one, one_if_equal
+from fedsim.core.ports import Array
+from fedsim.results.record.schema import Event
 from fedsim.sim.arrays.channels import Channels, RadioFlow, RadioLeg
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.links import LinkLeg, pass_link

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.columns import is_one
-from fedsim.ports import Array
-from fedsim.record.log import EventLog, Rows
-from fedsim.record.schema import NO_PEER, ROW_DTYPE
+from fedsim.core.columns import is_one
+from fedsim.core.ports import Array
+from fedsim.results.record.log import EventLog, Rows
+from fedsim.results.record.schema import NO_PEER, ROW_DTYPE
 from fedsim.sim.arrays.order import Numbers
 
 _AT_ONCE = 8192
@@ -84,7 +84,7 @@ class RowBlocks:
         Args:
             events: the number of the event that writes each row, shape (n,). Rows of one event
                 stay in the order in which they were added.
-            event: the kind of all rows, see `fedsim.record.schema.Event`.
+            event: the kind of all rows, see `fedsim.results.record.schema.Event`.
             nodes: the node of each row, shape (n,), or one for all.
             columns: other columns, each of shape (n,) or one value for all; see also `SPENT`. The
                 column of states of charge holds slots: see `in_order`.

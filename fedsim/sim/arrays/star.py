@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.memory import trim
+from fedsim.core.memory import trim
+from fedsim.core.ports import Array, ClientId, Oracle
+from fedsim.core.streams import EntityStreams
 from fedsim.physics.topology import star
-from fedsim.ports import Array, ClientId, Oracle
 from fedsim.problems.oracle import LossOracle
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.rounds import Traffic
 from fedsim.sim.arrays.channels import Channels, RadioLeg
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.client import ArrayClient
@@ -40,7 +41,6 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
 from fedsim.sim.star import Star
-from fedsim.streams import EntityStreams
 from fedsim.wire.replies import ReplyColumns
 
 _TRIM_FROM = 500_000

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.core.ports import Array, ClientId
 from fedsim.physics.state_of_charge import outflow, outtake
-from fedsim.ports import Array, ClientId
-from fedsim.record.ledger import Stores
+from fedsim.results.record.ledger import Stores
 from fedsim.sim.arrays.classes import ClassTable, Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.engine.calendar import Calendar

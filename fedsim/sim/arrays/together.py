@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.serial import GroupEvaluator
-from fedsim.ports import DENSE, Array, ClientId, Message, Oracle, Structure, Work
+from fedsim.core.ports import DENSE, Array, ClientId, Message, Oracle, Structure, Work
+from fedsim.core.streams import EntityStreams, StreamGroup
+from fedsim.problems.evaluators.serial import GroupEvaluator
 from fedsim.protocol.transport import ClientProtocol, Envelope
 from fedsim.sim.arrays.classes import Ids
 from fedsim.sim.arrays.order import Numbers, ReactionError
 from fedsim.sim.config import WorldConfig
-from fedsim.streams import EntityStreams, StreamGroup
 from fedsim.wire.packers import Packing, Plain
 from fedsim.wire.replies import ReplyColumns
 
@@ -107,7 +107,7 @@ class GroupDraws(StreamGroup):
 
 
 class ClientGroup:
-    """Implements `fedsim.ports.Client` for n clients at once.
+    """Implements `fedsim.core.ports.Client` for n clients at once.
 
     Args:
         clients: the numbers of the clients, ascending.

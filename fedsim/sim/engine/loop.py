@@ -32,7 +32,7 @@ from typing import Any, Never, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from simpy.core import EmptySchedule
 
-from fedsim.errors import Deadlock
+from fedsim.core.errors import Deadlock
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar, Timer
 from fedsim.sim.engine.watchdog import Cancellable, Watchdog
 

@@ -1,4 +1,4 @@
-"""Calendar and rows of the kernel; see `fedsim.sim.engine.calendar` and `fedsim.record.log`."""
+"""Calendar and rows of the kernel, as in `fedsim.sim.engine.calendar` and `results.record.log`."""
 
 from math import nan
 from typing import Any

@@ -8,8 +8,8 @@ So the log is the same to the last bit.
 from pathlib import Path
 from typing import Any
 
-from fedsim.record import schema
-from fedsim.record.schema import NO_PEER, Event
+from fedsim.results.record import schema
+from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.exchanges.events import schedule, take_next, write
 from fedsim.sim.exchanges.lanes import (
     begin,

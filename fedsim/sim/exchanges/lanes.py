@@ -3,7 +3,7 @@
 from math import inf
 from typing import Any
 
-from fedsim.record.schema import NO_PEER, Event
+from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.exchanges.events import find_start, forget_start, schedule, start_at, write
 from fedsim.sim.exchanges.layout import ARRIVE, EXPIRE, PROMOTE, KernelTables
 from fedsim.sim.kernels import part

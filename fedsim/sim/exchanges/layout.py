@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import ClientId
-from fedsim.record.schema import ROW_DTYPE
+from fedsim.core.ports import ClientId
+from fedsim.results.record.schema import ROW_DTYPE
 
 Records = NDArray[np.void]
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Never, cast
 
 import numpy as np
 
+from fedsim.core.ports import Array, ClientId, Message, Oracle, Reply, Work
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
-from fedsim.ports import Array, ClientId, Message, Oracle, Reply, Work
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.transport import Envelope, Transport
 from fedsim.sim.arrays.order import ReactionError
@@ -72,7 +72,7 @@ def _hand_over(waits: bool) -> Generator[bool, list[Reply], list[Reply]]:  # noq
 
 
 class PlayedNode(Participant):
-    """Implements `fedsim.ports.Node` for a node on mains.
+    """Implements `fedsim.core.ports.Node` for a node on mains.
 
     Args:
         protocol: the node's endpoint, of which no exchange is opened.
@@ -164,7 +164,7 @@ class PlayedNode(Participant):
     # -- what it does ------------------------------------------------------------------
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
-        """See `fedsim.ports.Client.compute`.
+        """See `fedsim.core.ports.Client.compute`.
 
         Raises:
             Diverged: a vector that was computed is not finite.
@@ -187,7 +187,7 @@ class PlayedNode(Participant):
         return self._collect(ticket)
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
-        """See `fedsim.ports.Node.exchange`."""
+        """See `fedsim.core.ports.Node.exchange`."""
         number = self._protocol.round
         if number > self._rounds:
             await self._rest()
@@ -201,7 +201,7 @@ class PlayedNode(Participant):
         return await _hand_over(True)  # noqa: FBT003
 
     def commit(self, model: Array, **measures: float) -> None:
-        """See `fedsim.ports.Node.commit`."""
+        """See `fedsim.core.ports.Node.commit`."""
         number = self._protocol.round
         self._protocol.round += 1
         self.steps.append((COMMIT, 0.0, 0.0, 0.0))

@@ -6,14 +6,14 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from fedsim.core.ports import ClientId, Message
+from fedsim.core.progress import activity
 from fedsim.physics.overlay import Overlay
-from fedsim.ports import ClientId, Message
-from fedsim.progress import activity
 from fedsim.protocol.stopping import RunStopped
-from fedsim.record.log import EventLog, Rows
-from fedsim.record.rounds import Traffic
-from fedsim.record.schema import NO_PEER, Event
-from fedsim.record.summary import DONE, Ending
+from fedsim.results.record.log import EventLog, Rows
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.schema import NO_PEER, Event
+from fedsim.results.record.summary import DONE, Ending
 from fedsim.sim.arrays.order import ReactionError
 from fedsim.sim.arrays.together import NotAlikeError
 from fedsim.sim.config import PeerMethod, WorldConfig
@@ -24,8 +24,8 @@ from fedsim.sim.exchanges.state import enter_kinds, hand_back
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.peer_rounds import PeerRounds, begin_rounds
-from fedsim.worlds.main_task import ending_of
-from fedsim.worlds.observer import Observer
+from fedsim.sim.worlds.main_task import ending_of
+from fedsim.sim.worlds.observer import Observer
 
 LOADING = "loading the kernel of exchanges, which takes some ten seconds the first time"
 

@@ -13,10 +13,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedsim.computing.serial import GroupEvaluator
+from fedsim.core.ports import Array, ClientId, Message, Oracle, Reply, Work
+from fedsim.core.streams import EntityStreams
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
-from fedsim.ports import Array, ClientId, Message, Oracle, Reply, Work
+from fedsim.problems.evaluators.serial import GroupEvaluator
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.arrays.order import Numbers, ReactionError
@@ -27,7 +28,6 @@ from fedsim.sim.exchanges.nodes import endpoint
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.meetings import Neighbourhood
 from fedsim.sim.peer_rounds import PeerRounds
-from fedsim.streams import EntityStreams
 from fedsim.wire.payloads.rows import DenseRows
 
 _NUMBERS, _APART = 2**24, 2
@@ -68,7 +68,7 @@ def _wait(message: Message | None) -> Generator[Message | None, list[Reply], lis
 
 
 class NodeGroup(ClientGroup):
-    """Implements `fedsim.ports.Node` for n nodes of one degree at once.
+    """Implements `fedsim.core.ports.Node` for n nodes of one degree at once.
 
     Args:
         numbers: the numbers of the nodes.
@@ -114,20 +114,20 @@ class NodeGroup(ClientGroup):
         self.running: Coroutine[Piece | Message | None, list[Reply] | None, None]
 
     async def compute(self, work: Work, begun: Any = None) -> Array:  # noqa: ANN401 - as there
-        """See `fedsim.ports.Client.compute`."""
+        """See `fedsim.core.ports.Client.compute`."""
         if self.protocol.round > self._rounds:
             await _wait(None)
         self.steps += [(COMPUTE, work.operations, work.samples)] * work.pieces
         return await super().compute(work, begun)
 
     async def exchange(self, message: Message) -> list[Reply]:
-        """See `fedsim.ports.Node.exchange`: a reply has a row for each node."""
+        """See `fedsim.core.ports.Node.exchange`: a reply has a row for each node."""
         if not isinstance(message, Message):
             raise NotAlikeError("messages for some neighbours")
         return await _wait(None if self.protocol.round > self._rounds else message)
 
     def commit(self, model: Array, **measures: float) -> None:
-        """See `fedsim.ports.Node.commit`."""
+        """See `fedsim.core.ports.Node.commit`."""
         if measures or self.committed is not None or model.shape != self.initial.shape:
             raise NotAlikeError("what is committed")
         self.protocol.round += 1

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.core.ports import Array, ClientId, Message
 from fedsim.physics.run_length import RunLengthSequence, joint
-from fedsim.ports import Array, ClientId, Message
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.exchanges.layout import KernelTables
 from fedsim.sim.members import ClientConfig

@@ -9,12 +9,12 @@ starts or ends.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from fedsim.core.ports import ClientId
+from fedsim.core.ports.bearers import Transfer
 from fedsim.physics.airtime import TURNS, AirPlan, CellAir, air, plan
 from fedsim.physics.network_models import Site
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.wifi import FrameTiming, Wifi
-from fedsim.ports import ClientId
-from fedsim.ports.bearers import Transfer
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.flows import Changed, ContendedLink, Flow, Link, Path
 from fedsim.sim.network.fluid import Fluid

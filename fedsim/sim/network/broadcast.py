@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from math import inf
 from operator import itemgetter
 
+from fedsim.core.ports import SERVER, ClientId
+from fedsim.core.ports.bearers import Transfer
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.run_length import RunLengthSequence
-from fedsim.ports import SERVER, ClientId
-from fedsim.ports.bearers import Transfer
 from fedsim.protocol.transport import Envelope
-from fedsim.record.schema import NO_PEER, Event
+from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.message_log import ABORTED, IN_FLIGHT, LOST, NO_BITS, append_row

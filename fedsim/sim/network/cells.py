@@ -10,11 +10,11 @@ that is in no cell.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from fedsim.core.ports import ClientId
+from fedsim.core.ports.bearers import Bearer, Transfer
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import ConstantRate
 from fedsim.physics.run_length import RunLengthSequence, joint
-from fedsim.ports import ClientId
-from fedsim.ports.bearers import Bearer, Transfer
 from fedsim.sim.lazy import ComputedSequence
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid

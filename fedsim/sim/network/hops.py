@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fedsim.ports import ClientId
+from fedsim.core.ports import ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.schema import NO_PEER
+from fedsim.results.record.schema import NO_PEER
 from fedsim.sim.engine.calendar import Timer
 from fedsim.sim.network.message_log import RowBits
 

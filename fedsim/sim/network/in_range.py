@@ -4,10 +4,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from math import inf
 
+from fedsim.core.ports import ClientId
 from fedsim.physics.failures import OverlayInTime
 from fedsim.physics.graphs_in_time import EdgeChange
 from fedsim.physics.medium import RadioGraph, fewest_hops
-from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.hops import Onward, divide

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fedsim.ports import ClientId
+from fedsim.core.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.hops import OnAir
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, TypeVar
 
+from fedsim.core.ports import SERVER, ClientId
+from fedsim.core.ports.bearers import Bearer, Transfer
 from fedsim.physics.packet_loss import LossProcess
 from fedsim.physics.radios import Carrier, RateLaw, Terms
 from fedsim.physics.radios.channel import Channel, Framing
 from fedsim.physics.signals import Signal
-from fedsim.ports import SERVER, ClientId
-from fedsim.ports.bearers import Bearer, Transfer
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.engine.calendar import Calendar, Timer
 from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass

@@ -17,14 +17,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 
+from fedsim.core.ports import ClientId
 from fedsim.physics.failures import OverlayInTime
 from fedsim.physics.graphs_in_time import EdgeChange
 from fedsim.physics.medium import Contention, RadioGraph
 from fedsim.physics.radios import RadioPowers, awake_power, powers_of
 from fedsim.physics.radios.rates import over
-from fedsim.ports import ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.schema import Event
+from fedsim.results.record.schema import Event
 from fedsim.sim.engine.calendar import SETTLE
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.hops import OnAir, Onward, Packet, all_of

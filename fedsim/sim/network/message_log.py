@@ -1,9 +1,9 @@
 """The log rows of messages, delivered or not, and the totals of their bits."""
 
-from fedsim.ports import ClientId
+from fedsim.core.ports import ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.schema import Event
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lane_states import LaneState
 from fedsim.sim.network.lanes import Lane

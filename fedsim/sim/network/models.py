@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
-from fedsim.blocks.nature import Nature
+from fedsim.core.blocks.nature import Nature
+from fedsim.core.ports import ClientId
 from fedsim.physics.network_models import Bearers, NetworkModel, OwnLaw, RateChanged, Site
 from fedsim.physics.networks import Network
 from fedsim.physics.radios import RadioLaw
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.topology import Topology
-from fedsim.ports import ClientId
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.relays import Relays
@@ -29,10 +29,10 @@ from fedsim.sim.power.supply import Supply
 _HOMES = {
     "fluid": "fedsim.sim.network.layers.fluid",
     "lv08": "fedsim.sim.network.layers.lv08",
-    "tcp": "fedsim.sim.network.tcp.layer",
+    "tcp": "fedsim.addons.tcp.layer",
     "cell": "fedsim.sim.network.layers.cells",
     "wifi": "fedsim.sim.network.layers.wifi",
-    "lora": "fedsim.sim.network.lora.layer",
+    "lora": "fedsim.addons.lorawan.layer",
     "broadcast": "fedsim.sim.network.layers.broadcast",
     "medium": "fedsim.sim.network.layers.medium",
 }

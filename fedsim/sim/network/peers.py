@@ -13,11 +13,11 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from fedsim.core.ports import ClientId
+from fedsim.core.ports.bearers import Bearer
 from fedsim.physics.packet_loss import IndependentLosses, LossesOnTheWay, LossProcess
-from fedsim.ports import ClientId
-from fedsim.ports.bearers import Bearer
 from fedsim.protocol.transport import Envelope
-from fedsim.record.schema import Event
+from fedsim.results.record.schema import Event
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Lane

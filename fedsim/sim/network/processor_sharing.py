@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.sim.engine.calendar import SETTLE, Calendar, Timer
 
 Finished = Callable[[Any], None]

@@ -15,9 +15,9 @@ from math import ceil
 
 import numpy as np
 
+from fedsim.core.ports import ClientId
 from fedsim.physics.medium import RadioGraph
-from fedsim.ports import ClientId
-from fedsim.record.schema import Event
+from fedsim.results.record.schema import Event
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.hops import OnAir, Packet
 from fedsim.sim.network.interference import Interference

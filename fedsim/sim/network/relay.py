@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from fedsim.core.ports import ClientId
 from fedsim.physics.radios import Carrier, RateLaw
 from fedsim.physics.radios.rates import over
-from fedsim.ports import ClientId
 from fedsim.sim.power.radio import RadioMeter
 
 

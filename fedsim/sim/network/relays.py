@@ -12,11 +12,11 @@ bits of it pass: its sender does not notice, sends it to the end, and pays for t
 
 from collections.abc import Callable, Sequence
 
-from fedsim.ports import ClientId
+from fedsim.core.ports import ClientId
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
-from fedsim.record.schema import Event
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.message_log import NO_BITS, append_row

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.core.ports import ClientId
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.run_length import RunLengthSequence, joint
 from fedsim.physics.topology import Discipline, Route, Topology
-from fedsim.ports import ClientId
 from fedsim.sim.network.flows import Link, Path, SharedLink
 from fedsim.sim.network.fluid import Fluid
 

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.sim.engine.calendar import Calendar, Timer
 from fedsim.sim.network.flows import ContendedLink, Flow, SharedLink
 

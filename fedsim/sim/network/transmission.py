@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
+from fedsim.core.ports import ClientId
+from fedsim.core.ports.bearers import Bearer, Transfer
 from fedsim.physics.network_models import Bearers, OwnLaw, RateChanged, Site
 from fedsim.physics.run_length import RunLengthSequence
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
-from fedsim.ports import ClientId
-from fedsim.ports.bearers import Bearer, Transfer
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import ComputedSequence
 from fedsim.sim.network.flows import Changed, Link, Path

@@ -10,10 +10,10 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
-from fedsim.ports import ClientId, Message
+from fedsim.core.ports import ClientId, Message
 from fedsim.protocol.transport import Envelope
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass

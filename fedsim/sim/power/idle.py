@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.columns import is_one
+from fedsim.core.columns import is_one
+from fedsim.core.ports import Array, ClientId
 from fedsim.physics.carbon import Intensity
 from fedsim.physics.run_length import RunLengthSequence
-from fedsim.ports import Array, ClientId
-from fedsim.record.emissions import Emissions
+from fedsim.results.record.emissions import Emissions
 from fedsim.sim.members import ClientConfig
 
 # Two sums are kept of one quantity. The ledger of a round needs the joules of the fleet since the

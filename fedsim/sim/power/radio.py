@@ -3,9 +3,9 @@
 from math import inf, nan
 
 from fedsim.physics.signals import Signal
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
-from fedsim.record.schema import NO_PEER, Event
+from fedsim.results.record.log import EventLog
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import SETTLE, Calendar
 from fedsim.sim.power.airtime import Airtime
 from fedsim.sim.power.radio_kind import Pair, RadioKind

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from fedsim.columns import choose
+from fedsim.core.columns import choose
 from fedsim.physics.radios import RadioLaw, RadioPowers, Rates, powers_of
 
 Pair = tuple[float, float]

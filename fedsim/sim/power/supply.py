@@ -5,7 +5,7 @@ from copy import copy
 from enum import IntEnum
 from math import inf, nan, ulp
 
-from fedsim.columns import Figure
+from fedsim.core.columns import Figure
 from fedsim.physics.batteries import Crossing
 from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer

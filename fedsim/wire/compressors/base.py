@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.blocks.spec import Spec
-from fedsim.ports import Array
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.ports import Array
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import Encodable
 

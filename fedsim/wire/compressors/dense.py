@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.wire.compressors.base import Compressor, Contract, Sender
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import Dense, LowRank

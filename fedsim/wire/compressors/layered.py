@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedsim.ports import DENSE, Array
+from fedsim.core.ports import DENSE, Array
 from fedsim.wire.bitstream import varint_size
 from fedsim.wire.compressors.base import Compressor, Contract, Sender
 from fedsim.wire.formats import ValueFormat

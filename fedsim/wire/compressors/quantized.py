@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.wire.bitstream import Numbers
 from fedsim.wire.compressors.base import Compressor, Contract
 from fedsim.wire.formats import ValueFormat

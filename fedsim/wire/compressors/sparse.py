@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.ports import Array
+from fedsim.core.ports import Array
 from fedsim.wire.bitstream import Numbers
 from fedsim.wire.compressors.base import Compressor, Contract, Sized
 from fedsim.wire.formats import ValueFormat

@@ -6,8 +6,8 @@ from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
-from fedsim.errors import DecodeError
-from fedsim.ports import Array, Payload
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import Array, Payload
 from fedsim.wire.bitstream import Reader, varint, varint_size
 from fedsim.wire.formats import ValueFormat
 

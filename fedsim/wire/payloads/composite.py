@@ -8,8 +8,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from fedsim.errors import DecodeError
-from fedsim.ports import Array
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import Array
 from fedsim.wire.bitstream import Reader, varint, varint_size
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import Encodable, first_byte, frozen

@@ -10,8 +10,8 @@ from weakref import ReferenceType, ref
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import DecodeError
-from fedsim.ports import DENSE, Array, Structure
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import DENSE, Array, Structure
 from fedsim.wire.bitstream import Reader, varint, varint_size
 from fedsim.wire.formats import ValueFormat, has_nan
 from fedsim.wire.payloads.base import ANY_FORMAT, Encodable, frozen

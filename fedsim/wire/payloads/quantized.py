@@ -7,8 +7,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import DecodeError
-from fedsim.ports import Array
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import Array
 from fedsim.wire.bitstream import (
     Bits,
     Numbers,

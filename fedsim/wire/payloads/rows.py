@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeGuard, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.ports import Array, Payload
-from fedsim.threads import share_out
+from fedsim.core.ports import Array, Payload
+from fedsim.core.threads import share_out
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import frozen
 from fedsim.wire.payloads.dense import Dense, LongDense

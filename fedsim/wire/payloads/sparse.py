@@ -8,8 +8,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import DecodeError
-from fedsim.ports import Array
+from fedsim.core.errors import DecodeError
+from fedsim.core.ports import Array
 from fedsim.wire.bitstream import Numbers, Reader, concatenate, varint, varint_size, whole_bytes
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.indices import IndexSet, absent, most_bits, read

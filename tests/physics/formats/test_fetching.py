@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedsim.cli import app
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.formats import published
 from fedsim.physics.formats.published import TRACE_SETS, PublicFile, fetch_traces, obtain
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fedsim
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.formats.availability import read_charging
 from fedsim.physics.formats.fleets import fedscale_fleet, lorawan_fleet, read_log
 from fedsim.physics.formats.pickles import Tree

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.formats import pickles
 from fedsim.physics.formats.pickles import loads_plain
 from tests.guarded import FAULT, Tried, in_process

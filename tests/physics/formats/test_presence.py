@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.formats.availability import Cycle, Users, read_states
 from fedsim.physics.formats.fleets import Capacity, read_capacities, read_presence
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.errors import DataError
+from fedsim.core.errors import DataError
 from fedsim.physics.formats.rates import read_lumos, read_monroe, read_pensieve, read_ucc
 
 UCC = """Timestamp,Longitude,NetworkMode,DL_bitrate,UL_bitrate,State,PINGAVG

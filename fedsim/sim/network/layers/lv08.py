@@ -6,7 +6,7 @@ SIMUTools 2009.
 
 from functools import lru_cache
 
-from fedsim.blocks.nature import Nature
+from fedsim.core.blocks.nature import Nature
 from fedsim.physics.network_models import Bearers, NetworkModel, Site
 from fedsim.sim.network import routing
 from fedsim.sim.network.fluid import Fluid

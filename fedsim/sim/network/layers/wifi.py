@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from fedsim.core.ports import ClientId
+from fedsim.core.ports.bearers import Bearer
 from fedsim.physics.network_models import Bearers, Site
 from fedsim.physics.radios import RadioLaw
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.wifi import Wifi
-from fedsim.ports import ClientId
-from fedsim.ports.bearers import Bearer
 from fedsim.sim.lazy import ComputedSequence
 from fedsim.sim.network.air import AirBearer, AirLink
 from fedsim.sim.network.layers.fluid import FluidLayer

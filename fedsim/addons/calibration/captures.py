@@ -1,0 +1,255 @@
+"""Packets captured by tcpdump, Wireshark and others, read by dpkt: the messages of TCP connections.
+
+A message is the payload that one end of a connection sends before the other end sends more than a
+few bytes, or before a pause. The end that opened the connection is the client. What the capture saw
+is a link somewhere between the ends: how far it is from each of them is known from the handshake,
+by which times are those of the ends themselves. A first message of the client begins with the SYN,
+as under `model: tcp` with a connection for each message.
+
+A capture shows when a segment has passed, not how long that took: behind the client's radio its
+first upload segment has no time of its own, before the radio the last one. So the time of a message
+is that of its other segments, and that of one segment is not known.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from math import inf, nan
+from pathlib import Path
+from socket import AF_INET, AF_INET6, inet_ntop
+from typing import Any, NamedTuple
+
+from fedsim.addons.calibration.recording import Observation
+from fedsim.core.errors import DataError
+from fedsim.core.extras import missing
+
+_KEY = "log"
+
+MAGIC = (
+    b"\xd4\xc3\xb2\xa1",
+    b"\xa1\xb2\xc3\xd4",
+    b"\x4d\x3c\xb2\xa1",
+    b"\xa1\xb2\x3c\x4d",
+    b"\x0a\x0d\x0d\x0a",
+)
+"""The first bytes of a capture: pcap of either byte order, in micro- or nanoseconds, or pcapng."""
+
+SMALL = 200
+"""Bytes of payload up to which an answer belongs to the protocol above TCP, as HTTP/2's windows."""
+
+PAUSE = 1.0
+"""Seconds beyond a round trip after which payload of one direction is another message."""
+
+_HOST = 1e-3
+"""Seconds to the client within which a capture is on the client's machine, before its radio."""
+
+_HALF = 1 << 31
+_WHOLE = 1 << 32
+
+End = tuple[bytes, int]
+"""Address and port of an end of a connection."""
+
+
+class _Segment(NamedTuple):
+    """A segment of TCP, as it was captured."""
+
+    time: float
+    source: End
+    target: End
+    flags: int
+    number: int
+    payload: int
+
+
+@dataclass
+class _Burst:
+    """Payload of one direction, without a pause; `first` and `last` are bytes of segments."""
+
+    up: bool
+    start: float
+    end: float
+    size: int
+    first: int
+    last: int
+
+
+@dataclass
+class _Connection:
+    """What a capture has of a connection.
+
+    Attributes:
+        client, server: its ends; the client has sent the first SYN.
+        opened: when that passed, s.
+        accepted: when the answer to it passed; infinite before.
+        ready: when the client's next segment passed.
+        bursts: of payload, as they ended.
+        least: by direction, the number of the next byte that was not captured yet.
+    """
+
+    client: End
+    server: End
+    opened: float
+    accepted: float = inf
+    ready: float = inf
+    bursts: list[_Burst] = field(default_factory=list)
+    least: dict[bool, int] = field(default_factory=dict)
+
+    def take(self, segment: _Segment) -> None:
+        """Take a segment of either end."""
+        up, syn = segment.source == self.client, bool(segment.flags & 2)
+        if syn:
+            self.least[up] = (segment.number + 1) % _WHOLE
+            if not up:
+                self.accepted = min(self.accepted, segment.time)
+        elif up and self.accepted < inf:
+            self.ready = min(self.ready, segment.time)
+        if segment.payload and not syn and up in self.least and self.ready < inf:
+            end = (segment.number + segment.payload) % _WHOLE
+            fresh = (end - self.least[up]) % _WHOLE
+            if 0 < fresh < _HALF:
+                self.least[up] = end
+                self._add(up, segment.time, fresh)
+            elif segment.payload > 1:  # what was lost is sent again, and no probe
+                self._add(up, segment.time, 0)
+
+    def _add(self, up: bool, now: float, size: int) -> None:  # noqa: FBT001 - see `_Burst`
+        last = self.bursts[-1] if self.bursts else None
+        if last is not None and last.up == up and now - last.end < PAUSE + self.trip:
+            last.end, last.size, last.last = now, last.size + size, size or last.last
+        elif size:
+            self.bursts.append(_Burst(up, now, now, size, size, size))
+
+    @property
+    def trip(self) -> float:
+        """The round trip of the handshake, s: both sides of the place of the capture."""
+        return self.ready - self.opened
+
+    def messages(self) -> Iterator[tuple[_Burst, float, float]]:
+        """Yield its messages, at the times of their ends, with `unseen` and `handshake` of each.
+
+        A small answer does not divide a message that goes on within less than a round trip: the
+        other end cannot have waited for it.
+        """
+        far, near = (self.accepted - self.opened) / 2, (self.ready - self.accepted) / 2
+        whole = list[_Burst]()
+        for burst in self.bursts:
+            inside = len(whole) > 1 and whole[-1].size <= SMALL and whole[-2].up == burst.up
+            if inside and burst.start - whole[-2].end < self.trip:
+                before, small = whole[-2], whole.pop()
+                before.end, before.size = burst.end, before.size + burst.size
+                before.last = burst.last
+                whole.insert(-1, small)  # so that the message may go on once more
+            else:
+                whole.append(burst)
+        for number, message in enumerate(sorted(whole, key=lambda burst: burst.start)):
+            early, late = (near, far) if message.up else (far, near)
+            opening = not number and message.up and message.start - self.ready <= self.trip
+            start = self.opened if opening else message.start
+            whole_message = replace(message, start=start - early, end=message.end + late)
+            behind = message.up == (near > min(_HOST, far))  # the segments have passed the radio
+            if opening:
+                yield whole_message, 0.0 if behind else message.last, nan
+            else:
+                yield (
+                    whole_message,
+                    message.first if behind else message.last,
+                    near + far,
+                )
+
+
+def read_capture(content: bytes, path: Path, client: str) -> Iterator[Observation]:
+    """Yield the messages of a capture, and a ping for the handshake of each connection.
+
+    Args:
+        content: of the file.
+        path: for errors.
+        client: whose capture it is; `*` to call clients by their addresses.
+
+    Raises:
+        DataError: dpkt is not installed, the file is damaged, or no connection's beginning is
+            in it.
+    """
+    known = dict[frozenset[End], _Connection]()
+    complete, seen = list[_Connection](), 0
+    for segment in _segments(content, path):
+        seen, ends = seen + 1, frozenset((segment.source, segment.target))
+        connection = known.get(ends)
+        if segment.flags & 18 == 2 and (
+            connection is None or connection.bursts or segment.source != connection.client
+        ):
+            connection = _Connection(segment.source, segment.target, segment.time)
+            known[ends] = connection
+            complete.append(connection)
+        if connection is not None:
+            connection.take(segment)
+    complete = [item for item in complete if item.ready < inf]
+    if not complete:
+        there = f"{seen} segments of TCP, and no handshake" if seen else "no segment of TCP"
+        wanted = "a capture that was running when the clients connected"
+        raise DataError(_KEY, f"{path}: the capture has {there}; expected {wanted}")
+    first = min(item.opened for item in complete)
+    for item in complete:
+        name = client if client != "*" else _name(item.client[0])
+        begun = item.opened - first
+        yield Observation(0, name, 0, "ping", begun, begun + item.trip)
+        for one, unseen, handshake in item.messages():
+            kind, more = "upload" if one.up else "download", {"unseen": float(unseen)}
+            span = one.start - first, one.end - first
+            yield Observation(0, name, 0, kind, *span, one.size, **more, handshake=handshake)
+
+
+def _name(address: bytes) -> str:
+    return inet_ntop(AF_INET if len(address) == 4 else AF_INET6, address)
+
+
+def _segments(content: bytes, path: Path) -> Iterator[_Segment]:
+    """Yield the segments of TCP in a capture, over IPv4 or IPv6.
+
+    Raises:
+        DataError: see `read_capture`.
+    """
+    try:
+        import dpkt  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise DataError(_KEY, f"{path}: {missing('a capture', 'dpkt', 'pcap')}") from None
+    kinds = {
+        0: dpkt.loopback.Loopback,
+        1: dpkt.ethernet.Ethernet,
+        113: dpkt.sll.SLL,
+        276: dpkt.sll2.SLL2,
+    }
+    try:
+        reader: Any = dpkt.pcap.UniversalReader(BytesIO(content))
+        link = reader.datalink()
+        if link not in kinds and link not in _BARE:
+            wanted = "Ethernet, Linux's cooked form, or IP"
+            raise DataError(_KEY, f"{path}: got links of type {link}; expected {wanted}")
+        for time, frame in reader:
+            try:
+                packet = kinds[link](frame).data if link in kinds else _packet(dpkt, frame)
+            except (dpkt.dpkt.UnpackError, IndexError, struct.error):
+                continue  # no packet of IP, or a part of one
+            if isinstance(tcp := getattr(packet, "data", None), dpkt.tcp.TCP):
+                yield _segment(float(time), packet, tcp)
+    except (dpkt.dpkt.Error, ValueError, OverflowError) as error:
+        raise DataError(_KEY, f"{path}: the capture is damaged or cut off: {error!r}") from error
+
+
+_BARE = (12, 14, 101)
+"""The types of links whose frames are packets of IP."""
+
+
+def _packet(dpkt: Any, frame: bytes) -> Any:  # noqa: ANN401 - dpkt has no types
+    return (dpkt.ip6.IP6 if frame[0] >> 4 == 6 else dpkt.ip.IP)(frame)
+
+
+def _segment(time: float, packet: Any, tcp: Any) -> _Segment:  # noqa: ANN401 - dpkt has no types
+    """Return what a segment says; its payload may not have been captured whole."""
+    if packet.v == 4:
+        held = packet.len - 4 * packet.hl if packet.len else len(tcp)
+    else:
+        extensions = sum(map(len, packet.all_extension_headers))
+        held = packet.plen - extensions if packet.plen else len(tcp)
+    ends = (bytes(packet.src), tcp.sport), (bytes(packet.dst), tcp.dport)
+    return _Segment(time, *ends, tcp.flags, tcp.seq, max(held - 4 * tcp.off, 0))

@@ -1,0 +1,49 @@
+"""The command conformance."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedsim.cli.app import Overrides, app
+from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import theory as _theory
+
+_GOOD = ("kept", "done", "refused")
+
+
+@app.command("conformance")
+def conformance_command(
+    plugin: Annotated[
+        Path, typer.Argument(metavar="PLUGIN", help="a Python file with user-defined blocks")
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="a scenario that names them, with their parameters"),
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Check user-defined blocks: a compressor's contract, a loss's gradient, a method.
+
+    The exit code is 1 if a check fails.
+    """
+    from fedsim.addons.conformance.user_blocks import check_blocks
+    from fedsim.core.tables import listing
+    from fedsim.scenario import load
+    from fedsim.scenario.registries import blocks_in
+
+    broken = False
+    with _errors(), _theory():
+        blocks = blocks_in([plugin])
+        plan = None if file is None else load(file, overrides=overrides or (), blocks=blocks)
+        for title, found in check_blocks(blocks, plan):
+            if found is None:
+                _out.print(f"{escape(title)}: complete; there are no further checks")
+                continue
+            heads = list(found.columns[:3])
+            rows = [[str(cell) for cell in row] for row in found[heads].itertuples(index=False)]
+            _out.print(listing(title, heads, rows))
+            broken = broken or not found["outcome"].isin(_GOOD).all()
+    raise typer.Exit(1 if broken else 0)

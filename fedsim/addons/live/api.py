@@ -1,0 +1,300 @@
+"""The functions `run_live` and `serve`: live runs of a scenario, into a folder of runs."""
+
+import socket
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from fedsim.addons.live.access import Access, Address, fresh_token
+from fedsim.addons.live.connection import Timing, ignore_text
+from fedsim.addons.live.handshake import RunOffer
+from fedsim.addons.live.joining import LivePart, digest_of, join, run_clients
+from fedsim.addons.live.meters import Meter, NoMeter
+from fedsim.addons.live.refusals import check_live
+from fedsim.addons.live.returning import ReturnRule
+from fedsim.addons.live.workers import client_processes
+from fedsim.addons.live.world import LiveSettings, LiveWorld, StartClients
+from fedsim.algorithms.messages import annotated_replies
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError, OutputError, PeerError
+from fedsim.results.record.folder import RunFolder
+from fedsim.results.record.live import clear_live
+from fedsim.results.record.lock import hold
+from fedsim.results.record.manifest import LIVE
+from fedsim.results.record.recorder import RunRecorder
+from fedsim.results.result import Result
+from fedsim.running.api import session_folder, warn_of_theory
+from fedsim.running.campaign import MADE, check_ends
+from fedsim.running.folder import check_place, study_of
+from fedsim.running.history import record_call
+from fedsim.running.live import LiveReporter
+from fedsim.running.run import Watch, ending, execute, ignore_progress
+from fedsim.scenario import Plan, dump, load
+from fedsim.scenario.building import Builder, Job
+from fedsim.sim.config import WorldConfig
+from fedsim.sim.worlds.observer import OnRound
+
+__all__ = ["join", "run_live", "serve"]
+
+
+def run_live(
+    source: str | Path | Mapping[str, Any] | Plan,
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    blocks: Sequence[type[Spec]] = (),
+    processes: int = 0,
+    command: Sequence[str] = (),
+    meter: Meter | None = None,
+    timing: Timing | None = None,
+    watch: Watch = ignore_progress,
+    check: bool = True,
+) -> Result:
+    """Run every variant of a scenario under every seed live, on this machine.
+
+    Server and clients exchange messages over TCP on the loopback interface, let in by a token that
+    is made for the run. Radios, devices and links of the scenario have no effect.
+
+    Args:
+        source: a YAML file, a mapping, or a plan.
+        out: the folder of the run folders; if None, a temporary one until this session ends.
+        overrides: "key=value" texts that replace values of the scenario.
+        blocks: user-defined classes that the scenario may name by their kind.
+        processes: the number of processes for the clients; 0 for none but this one.
+        command: how `fedsim join` is given the same scenario; needed for more processes if it is
+            not a file without `blocks`.
+        meter: of the energy of the clients' work; only without further processes.
+        timing: of the connections.
+        watch: called with the progress of runs.
+        check: whether to raise and warn by the final states of runs.
+
+    Raises:
+        ScenarioError, BlockError: the scenario is invalid, or cannot run live.
+        DataError: `out` holds runs of another scenario.
+        OccupiedError, OutputError: another process writes into `out`, or a file cannot be written.
+        RunError: runs have failed; the others are kept.
+
+    Example:
+        >>> len(fedsim.addons.live.run_live("quickstart", overrides=["stop={rounds: 2}"]).summary)
+        3
+    """
+    plan = source if isinstance(source, Plan) else load(source, overrides=overrides, blocks=blocks)
+    token = fresh_token()
+    access = Access(token)
+    with _listener(Address("127.0.0.1", 0)) as listener:
+        live = _LiveStudy(plan, listener, access, timing or Timing(), watch)
+        if processes:
+            port = listener.getsockname()[1]
+            words, live.patience = command or _words(source, overrides), live.timing.joining
+            with client_processes(words, live.clients, processes, port, token):
+                return live.into(out, check=check)
+        live.start = partial(
+            _start_here, access=access, meter=meter or NoMeter(), timing=live.timing
+        )
+        return live.into(out, check=check)
+
+
+def serve(
+    source: str | Path | Mapping[str, Any] | Plan,
+    listen: str,
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    blocks: Sequence[type[Spec]] = (),
+    access: Access | None = None,
+    timing: Timing | None = None,
+    watch: Watch = ignore_progress,
+    refused: Callable[[PeerError], None] = lambda _: None,
+    tell: Callable[[str], None] = ignore_text,
+    listening: Callable[[Address], None] = lambda _: None,
+    check: bool = True,
+) -> Result:
+    """Run every variant of a scenario under every seed live, for clients that join.
+
+    A client that has left may take its place again; if all have left, they are waited for.
+
+    Args:
+        source: a YAML file, a mapping, or a plan.
+        listen: where, as HOST:PORT; port 0 for one that the system chooses.
+        out: as for `run_live`, like `overrides`, `blocks`, `timing`, `watch` and `check`.
+        overrides: see above.
+        blocks: see above.
+        access: how clients are checked; needed where other machines can connect.
+        timing: see above.
+        watch: see above.
+        refused: called with the error of each connection that was not let in.
+        tell: called with a text as a client leaves, or comes back.
+        listening: called with the address, once clients can connect.
+        check: see above.
+
+    Raises:
+        DataError: the address is invalid, or open to everyone.
+        OutputError: the address cannot be listened on.
+
+    Example:
+        >>> from threading import Thread
+        >>> def start(address):  # elsewhere: fedsim join HOST:PORT --client 0..9
+        ...     where = f"{address.host}:{address.port}"
+        ...     Thread(target=fedsim.addons.live.join, args=(where, range(10))).start()
+        >>> here, short = "127.0.0.1:0", ["stop={rounds: 2}"]
+        >>> served = fedsim.addons.live.serve("quickstart", here, overrides=short, listening=start)
+        >>> len(served.runs)
+        3
+    """
+    plan = source if isinstance(source, Plan) else load(source, overrides=overrides, blocks=blocks)
+    address, access = Address.parse(listen), access or Access()
+    access.check(address)
+    with _listener(address) as listener:
+        live = _LiveStudy(plan, listener, access, timing or Timing(), watch, refused, tell)
+        live.patience, live.goes_on = live.timing.joining, True
+        listening(Address(address.host, listener.getsockname()[1]))
+        return live.into(out, check=check)
+
+
+def _words(source: object, overrides: Sequence[str]) -> list[str]:
+    """Return the words that give `fedsim join` a scenario.
+
+    Raises:
+        DataError: it is no file.
+    """
+    if not isinstance(source, str | Path):
+        text = "clients in processes of their own read the scenario, so it has to be a file"
+        raise DataError("processes", text)
+    return [str(source), *(word for each in overrides for word in ("--set", each))]
+
+
+@contextmanager
+def _listener(address: Address) -> Iterator[socket.socket]:
+    """Return a socket that listens at an address.
+
+    Raises:
+        OutputError: it cannot.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        made = socket.create_server(address, family=family, backlog=1024)
+    except OSError as error:
+        raise OutputError(error.errno, f"{error.strerror}", str(address)) from None
+    with made:
+        yield made
+
+
+def _start_here(
+    job: Job, offer: RunOffer, port: int, *, access: Access, meter: Meter, timing: Timing
+) -> Sequence[Coroutine[Any, Any, None]]:
+    """Return the clients of a run that are in the process of the server."""
+    address = Address("127.0.0.1", port)
+    build = partial(_same_part, LivePart(job))
+    return run_clients(
+        range(offer.clients), address, offer.digest, build, access, meter, timing, once=True
+    )
+
+
+def _same_part(part: LivePart, _: RunOffer) -> LivePart:
+    return part
+
+
+@dataclass
+class _LiveStudy:
+    """The live runs of a plan.
+
+    Attributes:
+        plan: variants and seeds.
+        listener: a socket that listens.
+        access: how clients are checked.
+        timing: of connections.
+        watch, refused, tell: see `serve`.
+        patience: how long clients that have left may take to come back, s.
+        goes_on: whether a run goes on without a client whose handler has failed.
+        start: starts clients in this process, given the job, the offer and the port.
+    """
+
+    plan: Plan
+    listener: socket.socket
+    access: Access
+    timing: Timing
+    watch: Watch
+    refused: Callable[[PeerError], None] = lambda _: None
+    tell: Callable[[str], None] = ignore_text
+    patience: float = 0.0
+    goes_on: bool = False
+    start: Callable[[Job, RunOffer, int], Sequence[Coroutine[Any, Any, None]]] = field(
+        default=lambda _job, _offer, _port: ()
+    )
+
+    def __post_init__(self) -> None:
+        self._builder = Builder(self.plan, "bytes")
+        for job in self._builder.check():
+            check_live(job)
+            warn_of_theory(job, stacklevel=5)
+            self.clients = len(job.members)
+
+    def into(self, out: str | Path | None, *, check: bool) -> Result:
+        """Make the runs into a folder, or a temporary one."""
+        folder = session_folder(f"{self.plan.name}-live") if out is None else Path(out)
+        study = study_of(self.plan)
+        check_place(study, folder)
+        with hold(folder):
+            for variant, seed in self._runs:
+                RunFolder.check(folder, variant.name, seed)
+            clear_live(folder)
+            study.write(folder)
+            with record_call(folder, study, len(self._runs), "", fresh=True) as call:
+                paths = self._make_all(folder, call.counts)
+                result = Result(folder, tuple(paths), (), temporary=out is None)
+                call.close(result)
+        if check:
+            check_ends(result, stacklevel=4)
+        return result
+
+    def _make_all(self, folder: Path, counts: Counter[str]) -> list[Path]:
+        """Make all runs, and publish their progress; return their folders."""
+        live, paths = LiveReporter(folder, self.plan), list[Path]()
+        with live.publish(len(self._runs)):
+            watch = live.watch(self.watch)
+            for number, (variant, seed) in enumerate(self._runs):
+                job, another = self._builder.build(variant, seed), number < len(self._runs) - 1
+                paths.append(self._make(job, folder, watch, another=another))
+                counts[MADE] += 1
+        return paths
+
+    @property
+    def _runs(self) -> list[Any]:
+        return [(variant, seed) for variant in self.plan.variants for seed in variant.seeds]
+
+    def _make(self, job: Job, folder: Path, watch: Watch, *, another: bool) -> Path:
+        """Make one run."""
+        own = job.scenario.model_copy(update={"seed": job.seed, "seeds": 1})
+        name, clients = job.variant.name, len(job.members)
+        offer = RunOffer(digest_of(self.plan), name, job.seed, dump(own), clients, token_hex(8))
+        facts: dict[str, Any] = {}
+        start: StartClients = partial(self.start, job, offer)
+        settings = LiveSettings(
+            listener=self.listener,
+            access=self.access,
+            offer=offer,
+            fingerprint=job.problem.fingerprint,
+            participation=job.scenario.participation.among(clients),
+            another=another,
+            timing=self.timing,
+            start_clients=start,
+            refused=self.refused,
+            tell=self.tell,
+            returning=ReturnRule.of(job),
+            patience=self.patience,
+            replies=annotated_replies(type(job.algorithm)),
+            goes_on=self.goes_on,
+            facts=facts,
+        )
+
+        def make_world(setup: WorldConfig, book: RunRecorder, on_round: OnRound) -> LiveWorld:
+            return LiveWorld(setup, book, on_round, settings=settings)
+
+        path = execute(job, folder, watch, {LIVE: facts}, make_world=make_world)
+        watch(ending(job, folder))
+        return path

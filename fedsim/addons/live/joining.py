@@ -1,0 +1,235 @@
+"""Clients that join a server: `join`, and the sessions that it runs."""
+
+import asyncio
+import gc
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from fedsim.addons.live.access import Access, Address
+from fedsim.addons.live.client import Build, ClientSession, KeptMemory
+from fedsim.addons.live.connecting import Connector
+from fedsim.addons.live.connection import Timing, ignore_text
+from fedsim.addons.live.handshake import NO_DIGEST, ClientHandshake, RunOffer
+from fedsim.addons.live.memory import ClientPart
+from fedsim.addons.live.meters import Meter, NoMeter
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import AdmissionError, FrameError, PeerError
+from fedsim.core.ports import ClientId, node_name
+from fedsim.problems.evaluators.serial import one_thread
+from fedsim.protocol.stopping import Stop
+from fedsim.results.record.scenarios import parse
+from fedsim.scenario import Plan, Variant, load
+from fedsim.scenario.building import Builder, Job
+from fedsim.sim.config import WorldConfig
+
+
+def digest_of(plan: Plan) -> bytes:
+    """Return a hash of all that a plan asks for: variants, values and seeds."""
+    lines = [
+        f"{variant.name} {variant.fingerprint} {list(variant.seeds)}" for variant in plan.variants
+    ]
+    return sha256("\n".join(lines).encode()).digest()
+
+
+@dataclass(frozen=True)
+class LivePart:
+    """A job, as a client's part of a run; see `fedsim.addons.live.memory.ClientPart`."""
+
+    job: Job
+
+    @property
+    def setup(self) -> WorldConfig:
+        """Everything that its world is made of."""
+        return self.job.setup
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the clients' losses."""
+        return self.job.problem.fingerprint
+
+
+class PartBuilder:
+    """Builds the part of clients of this process, once a run.
+
+    Args:
+        plan: of the scenario file; None to take the server's scenario.
+        blocks: user-defined classes that the scenario may name.
+    """
+
+    def __init__(self, plan: Plan | None, blocks: Sequence[type[Spec]]) -> None:
+        self._plan = plan
+        self._blocks = blocks
+        self._build = cache(self._build_once)
+
+    def __call__(self, offer: RunOffer) -> ClientPart:
+        """Return the part for a run.
+
+        Raises:
+            AdmissionError: the scenario file has no such run.
+            ScenarioError: the server's scenario cannot be built here.
+        """
+        return self._build(replace(offer, returns=0, last_exchange=0))
+
+    def _build_once(self, offer: RunOffer) -> ClientPart:
+        plan = self._plan
+        if plan is None:
+            plan = load(parse(offer.scenario, Path("scenario of the server")), blocks=self._blocks)
+            variant = replace(plan.variants[0], name=offer.variant)
+        else:
+            named = {each.name: each for each in plan.variants}
+            if offer.variant not in named:
+                raise AdmissionError("scenario", f"the scenario has no variant {offer.variant!r}")
+            variant = named[offer.variant]
+        with one_thread():
+            part = LivePart(Builder(plan, "bytes").build(_for_client(variant), offer.seed))
+        gc.freeze()  # it stays until the end of the runs, and is no garbage before
+        return part
+
+
+def _for_client(variant: Variant) -> Variant:
+    """Return a variant without what only a server needs: the optimum, measures and stop rules."""
+    scenario = variant.scenario
+    problem = scenario.problem.model_copy(update={"optimum": "unknown"})
+    plain = {"problem": problem, "stop": Stop(), "measures": ()}
+    return replace(variant, scenario=scenario.model_copy(update=plain))
+
+
+def join(
+    address: str,
+    clients: Sequence[ClientId],
+    *,
+    source: str | Path | Plan | None = None,
+    overrides: Sequence[str] = (),
+    blocks: Sequence[type[Spec]] = (),
+    access: Access | None = None,
+    meter: Meter | None = None,
+    timing: Timing | None = None,
+    tell: Callable[[str], None] = ignore_text,
+) -> None:
+    """Take part in all runs of a server, as one client or several; return when they are over.
+
+    A client whose connection breaks connects again.
+
+    Args:
+        address: of the server, HOST:PORT.
+        clients: their numbers.
+        source: the scenario file of the server; None to take the scenario from it.
+        overrides: as given to the server.
+        blocks: user-defined classes that the scenario may name by their kind.
+        access: by what server and client know each other.
+        meter: of the energy of the clients' work.
+        timing: of the connections; for its `joining` a server is waited for.
+        tell: called with what is waited for, and where.
+
+    Raises:
+        AdmissionError: the server has refused, or is not trusted.
+        PeerError: the server cannot be reached, or is gone.
+        DataError: the address is invalid.
+        ScenarioError, BlockError: the scenario is invalid.
+
+    Example:
+        >>> fedsim.addons.live.join("127.0.0.1", range(10))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        fedsim.core.errors.DataError: got '127.0.0.1'; expected HOST:PORT, such as ...
+    """
+    plan = source
+    if not (plan is None or isinstance(plan, Plan)):
+        plan = load(plan, overrides=overrides, blocks=blocks)
+    digest = NO_DIGEST if plan is None else digest_of(plan)
+    ends = Address.parse(address), digest, PartBuilder(plan, blocks)
+    sessions = run_clients(
+        clients,
+        *ends,
+        access or Access(),
+        meter or NoMeter(),
+        timing or Timing(),
+        apart=len(clients) == 1,
+        tell=tell,
+    )
+    _finish(sessions)
+
+
+def _finish(sessions: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run clients to their ends; raise the error of one if any fails."""
+    with one_thread():
+        try:
+            asyncio.run(_run_all(sessions))
+        except* PeerError as group:
+            raise group.exceptions[0] from None
+        finally:
+            gc.unfreeze()
+
+
+async def _run_all(sessions: Sequence[Coroutine[Any, Any, None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for each in sessions:
+            group.create_task(each)
+
+
+def run_clients(
+    clients: Sequence[ClientId],
+    address: Address,
+    digest: bytes,
+    build: Build,
+    access: Access,
+    meter: Meter,
+    timing: Timing,
+    *,
+    apart: bool = False,
+    once: bool = False,
+    tell: Callable[[str], None] = ignore_text,
+) -> Sequence[Coroutine[Any, Any, None]]:
+    """Return the coroutines of clients, each of which takes part in all runs of a server.
+
+    Args:
+        clients: their numbers.
+        address: of the server.
+        digest: of the scenario; see `ClientHandshake`.
+        build: see `Build`.
+        access: by what the ends know each other.
+        meter: of the energy of the clients' work.
+        timing: of the connections.
+        apart: whether work is done in threads.
+        once: whether to take part in one run only, over one connection.
+        tell: see `join`.
+    """
+    connector = Connector(address, access, timing, tell)
+
+    async def run_one(client: ClientId) -> None:
+        """Take part as one client, run after run, over as many connections as that takes."""
+        another, kept, until = True, KeptMemory(), 0.0
+        loop = asyncio.get_running_loop()
+        while another:
+            handshake = ClientHandshake(client, digest, access.token)
+            session = ClientSession(
+                handshake, build, meter, timing, apart=apart, kept=kept, tell=connector.tell
+            )
+            try:
+                await connector.connect(session)
+                another = await session.done and not once
+            except PeerError as error:
+                if session.admitted:
+                    until = loop.time() + timing.joining
+                if once or not _may_pass(error) or loop.time() >= until:
+                    raise
+                back = f"trying to come back for {timing.joining:g} s"
+                connector.tell(f"{node_name(client)}: {error}; {back}")
+                await asyncio.sleep(_RETRY)
+
+    return [run_one(client) for client in clients]
+
+
+def _may_pass(error: PeerError) -> bool:
+    """Return whether a connection that has ended so may be made again."""
+    if isinstance(error, AdmissionError):
+        return error.code == "connected"  # the server has not noticed yet that the old one is gone
+    return not isinstance(error, FrameError)
+
+
+_RETRY = 0.2
+"""The time between two attempts to come back, s."""

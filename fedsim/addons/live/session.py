@@ -1,0 +1,339 @@
+"""The server's end of a connection: the handshake, then the frames of a client."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from math import inf
+
+from fedsim.addons.live.connection import FrameConnection, Timing, ignore_text, misplaced_frame
+from fedsim.addons.live.frames import Kind, Report
+from fedsim.addons.live.handshake import (
+    LONGEST_HELLO,
+    ClientReady,
+    RunOffer,
+    ServerHandshake,
+    check_ready,
+    refusal,
+    shown_text,
+)
+from fedsim.addons.live.limits import LONGEST_REPORT, longest_message
+from fedsim.addons.live.network import LiveNetwork
+from fedsim.addons.live.returning import ReturnRule
+from fedsim.core.errors import AdmissionError, FrameError, PeerError
+from fedsim.core.ports import node_name
+
+
+class Door:
+    """What all connections of a run share on the server's side.
+
+    Args:
+        offer: the run that clients are let into.
+        token: see `ServerHandshake`.
+        network: takes the clients that are ready.
+        dimension: of the model.
+        fingerprint: the hash of the clients' losses.
+        timing: of the connections.
+        refused: called with the error of each connection that was not let in.
+        returning: which clients may come back.
+        tell: called with a text as a client leaves, or comes back.
+
+    Attributes:
+        waiting: the connections that are not let in yet, the oldest first.
+        sessions: the connections that are open, let in or not.
+        closing: those that were refused, and may have to take the reason yet, the oldest first.
+        sent_bytes, received_bytes: of connections that have ended.
+        changed: set when a client has become ready, or has failed before that.
+        failure: of the first client that could not build its part; empty for none.
+    """
+
+    def __init__(
+        self,
+        offer: RunOffer,
+        token: bytes | None,
+        network: LiveNetwork,
+        dimension: int,
+        fingerprint: str,
+        timing: Timing,
+        refused: Callable[[PeerError], None],
+        returning: ReturnRule | None = None,
+        tell: Callable[[str], None] = ignore_text,
+    ) -> None:
+        self.offer, self.token, self.network = offer, token, network
+        self.fingerprint, self.timing = fingerprint, timing
+        self.waiting: dict[ServerSession, None] = {}
+        self.sessions: set[ServerSession] = set()
+        self.closing: dict[ServerSession, None] = {}
+        self.sent_bytes = self.received_bytes = 0
+        self.changed = asyncio.Event()
+        self.failure = ""
+        self.limit = max(longest_message(dimension), LONGEST_REPORT)
+        self._returning, self._tell = returning or ReturnRule(), tell
+        self._refused, self._said = refused, dict[str, float]()
+        self._most = offer.clients + _SPARE  # that are not let in, of either kind
+        self._taken: set[int] = set()
+        self._expelled: dict[int, str] = {}
+
+    def take(self, client: int) -> RunOffer:
+        """Reserve a number for a connection that is let in; return the offer for it.
+
+        Raises:
+            AdmissionError: it cannot be taken.
+        """
+        name, network = node_name(client), self.network
+        if client in self._taken:
+            span = f"a broken connection is noticed after {self.timing.silence:g} s"
+            raise AdmissionError("connected", f"{name} is connected already; {span}")
+        if why := self._expelled.get(client):
+            raise AdmissionError("broken", f"{name} may not come back into this run: {why}")
+        if client in network.departures and self._returning.never:
+            text = f"{name} has left this run and cannot come back: {self._returning.never}"
+            raise AdmissionError("client", text)
+        if network.away(client) < _PAUSE * self.timing.beat:
+            raise AdmissionError("connected", f"{name} has only just left: try again")
+        self._taken.add(client)
+        returns, last_exchange = network.returns(client), network.last_exchange(client)
+        return replace(self.offer, returns=returns, last_exchange=last_exchange)
+
+    def await_proof(self, session: "ServerSession") -> None:
+        """Count a new connection among those that are not let in; the oldest ones make room.
+
+        An honest client is let in within a few round trips, one that says nothing never is.
+        """
+        self.waiting[session] = None
+        if len(self.waiting) > self._most:
+            self.make_room()
+
+    def make_room(self) -> None:
+        """End the connection that has waited longest without being let in, if there is one."""
+        if self.waiting:
+            oldest = next(iter(self.waiting))
+            del self.waiting[oldest]
+            oldest.give_way(
+                PeerError("a client that was not admitted was disconnected to make room for others")
+            )
+
+    def see_off(self, session: "ServerSession") -> None:
+        """Keep a refused connection until its peer has taken the reason, or others need room."""
+        self.closing[session] = None
+        if len(self.closing) > self._most:
+            next(iter(self.closing)).abort()
+
+    def refuse(self, error: PeerError) -> None:
+        """Tell the user why a connection was not let in, unless that was told a moment ago."""
+        now, text = asyncio.get_running_loop().time(), str(error)
+        if now - self._said.get(text, -inf) < self.timing.silence:
+            return
+        if len(self._said) >= _MOST_SAID:
+            self._said.clear()
+        self._said[text] = now
+        self._refused(error)
+
+    def join(self, session: "ServerSession", client: int, said: ClientReady) -> None:
+        """Add a client that is ready to the network.
+
+        Raises:
+            AdmissionError: it has left this run, and cannot come back as it is.
+        """
+        name, network, rule = node_name(client), self.network, self._returning
+        back = client in network.departures
+        if back and rule.remembers and not said.knows:
+            text = f"{name} has left this run, and what it remembered ({rule.remembers}) is lost"
+            raise AdmissionError("client", f"{text}: only the same process can come back")
+        if back and network.metered and not said.metered:
+            raise AdmissionError("client", f"{name} had a meter, and comes back without one")
+        network.join(client, session, session.down, session.up, metered=said.metered)
+        self.changed.set()
+        if back:
+            self._tell(f"{name} is back, and is asked again from the next exchange on")
+
+    def expel(self, client: int, error: PeerError) -> None:
+        """Note that a client has broken the protocol: it may not come back into this run."""
+        self._expelled[client] = str(error)
+
+    def fail(self, text: str) -> PeerError:
+        """Handle the failure of a client that is not ready; return the error."""
+        self.failure = self.failure or text
+        self.changed.set()
+        return PeerError(text)
+
+    def end(self, session: "ServerSession", client: int, error: PeerError) -> None:
+        """Handle the end of a connection."""
+        self.forget(session)
+        if client < 0:
+            self.refuse(error)
+            return
+        self._taken.discard(client)
+        if not session.ready:
+            self.refuse(error)
+        elif self.network.leave(client, str(error)):
+            self._tell(f"{node_name(client)} has left: {error}")
+
+    def forget(self, session: "ServerSession") -> None:
+        """Count the bytes of a connection that has ended."""
+        self.waiting.pop(session, None)
+        if session in self.sessions:
+            self.sessions.discard(session)
+            self.sent_bytes += session.sent_bytes
+            self.received_bytes += session.received_bytes
+
+    async def close(self) -> None:
+        """Close all connections; those that do not take what was sent to them, after a while."""
+        for session in self.waiting:
+            session.opening.cancel()
+        sessions = list(self.sessions)
+        for session in sessions:
+            session.close()
+            self.forget(session)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH):
+                for session in sessions:
+                    await session.lost.wait()
+        for session in (*sessions, *self.closing):
+            session.abort()
+
+
+_FLUSH = 5.0
+"""How long the end of a run waits for clients that read slowly, s."""
+
+_SPARE = 32
+"""The number of connections that are not let in beyond one for each client."""
+
+_PAUSE = 0.04
+"""How long a client that has left is not let in again, in heartbeats: each return is in the log."""
+
+_MOST_SAID = 1000
+"""Reasons of refusals that are remembered, so that none is told twice in a row."""
+
+
+class ServerSession(FrameConnection):
+    """The server's end of one connection.
+
+    Args:
+        door: what it shares with the others of this run.
+
+    Attributes:
+        down, up: how long a frame of the handshake took each way, s, by the clocks of both ends.
+        ready: whether the client takes part.
+        opening: begins the connection: its TLS, if it has one.
+    """
+
+    opening: "asyncio.Task[None]"
+
+    def __init__(self, door: Door) -> None:
+        super().__init__(door.timing, LONGEST_HELLO)
+        self.down = self.up = inf
+        self.ready = False
+        self._door = door
+        self._handshake = ServerHandshake(door.offer, door.token, door.take)
+        self._challenged = 0.0
+        self._late: asyncio.TimerHandle | None = None
+
+    def on_open(self) -> None:
+        """Wait for the client's first frame, for a while."""
+        self.peer = "a client that was not admitted"
+        self._door.sessions.add(self)
+        self._expect("has not finished its handshake", self._door.timing.handshake)
+
+    def give_way(self, error: PeerError) -> None:
+        """End a connection that is not let in, however far it is."""
+        if self.opening.done():
+            self.drop(error)
+        else:
+            self.opening.cancel()
+
+    def _expect(self, what: str, span: float) -> None:
+        """Drop the connection if a step of the handshake is not done in time."""
+        if self._late is not None:
+            self._late.cancel()
+        error = PeerError(f"{self.peer} {what} within {span:g} s")
+        self._late = asyncio.get_running_loop().call_later(span, self.drop, error)
+
+    def on_frame(self, kind: Kind, body: bytes) -> None:
+        """Handle a frame of the client."""
+        try:
+            if self.ready:
+                self._on_message(kind, body)
+            elif self._handshake.admitted:
+                self._on_ready(kind, body)
+            else:
+                self._on_handshake(kind, body)
+        except AdmissionError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: AdmissionError) -> None:
+        """Say why, and end the connection."""
+        self.send(Kind.REFUSED, refusal(error))
+        if self._late is not None:
+            self._late.cancel()
+        client = self._handshake.client
+        self.close()
+        self._door.see_off(self)
+        self._door.end(self, client, error)
+
+    def _on_handshake(self, kind: Kind, body: bytes) -> None:
+        now = asyncio.get_running_loop().time()
+        answer, content = self._handshake.receive(kind, body)
+        if answer is Kind.CHALLENGE:
+            self._challenged = asyncio.get_running_loop().time()
+        times = self._handshake.times
+        if times is not None:
+            client = self._handshake.client
+            self._door.waiting.pop(self, None)
+            self.peer = node_name(client)
+            self.down, self.up = times.received - self._challenged, now - times.sent
+            self._expect("has not built its part", self._door.timing.building)
+        self.send(answer, content)
+
+    def _on_ready(self, kind: Kind, body: bytes) -> None:
+        if kind is Kind.FAILED:
+            raise self._door.fail(f"{self.peer} cannot build its part: {shown_text(body[4:])}")
+        if kind is not Kind.READY:
+            raise misplaced_frame(kind, self.peer)
+        said = check_ready(body, self._door.fingerprint)
+        self._door.join(self, self._handshake.client, said)
+        self.ready, self.limit = True, self._door.limit
+        if self._late is not None:
+            self._late.cancel()
+
+    def _on_message(self, kind: Kind, body: bytes) -> None:
+        network, client = self._door.network, self._handshake.client
+        if kind is Kind.MESSAGE:
+            network.receive(client, body)
+        elif kind is Kind.REPORT:
+            if len(body) > LONGEST_REPORT:
+                raise FrameError(f"{self.peer} has sent a report of {len(body)} bytes")
+            network.report(client, Report.decode(body))
+        elif kind is Kind.FAILED:
+            network.fail(client, int.from_bytes(body[:4], "little"), shown_text(body[4:]))
+        else:
+            raise misplaced_frame(kind, self.peer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.BaseProtocol.connection_lost`."""
+        self._door.closing.pop(self, None)
+        super().connection_lost(exc)
+
+    def on_broken(self, error: FrameError) -> None:
+        """Tell a client that was let in why it may not come back; end the connection."""
+        if self.ready:
+            self.expel(error)
+        else:
+            self.drop(error)
+
+    def expel(self, error: PeerError) -> None:
+        """End the connection of a client for good, and tell it why."""
+        if not self.ended:
+            self._door.expel(self._handshake.client, error)
+            self._refuse(AdmissionError("broken", str(error)))
+
+    def on_tick(self) -> None:
+        """Check that the client is not overdue."""
+        if self.ready:
+            self._door.network.check_answers(self._handshake.client)
+
+    def on_end(self, error: PeerError) -> None:
+        """Remove the client."""
+        if self._late is not None:
+            self._late.cancel()
+        self._door.end(self, self._handshake.client, error)

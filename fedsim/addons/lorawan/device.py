@@ -1,0 +1,191 @@
+"""An end device: its messages frame by frame, and what it may do when."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedsim.addons.lorawan.air import LoRaFrame
+from fedsim.core.ports import ClientId
+from fedsim.physics.radios.lora import LoRa, LoRaRadio
+from fedsim.physics.radios.lorawan import (
+    REQUIRED_SNR,
+    LoRaGateway,
+    adapt,
+    dbm,
+    noise_dbm,
+    supply_current,
+)
+from fedsim.protocol.transport import Envelope
+from fedsim.sim.network.lanes import Lane
+from fedsim.sim.power.frames import FrameMeter
+
+WINDOW = 8
+"""How many symbols a device listens in a window in which nothing comes (LoRaMac's default)."""
+
+
+class FrameTransfer:
+    """A message on its way, frame by frame.
+
+    Args:
+        lane: its lane.
+        envelope: the message.
+        law: the modem, whose `frame_payload` cuts it.
+    """
+
+    __slots__ = ("_passed", "lane", "law", "left", "stopped", "tries")
+
+    def __init__(self, lane: Lane, envelope: Envelope, law: LoRa) -> None:
+        self.lane = lane
+        self.law = law
+        self.left = -(-envelope.bits // 8)  # bytes
+        self.tries = 0  # of the present frame
+        self.stopped = False
+        self._passed = 0
+
+    @property
+    def payload(self) -> int:
+        """The bytes of the message in the present frame."""
+        return min(self.left, self.law.frame_payload)
+
+    @property
+    def bits(self) -> int:
+        """The bits of the present frame, its MAC included."""
+        return 8 * (self.payload + self.law.mac)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a frame may be sent again, so that it has to be acknowledged."""
+        return self.lane.radio.law.most_tries != 1
+
+    @property
+    def tries_left(self) -> bool:
+        """Whether the present frame may be sent once more."""
+        most = self.lane.radio.law.most_tries
+        return most is None or self.tries < most
+
+    def advance(self) -> None:
+        """Go on to the next frame."""
+        self._passed += self.bits
+        self.left -= self.payload
+        self.tries = 0
+
+    def passed(self, now: float) -> float:  # noqa: ARG002 - as `Transfer` has it
+        """Return the bits of the frames that are over."""
+        return self._passed
+
+    def stop(self) -> None:
+        """Break it off."""
+        self.stopped = True
+
+
+@dataclass(slots=True)
+class Modem:
+    """The state of a client's modem.
+
+    Attributes:
+        client: its number.
+        radio: its block.
+        meter: of its energy.
+        law: the modem at its present spreading factor.
+        power: what it radiates, dBm.
+        loss: from it to the gateway, dB.
+        rng: draws channels and delays.
+        gateway: the gateway's law.
+        free_at: from when on it may send, s: duty cycle and windows.
+        last: when its last frame ended, s.
+        up, down: its messages in progress.
+        frame: what it has on the air.
+        receiving: whether a frame for it is on the air.
+        scheduled: whether it will look for something to send.
+        asked: whether it sends an empty frame as soon as it may.
+        snrs: of its frames since the last decision of ADR, dB.
+        command: spreading factor and power that ADR has decided, until the device knows of it.
+        round: of its last message.
+    """
+
+    client: ClientId
+    radio: LoRaRadio
+    meter: FrameMeter
+    law: LoRa
+    power: float
+    loss: float
+    rng: np.random.Generator
+    gateway: LoRaGateway
+    free_at: float = 0.0
+    last: float = 0.0
+    up: FrameTransfer | None = None
+    down: FrameTransfer | None = None
+    frame: LoRaFrame | None = None
+    receiving: bool = False
+    scheduled: bool = False
+    asked: bool = False
+    snrs: list[float] = field(default_factory=list)
+    command: tuple[int, float] | None = None
+    round: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        client: ClientId,
+        radio: LoRaRadio,
+        meter: FrameMeter,
+        rng: np.random.Generator,
+        gateway: LoRaGateway,
+    ) -> "Modem":
+        """Return a device as it begins: its shadow is drawn now, once."""
+        spec = radio.end_device
+        loss = spec.path_loss + spec.shadowing * float(rng.standard_normal())
+        return cls(client, radio, meter, radio.law, dbm(spec.power), loss, rng, gateway)
+
+    @property
+    def windowed(self) -> bool:
+        """Whether it is of class A, which listens only after it has sent."""
+        return self.radio.end_device.device_class == "a"
+
+    @property
+    def snr(self) -> float:
+        """The signal-to-noise ratio of its frames at the gateway, dB."""
+        noise = noise_dbm(self.law.bandwidth, self.gateway.noise_figure)
+        return self.power - self.loss - noise
+
+    @property
+    def send_watts(self) -> float:
+        """What it draws while it sends, beyond rest, W: less where ADR has lowered its power."""
+        full = dbm(self.radio.end_device.power)
+        share = supply_current(self.power) / supply_current(full)
+        whole = (self.meter.watts(up=True) + self.radio.waiting) * share
+        return max(whole - self.radio.waiting, 0.0)
+
+    def draw_frame(self, until: float) -> LoRaFrame:
+        """Return its next frame, on a channel that is drawn; one too faint is lost from the start.
+
+        Args:
+            until: when it ends, s.
+        """
+        channel = int(self.rng.integers(self.gateway.channels))
+        faint = self.snr < REQUIRED_SNR[self.law.spreading]
+        return LoRaFrame(self.power - self.loss, channel, self.law.spreading, until, faint)
+
+    def window_joules(self, *, second: bool) -> float:
+        """Return what a window costs in which nothing comes, J."""
+        factor = self.gateway.rx2_spreading if second else self.law.spreading
+        return self.meter.watts(up=False) * WINDOW * 2.0**factor / self.law.bandwidth
+
+    def note_snr(self) -> None:
+        """Let ADR look at a frame that was received."""
+        if not self.radio.end_device.adr:
+            return
+        self.snrs.append(self.snr)
+        if len(self.snrs) >= self.gateway.adr_frames:
+            most, margin = dbm(self.radio.end_device.power), self.gateway.adr_margin
+            best = adapt(self.law.spreading, self.power, max(self.snrs), margin, most)
+            self.command = None if best == (self.law.spreading, self.power) else best
+            self.snrs.clear()
+
+    def obey(self) -> None:
+        """Take over what ADR has decided: its command has come."""
+        if self.command is not None:
+            spreading, self.power = self.command
+            self.law = self.radio.law_at(spreading)
+            self.command = None
+            self.snrs.clear()

@@ -1,0 +1,352 @@
+"""The methods paragraph: what was simulated, each number from the manifests and scenarios of runs.
+
+It is written once, as plain text with citations such as `[@li2020fedprox]`, and turned into
+Markdown and LaTeX. Names and paths of users are in it, so nothing else in it is markup.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fedsim.addons.paper.bibliography import (
+    SIMULATOR,
+    Publication,
+    of_algorithm,
+    of_constants,
+    of_wire,
+    unique,
+)
+from fedsim.results.analysis.compare.pairwise import fewest_seeds
+from fedsim.results.analysis.latex import latex_prose, markdown_text
+from fedsim.results.record.scenarios import NOTHING, differing, format_value, group_of, tiers_of
+from fedsim.results.report.study import ReportedStudy
+
+_CITED = re.compile(r"(?: )?\[@([^\]]+)\]")
+
+_RADIO = {
+    "up": "{} up",
+    "down": "{} down",
+    "latency": "latency {}",
+    "energy_up": "{} sent",
+    "energy_down": "{} received",
+    "base": "{} while bits flow",
+    "promotion_power": "{} promotion",
+    "promotion_time": "promotion of {}",
+    "tail_power": "{} tail",
+    "tail_time": "tail of {}",
+}
+"""Fields of a radio and how they are written; those that are nothing are left out."""
+
+_NOTHING = {"0 s", "0 W", "0 J/bit", "None", "null", "none", "0 %"}
+
+_FITTED = {
+    "all": "the training rows of all clients, an exchange that is not charged",
+    "exchange": "the training rows of all clients, whose exchange in the first round is charged",
+    "clients": "each client's own training rows",
+}
+"""The rows on which the preprocessing of a table is fitted, by `data.fit`."""
+
+_LIBRARIES = ("numpy", "scipy", "simpy")
+
+
+def references(study: ReportedStudy) -> list[Publication]:
+    """Return the publications of all methods, compressors and constants of a study."""
+    found: list[Publication] = []
+    for run in study.variants.values():
+        scenario = run.scenario
+        found += of_algorithm(scenario["algorithm"])
+        found += [each for way in ("up", "down") for each in of_wire(scenario["wire"][way])]
+        for group in (*scenario["fleet"], *tiers_of(scenario)):
+            found += [each for part in _PARTS for each in of_constants(group[part], part)]
+    return unique(found)
+
+
+_PARTS = ("device", "radio")
+
+
+def methods(study: ReportedStudy) -> str:
+    """Return the paragraph as plain text with citations."""
+    parts = (
+        _study(study),
+        _variants(study),
+        _problem(study),
+        _fleet(study),
+        _tiers(study.first.scenario),
+        _wire(study.first.scenario),
+        _network(study.first.scenario),
+        _rounds(study.first.scenario),
+        _statistics(study),
+        _versions(study),
+    )
+    return " ".join(text for part in parts for text in part) + "\n"
+
+
+def as_latex(text: str) -> str:
+    r"""Return a paragraph in LaTeX.
+
+    >>> print(as_latex("CHB [@chen2020chb; @li] at 5 %"))
+    CHB~\cite{chen2020chb,li} at 5 \%
+    """
+    parts = _CITED.split(text)
+    texts = (
+        rf"~\cite{{{part.replace('@', '').replace('; ', ',')}}}"
+        if number % 2
+        else latex_prose(part)
+        for number, part in enumerate(parts)
+    )
+    return "".join(texts) + ("\n" if text.endswith("\n") else "")
+
+
+def as_markdown(text: str) -> str:
+    r"""Return a paragraph in Markdown, with citations as Pandoc reads them.
+
+    >>> print(as_markdown("CHB [@chen2020chb; @li] of <b>"))
+    CHB [@chen2020chb; @li] of \<b\>
+    """
+    parts = _CITED.split(text.rstrip("\n"))
+    texts = (
+        f" [@{part}]" if number % 2 else markdown_text(part) for number, part in enumerate(parts)
+    )
+    return "".join(texts) + ("\n" if text.endswith("\n") else "")
+
+
+def digest(study: ReportedStudy) -> str:
+    """Return one SHA-256 of all event logs, from the hashes in the runs' manifests.
+
+    It is that of the lines "VARIANT/seed-N HASH", in the order of the study.
+    """
+    lines = (
+        f"{run.variant}/seed-{run.seed} {run.manifest['events']['sha256']}\n" for run in study.runs
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _cite(references_: Sequence[Publication]) -> str:
+    keys = "; ".join(f"@{each.key}" for each in references_)
+    return f" [{keys}]" if keys else ""
+
+
+def _study(study: ReportedStudy) -> Iterator[str]:
+    version = study.first.manifest["versions"]["fedsim"]
+    yield (
+        f"All results are from fedsim {version} [@{SIMULATOR}], a discrete-event simulator of"
+        " federated optimisation in which the encoded size of every message sets its duration and"
+        " its energy."
+    )
+
+
+def _variants(study: ReportedStudy) -> Iterator[str]:
+    """Yield the method of each variant; those after the first one by what differs from it."""
+    first = study.first
+    own = [_method(study.labels[first.variant], first.scenario["algorithm"])]
+    for variant, run in study.variants.items():
+        if variant == first.variant:
+            continue
+        changes = [
+            (key, value)
+            for key, _, value in differing(first.scenario, run.scenario)
+            if value != NOTHING
+        ]
+        block = run.scenario["algorithm"]
+        if block["kind"] != first.scenario["algorithm"]["kind"]:
+            text = _method(study.labels[variant], block)
+            changes = [(key, value) for key, value in changes if not key.startswith("algorithm.")]
+        else:
+            text = f"{study.labels[variant]} differs from {study.labels[first.variant]}"
+            text += " in" if changes else " in the absence of keys alone"
+        if changes:
+            said = ", ".join(f"{_words(key)} = {format_value(value)}" for key, value in changes)
+            text += f" {said}" if text.endswith(" in") else f", with {said}"
+        own.append(text)
+    yield f"{'; '.join(own)}."
+
+
+def _words(key: str) -> str:
+    """Return what a key of a scenario is called in a sentence.
+
+    >>> _words("wire.up.compressor.kind"), _words("algorithm.local_steps")
+    ('uplink compressor', 'local steps')
+    """
+    names = key.removeprefix("algorithm.").removesuffix(".kind")
+    names = names.replace("wire.up.", "uplink ").replace("wire.down.", "downlink ")
+    return names.replace(".", " ").replace("_", " ")
+
+
+def _method(label: str, block: Mapping[str, Any]) -> str:
+    facts = [
+        f"{key.replace('_', ' ')} {format_value(value)}"
+        for key, value in block.items()
+        if key != "kind" and value is not None and not isinstance(value, dict | list)
+    ]
+    said = f" ({', '.join(facts)})" if facts else ""
+    return f"{label} is the method {block['kind']}{_cite(of_algorithm(block))}{said}"
+
+
+def _problem(study: ReportedStudy) -> Iterator[str]:
+    scenario, first = study.first.scenario, study.first
+    samples = int(first.rows(study.clients)["samples"].sum())
+    clients = int(first.summary["clients"])
+    yield (
+        f"The loss is {scenario['problem']['loss']['kind']} on {study.data} ({samples:,} samples in"
+        f" training, a model of {int(first.summary['dimension']):,} values), divided over"
+        f" {clients:,} client{'s' if clients > 1 else ''} by the split"
+        f" {scenario['problem']['split']['kind'] if scenario['problem']['split'] else 'given'}."
+    )
+    data = scenario["problem"].get("data") or {}
+    if said := _FITTED.get(str(data.get("fit"))):
+        yield f"Missing values are filled and features scaled by what is fitted on {said}."
+
+
+def _fleet(study: ReportedStudy) -> Iterator[str]:
+    scenario = study.first.scenario
+    if not scenario["fleet"]:
+        yield "Clients are ideal: they compute and send in no time and for no energy."
+        return
+    texts = []
+    members = study.first.rows(study.clients)
+    for number, count in members.groupby("group", sort=True).size().items():
+        group = group_of(scenario, int(str(number)))
+        device, radio = group["device"], group["radio"]
+        power = ", ".join(
+            f"{device[key]}{said}"
+            for key, said in (("speed", ""), ("active", " computing"), ("idle", " at rest"))
+            if device.get(key) is not None
+        )
+        facts = [
+            form.format(radio[key])
+            for key, form in _RADIO.items()
+            if radio.get(key) is not None and str(radio[key]) not in _NOTHING
+        ]
+        what = "gateways, " if int(str(number)) >= len(scenario["fleet"]) else ""
+        texts.append(
+            f"{count:,} {what}{device['kind']} ({power}){_cite(of_constants(device, 'device'))}"
+            f" over {radio['kind']} ({', '.join(facts)}){_cite(of_constants(radio, 'radio'))}"
+            + _aside(group)
+        )
+    yield f"The fleet is {'; '.join(texts)}."
+    others = [
+        study.labels[name]
+        for name, run in study.variants.items()
+        if any(run.scenario.get(key) != scenario.get(key) for key in ("fleet", "tiers"))
+    ]
+    if others:
+        yield f"The fleet of {', '.join(others)} differs as stated."
+
+
+def _tiers(scenario: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what gateways run, tier by tier from the clients up."""
+    below = "clients"
+    for tier in tiers_of(scenario):
+        outer = tier["outer"]
+        yield (
+            f"Each of {tier['count']} gateways runs {tier['rounds']} rounds with the {below} below"
+            f" it in each of its rounds of {outer['kind']}{_cite(of_algorithm(outer))}."
+        )
+        below = "gateways"
+
+
+def _aside(group: Mapping[str, Any]) -> str:
+    """Return what a group has beside device and radio: battery, availability, loss of packets."""
+    said = ""
+    battery = group.get("battery")
+    if battery:
+        capacity = battery.get("capacity") or group["device"].get("battery")
+        said += f", on a battery of {capacity}"
+        said += f" charged to {battery['charge']}" if battery.get("charge") else ""
+    for name, block in (
+        ("availability", group.get("availability") or {"kind": "always"}),
+        ("packet loss", group["radio"].get("loss") or {"kind": "none"}),
+    ):
+        if block["kind"] not in {"always", "none"}:
+            facts = (f"{k} {v}" for k, v in block.items() if k != "kind" and str(v) not in _NOTHING)
+            said += f", {name} {block['kind']} ({', '.join(facts)})"
+    return said
+
+
+def _wire(scenario: Mapping[str, Any]) -> Iterator[str]:
+    wire = scenario["wire"]
+    ways = []
+    for way, name in (("up", "to the server"), ("down", "to the clients")):
+        kind = wire[way]["compressor"]["kind"]
+        if kind != "identity":
+            facts = (f"{k} {v}" for k, v in wire[way]["compressor"].items() if k != "kind" and v)
+            text = f"{name} compressed by {kind}"
+            text += f" ({said})" if (said := ", ".join(facts)) else ""
+            if wire[way]["error_feedback"] != "none":
+                text += f" with error feedback {wire[way]['error_feedback']}"
+            ways.append(text + _cite(of_wire(wire[way])))
+    rest = f", {', '.join(ways)}" if ways else ", not compressed"
+    yield f"Vectors are sent as {wire['values']} values{rest}."
+
+
+def _network(scenario: Mapping[str, Any]) -> Iterator[str]:
+    network = scenario["network"]
+    server: Mapping[str, Any] = network.get("server") or {}
+    facts = [
+        f"{name} {server[key]}"
+        for key, name in (("uplink", "uplink"), ("downlink", "downlink"), ("latency", "latency"))
+        if server.get(key) not in {None, "0 s", "unlimited"}
+    ]
+    said = f" with a server of {', '.join(facts)}" if facts else ""
+    yield f"The network is a {network['topology']}{said}, in the {network['model']} model."
+
+
+def _rounds(scenario: Mapping[str, Any]) -> Iterator[str]:
+    silence = scenario["silence"]
+    if silence["kind"] == "beacon":
+        yield "A client without an update says so by a beacon, a message that is a header alone."
+    elif silence["kind"] == "deadline":
+        yield f"A client without an update is silent, and a round ends {silence['after']} after its"
+        yield "broadcast."
+    else:
+        yield f"Silence is of the kind {silence['kind']}."
+    own = scenario["participation"]
+    facts = [
+        f"{key.replace('_', ' ')} {value}"
+        for key, value in own.items()
+        if key not in {"kind", "noticed", "late"} and str(value) not in _NOTHING
+    ]
+    said = f" ({', '.join(facts)})" if facts else ""
+    yield f"Participation is {own['kind']}{said}."
+    if scenario["counting"] == "iterates":
+        yield "The figures of a round are those of the model before its update."
+
+
+def _statistics(study: ReportedStudy) -> Iterator[str]:
+    seeds = sorted({run.seed for run in study.runs})
+    comparison = study.comparison
+    if len(seeds) == 1:
+        yield f"Every variant is run under the seed {seeds[0]}."
+    else:
+        consecutive = seeds == list(range(seeds[0], seeds[-1] + 1))
+        every = f"{seeds[0]} to {seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
+        yield (
+            f"Every variant is run under {len(seeds)} seeds ({every}); runs of one seed share data,"
+            " network and availability, so variants are compared within seeds, by the geometric"
+            f" mean of their cost ratios with a {100 * comparison.confidence:g} % interval that"
+            " spans those of Student's t of the logarithms and of the sign test (below"
+            f" {fewest_seeds(comparison.confidence)} seeds, all of them and a t interval of a fifth"
+            " of the error; the sign test alone where a run did not reach its target); p-values are"
+            " corrected for all pairs of variants (Holm), and costs within"
+            f" {100 * comparison.practical:g} % count as the same."
+        )
+    goals = [case.target.words for case in comparison.cases]
+    yield f"Reported is the {' and the '.join(goals)}."
+
+
+def _versions(study: ReportedStudy) -> Iterator[str]:
+    manifests = [run.manifest for run in study.runs]
+    pythons = sorted({str(each["python"]) for each in manifests})
+    versions = [
+        f"{name} {' and '.join(sorted({str(each['versions'][name]) for each in manifests}))}"
+        for name in _LIBRARIES
+        if all(name in each["versions"] for each in manifests)
+    ]
+    computing = manifests[0]["computing"]
+    yield (
+        f"The {len(manifests)} runs were made with Python {' and '.join(pythons)},"
+        f" {', '.join(versions)}, the evaluator {computing['evaluator']} in"
+        f" {computing['precision']}; the SHA-256 digest of their event logs is"
+        f" {digest(study)[:16]}."
+    )

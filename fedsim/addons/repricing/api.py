@@ -1,0 +1,282 @@
+"""The function `reprice(folder, overrides, out) -> Result`."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from math import isnan
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from rich.table import Table
+
+from fedsim.addons.repricing.conditions import refusals
+from fedsim.addons.repricing.history import Original, read_history
+from fedsim.addons.repricing.rebuilding import Repricing, check_replay, rebuild
+from fedsim.algorithms import ALGORITHMS
+from fedsim.core.atomic import write_whole
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import printable, reject_renamed
+from fedsim.core.errors import DataError, Fault, FedsimError, RepricingError
+from fedsim.core.files import read_file
+from fedsim.core.signals import defer_signals
+from fedsim.core.tables import listing
+from fedsim.results.analysis import labels_of, quantity
+from fedsim.results.analysis.compare.runs import runs_of, select_runs
+from fedsim.results.record.earlier import bring_back, is_copy, remove_copy, set_aside
+from fedsim.results.record.folder import STUDY, RunFolder, read_json
+from fedsim.results.record.lock import hold
+from fedsim.results.record.manifest import PRICED_FROM
+from fedsim.results.record.read import hold_no_runs, missing, read_summaries
+from fedsim.results.record.scenarios import RUNS, Note, Tell, ignore_note
+from fedsim.results.record.schema import GRAMS
+from fedsim.results.record.studies import Study, study_in
+from fedsim.results.record.variants import BASE
+from fedsim.results.result import Result
+from fedsim.running.folder import check_place
+from fedsim.running.run import Watch, ending, execute, ignore_progress
+from fedsim.scenario import Variant
+from fedsim.scenario.merging import OPTION
+
+
+@reject_renamed
+def reprice(
+    folder: str | Path,
+    overrides: Sequence[str],
+    out: str | Path,
+    *,
+    base: str | Path | None = None,
+    blocks: Sequence[type[Spec]] = (),
+    watch: Watch = ignore_progress,
+    tell: Tell = ignore_note,
+) -> Result:
+    """Re-price finished runs under another fleet or network.
+
+    All files equal those of a fresh run of the changed scenario, to the bit, but for a note in the
+    manifest. Models are copied: of a run that ends earlier now, the last one only if it was kept.
+
+    Args:
+        folder: of one run, of a variant, or of a study.
+        overrides: "key=value" texts that change each run's fleet, network, stop rules or name.
+        out: the folder for the re-priced runs.
+        base: of relative paths in the scenario, those of traces; the current folder if None.
+        blocks: user-defined classes that the scenario names.
+        watch: called with every round.
+        tell: called with notes: runs that are left out, and overrides without effect.
+
+    Raises:
+        RepricingError: a run might have taken other decisions; every reason is named.
+        ScenarioError: the changed scenario is invalid.
+        DataError: no run has ended, its log lacks information, or `out` holds other runs.
+        OccupiedError, OutputError: another process writes into `out`, or a file cannot be written.
+
+    Example:
+        >>> len(fedsim.reprice(result.folder, ["fleet.0.radio=wifi"], out / "wifi").summary)
+        4
+    """
+    if not Path(folder).is_dir():
+        raise missing("folder", Path(folder))
+    (folders, others), out = select_runs(Path(folder)), Path(out)
+    if not folders:
+        raise DataError("folder", hold_no_runs(Path(folder)))
+    originals = [Original.of(path, tuple(blocks)) for path in folders]
+    changed = [_with_overrides(original, overrides) for original in originals]
+    _check(originals, changed, out)
+    study = _study(originals, changed, out)
+    check_place(study, out)
+    for note in (notes := _notes(others, originals, changed, overrides)):
+        tell(note)
+    start = Path.cwd() if base is None else Path(base)
+    with hold(out):
+        for original in originals:
+            RunFolder.check(out, original.name, original.scenario.seed)
+        pairs = zip(originals, changed, strict=True)
+        remarks: list[Note] = []
+        replays = (_told(_replay_of(*pair, start), remarks, tell) for pair in pairs)
+        made = _announce(study, out, (_price(replay, out, watch) for replay in replays))
+        return Result(out, made, (*notes, *remarks))
+
+
+def _told(run: Repricing, remarks: list[Note], tell: Tell) -> Repricing:
+    """Return a replay after telling what readers of its files chose, each sentence once."""
+    for text, key in run.remarks.items():
+        note = Note(run.variant.name, key, text)
+        if note not in remarks:
+            remarks.append(note)
+            tell(note)
+    return run
+
+
+def _notes(
+    others: Mapping[Path, str],
+    originals: Sequence[Original],
+    changed: Sequence[Variant],
+    overrides: Sequence[str],
+) -> tuple[Note, ...]:
+    """Return notes on runs that are left out, and on overrides without effect."""
+    left = (Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
+    return *left, *_unchanged_notes(originals, changed, overrides)
+
+
+def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> None:
+    """Check the conditions of re-pricing that are known before the replay.
+
+    Raises:
+        RepricingError: some do not hold; every reason is named once.
+    """
+    faults = [
+        fault
+        for original, variant in zip(originals, changed, strict=True)
+        for fault in _refusals(original, variant, out)
+    ]
+    if faults:
+        raise RepricingError(list(dict.fromkeys(faults)))
+
+
+def _unchanged_notes(
+    originals: Sequence[Original], changed: Sequence[Variant], overrides: Sequence[str]
+) -> tuple[Note, ...]:
+    """Return a note if the overrides change no run, since all were made with these values."""
+    pairs = zip(originals, changed, strict=True)
+    if not overrides or any(each.scenario != now.scenario for each, now in pairs):
+        return ()
+    said = " ".join(f"{OPTION} {printable(each)}" for each in overrides)
+    return (Note("reprice", RUNS, f"{said} changes nothing: the runs were made with these values"),)
+
+
+def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
+    """Record the study before its runs are replayed; undo that if the first one is refused."""
+    file = out / STUDY
+    before = read_file(file) if file.exists() else None
+    study.write(out)
+    done = list[Path]()
+    try:
+        done.extend(runs)
+    except FedsimError:
+        if not done:
+            file.unlink() if before is None else write_whole(file, before)
+        raise
+    return tuple(done)
+
+
+def _once(others: Mapping[Path, str]) -> dict[str, Path]:
+    """Return the first run for each reason of being left out."""
+    return {text: path for path, text in reversed(list(others.items()))}
+
+
+def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> Study:
+    """Return the study of the re-priced runs, together with earlier ones in the same folder."""
+    first = originals[0]
+    name = first.scenario.name or first.folder.resolve().parents[1].name
+    seeds: dict[str, list[int]] = {}
+    for original in originals:
+        seeds.setdefault(original.name, []).append(original.scenario.seed)
+    variants = {each.name: each.fingerprint for each in changed}
+    own = Study(name, "", variants, priced=True, seeds=seeds)
+    there = study_in(out)
+    if there is None or not own.is_edited(there):
+        return own
+    changed_ones = own.changed_variants(there)
+    for variant, known in there.seeds.items():
+        fresh = seeds.get(variant, [])
+        if variant not in changed_ones:
+            seeds[variant] = sorted({*known, *fresh})
+    return replace(own, variants={**there.variants, **variants}, seeds=seeds)
+
+
+def _replay_of(original: Original, variant: Variant, folder: Path) -> Repricing:
+    """Return the replay of a run; that of a user-defined method is checked first."""
+    history = read_history(original.folder, len(original.samples), original.tree)
+    run = rebuild(original, variant, history, folder)
+    scenario = variant.scenario
+    methods = [scenario.algorithm, *(tier.outer for tier in scenario.tiers)]
+    if any(type(method) not in ALGORITHMS for method in methods):
+        check_replay(original, _with_overrides(original, ()), history, folder)
+    return run
+
+
+def _with_overrides(original: Original, overrides: Sequence[str]) -> Variant:
+    """Return the scenario of a run with the overrides, under the name of its variant."""
+    plan = original.plan(overrides)
+    if len(plan.variants) > 1:
+        text = "a run is re-priced under one scenario at a time; leave variants and sweep out"
+        raise RepricingError([Fault("", "variants", text)])
+    return replace(plan.variants[0], name=original.name, own=original.name == BASE)
+
+
+def _refusals(original: Original, variant: Variant, out: Path) -> Iterator[Fault]:
+    """Yield the reasons, known before the replay, why a run cannot be re-priced."""
+    target = RunFolder.place(out, variant.name, variant.scenario.seed)
+    if target.resolve() == original.folder.resolve():
+        yield Fault("", "out", f"{target} is the run itself; give another folder")
+    looks = original.summary["looks"]
+    yield from refusals(original.scenario, variant, len(original.samples), looks)
+
+
+def _price(run: Repricing, out: Path, watch: Watch) -> Path:
+    """Replay a run; the files of a refused one are removed, and an earlier one is put back.
+
+    Raises:
+        RepricingError: the run would have taken other decisions.
+    """
+    made = run.original.manifest
+    origin = {PRICED_FROM: {"events": made["events"], "code": made["code"]}}
+    place = RunFolder.place(out, run.variant.name, run.seed)
+    earlier = set_aside(out, place)
+    try:
+        path = execute(run, out, watch, origin)
+        summary = read_json(path / "summary.json")
+        if summary["status"] != run.original.summary["status"]:
+            raise run.error("fleet", str(summary["reason"]))
+    except RepricingError:
+        with defer_signals(), suppress(OSError):  # other runs of the variant may be there
+            rmtree(place, ignore_errors=True)
+            place.parent.rmdir()
+        if earlier is not None:
+            bring_back(out, earlier, place)
+        raise
+    if earlier is not None and is_copy(earlier, place):
+        remove_copy(earlier)
+    watch(ending(run, out))
+    return path
+
+
+# The table of a repricing: the original and the re-priced cost of each run.
+
+_HEADS = ("variant", "seed", "rounds", "time", "original time", "energy", "original energy")
+_CARBON = ("CO2", "original CO2")
+_UNKNOWN = "-"
+
+
+def price_table(place: Path, now: Sequence[Path]) -> Table:
+    """Return the re-priced and the original costs of runs, with CO2 if known.
+
+    Args:
+        place: the folder of the original runs.
+        now: the folders of the re-priced ones.
+    """
+    before = read_summaries(runs_of(place)).to_dict("records")
+    after = read_summaries(now)
+    labels = labels_of(after)
+    pairs = list(zip(after.to_dict("records"), before, strict=True))
+    carbon = any(_grams(row) != _UNKNOWN for pair in pairs for row in pair)
+    rows = [
+        (
+            labels[row["variant"]],
+            str(row["seed"]),
+            quantity(row["rounds"]),
+            quantity(row["t"], "s"),
+            quantity(old["t"], "s"),
+            quantity(row["joules"], "J"),
+            quantity(old["joules"], "J"),
+            *([_grams(row), _grams(old)] if carbon else []),
+        )
+        for row, old in pairs
+    ]
+    return listing("Re-priced", (*_HEADS, *_CARBON) if carbon else _HEADS, rows)
+
+
+def _grams(row: Mapping[Hashable, Any]) -> str:
+    """Format the emissions of a run, if tracked."""
+    grams = row.get(GRAMS)
+    return _UNKNOWN if grams is None or isnan(grams) else quantity(grams, "g")

@@ -1,0 +1,59 @@
+"""The command reprice."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedsim.cli.app import Base, Place, Plugins, Quiet, app, check_out, within
+from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import suggest as _next
+
+
+@app.command("reprice")
+def reprice_command(
+    place: Place,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="replace a value of radios, devices or links: fleet.0.radio=nb-iot",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="folder for the re-priced runs; repriced in DIR if not given"
+        ),
+    ] = None,
+    base: Base = None,
+    plugins: Plugins = None,
+    quiet: Quiet = False,  # noqa: FBT002 - a flag
+) -> None:
+    """Re-price finished runs with other radios, devices or links, without training."""
+    from fedsim.addons.repricing import reprice
+    from fedsim.addons.repricing.api import price_table
+    from fedsim.addons.repricing.conditions import NO_OVERRIDE
+    from fedsim.cli.next_steps import command
+    from fedsim.core.errors import DataError
+    from fedsim.results.record.read import run_folders
+    from fedsim.scenario.registries import blocks_in
+
+    with _errors():
+        if not overrides and run_folders(place):
+            raise DataError("set", NO_OVERRIDE)
+        if out is not None:
+            check_out(out)
+        out = out or within(place, "repriced")
+        blocks = blocks_in(plugins or ())
+        result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
+        if said := result.shown.explained_answer():
+            _out.print(f"{escape(said)}\n")
+        _out.print(price_table(place, result.runs))
+    _out.print(f"event logs and tables in {escape(str(out))}")
+    several = result.summary["variant"].nunique() > 1
+    _next(command("compare" if several else "report", out), quiet=quiet)

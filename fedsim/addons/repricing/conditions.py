@@ -1,0 +1,126 @@
+"""Conditions: changes that need no new training, and logs that hold enough for them.
+
+A run takes the same decisions under another fleet or network if no decision depends on the time of
+an event: each round waits for every sampled client, all clients are always available, and the
+method reads neither the clock nor a battery. Everything else is refused, with its key.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fedsim.core.blocks.declared import reasons
+from fedsim.core.blocks.nature import OF_DECISIONS
+from fedsim.core.blocks.wording import show
+from fedsim.core.errors import Fault
+from fedsim.protocol.participation import FIRST, Participation
+from fedsim.scenario import Scenario, Variant
+from fedsim.scenario.tiers import hierarchy_of, place_key
+
+PRICED = ("name", "fleet", "network", "stop")
+"""The blocks that may change: they have no effect on training."""
+
+TRAINED = ("count", "rounds", "outer", "wire", "participation")
+"""The keys of a tier that may not; its others are what its gateways are made of."""
+
+NO_OVERRIDE = (
+    "nothing is changed: expected --set with keys of fleet, network or stop, such as --set"
+    " fleet.0.radio=nb-iot, --set fleet.0.device=pi-4 or --set network.server.uplink='10 Mbit/s'"
+)
+"""The message of `fedsim reprice` without an override."""
+
+_AGAIN = "needs training again: fedsim run"
+
+Seen = tuple[str, str]
+"""A key, and why a log cannot be re-priced with its value."""
+
+
+def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -> Iterator[Fault]:
+    """Yield the reasons why a run cannot be re-priced.
+
+    Args:
+        then: the scenario of the run.
+        now: the changed one.
+        clients: the number of clients of the run.
+        looks: the ports that the method has read: "battery", "now".
+    """
+    scenario = now.scenario
+    seen = [
+        *_changes(then, scenario),
+        *_of_peers(scenario),
+        *_of_decisions(scenario, clients),
+        *_clock_and_battery((then, scenario), looks),
+    ]
+    if scenario.fleet and scenario.clients != clients:
+        seen.append(("fleet", f"got {scenario.clients} clients, but the log has {clients}"))
+    for key, text in seen:
+        yield now.fault(key, text)
+
+
+def _changes(then: Scenario, now: Scenario) -> Iterator[Seen]:
+    """Yield the changes outside of the blocks that may change."""
+    tiers = min(len(then.tiers), len(now.tiers))
+    before, after = (_values_of_training(each, tiers) for each in (then, now))
+    for key, seen, logged in _differences(after, before):
+        yield key, f"got {show(seen)}, but the run had {show(logged)}; that {_AGAIN}"
+
+
+def _values_of_training(scenario: Scenario, tiers: int) -> dict[str, Any]:
+    """Return what training sees of a scenario with its first tiers, by key."""
+    seen = scenario.model_dump(mode="json", exclude={*PRICED, "tiers"})
+    own = {
+        f"tiers.{number}": tier.model_dump(mode="json", include={*TRAINED})
+        for number, tier in enumerate(scenario.tiers[:tiers])
+    }
+    return {**seen, "tiers": len(scenario.tiers), **own}
+
+
+def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401 - any JSON
+    """Yield the deepest keys at which two blocks differ, with both values."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        # The other keys of a block of another kind have another meaning.
+        of_a_kind = one.get("kind") == other.get("kind")
+        for key in {**one, **other} if of_a_kind else ("kind",):
+            inner = f"{path}.{key}" if path else key
+            yield from _differences(one.get(key), other.get(key), inner)
+    elif one != other:
+        yield path, one, other
+
+
+def _of_peers(scenario: Scenario) -> Iterator[Seen]:
+    if scenario.network.peers is not None:
+        text = f"got {scenario.network.peers.kind}: exchanges of peers cannot be replayed"
+        yield "network.peers", f"{text}; another fleet or network {_AGAIN}"
+
+
+def _of_decisions(scenario: Scenario, clients: int) -> Iterator[Seen]:
+    """Yield what of the blocks, and of every server, decides by times what is learned."""
+    for key, why in reasons(scenario, OF_DECISIONS):
+        yield key, f"{why}; that {_AGAIN}"
+    for number, size in enumerate(hierarchy_of(scenario, clients).sizes):
+        policy = scenario.participation if not number else scenario.tiers[number - 1].participation
+        if not (policy.asynchronous or any(policy.early())) and any(
+            _goes_on(policy.among(nodes), nodes) for nodes in size
+        ):
+            key = "participation.kind"
+            text = f"got {policy.kind}: {FIRST} the aggregate of a round; that {_AGAIN}"
+            yield (place_key(number - 1, key) if number else key), text
+
+
+def _goes_on(policy: Participation, clients: int) -> bool:
+    """Return whether a round may close without some sampled clients, by a rule without a key."""
+    cohort = clients if policy.asked is None else min(policy.asked, clients)
+    return policy.goal(cohort) < cohort
+
+
+def _clock_and_battery(scenarios: Sequence[Scenario], looks: Sequence[str]) -> Iterator[Seen]:
+    """Yield the readings of the method that may differ now."""
+    kind = scenarios[-1].algorithm.kind
+    if "now" in looks:
+        yield "algorithm.kind", f"got {kind}, which has read the clock; that {_AGAIN}"
+    groups = [group for each in scenarios for group in (*each.fleet, *each.tiers)]
+    powered = any(group.battery for group in groups)
+    if "battery" in looks and powered:
+        yield (
+            "algorithm.kind",
+            f"got {kind}, which has read a battery's charge; that {_AGAIN}",
+        )

@@ -1,0 +1,189 @@
+"""Replay: a method that repeats the messages and work of a recorded run without computing.
+
+The difficulty is not to repeat a run but to notice when it would not have gone the same way. The
+replay runs in a world with new times, and at each step compares what that world does with the
+history. A client that is sampled here and was not then, one that does not reply and did then, a
+message lost for good, a stop rule that is not met where the history ends: each means that the
+original method would have had other inputs from there on. No log can say what it would have done,
+so the replay ends with an error that names the round, the client and the key of the scenario.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fedsim.addons.repricing.history import RunHistory
+from fedsim.core.errors import RepricingError
+from fedsim.core.ports import SILENCE, Array, Client, ClientId, Message, Silence, Work
+from fedsim.sim.tiers import RoundsOracle
+from fedsim.sim.worlds.main_task import ENDED
+from fedsim.sim.worlds.server import RoundServer
+
+_NOTHING = np.zeros(0)
+Refuse = Callable[[str, int, ClientId | None], RepricingError]
+"""Returns the error of a world that departs from the history, given text, round and client."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedPayload:
+    """A payload of a known size without values."""
+
+    bits: int
+
+    @property
+    def values(self) -> Array:
+        """Placeholder values, which are never used."""
+        return _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedMessage(Message):
+    """A message with a label and a size."""
+
+    content: SizedPayload
+
+
+@cache
+def replay_message(label: str, bits: int) -> Message:
+    """Return a message with this label in the log; equal messages are one object."""
+    message: Message = _message_type(label)(SizedPayload(bits))
+    return message
+
+
+@cache
+def _message_type(label: str) -> type[ReplayedMessage]:
+    return type(label, (ReplayedMessage,), {"__slots__": ()})
+
+
+class ReplayedMethod:
+    """Implements `fedsim.sim.config.Method` by the history of a run, for all of its servers.
+
+    Args:
+        history: of the run.
+        looks: the ports that the method has read; the replay reads them, too, so that the new
+            summary records them.
+        refuse: see `Refuse`.
+        mid_round: the keys of the original's stop rules that may end it in the middle of a round.
+    """
+
+    def __init__(
+        self,
+        history: RunHistory,
+        looks: Sequence[str],
+        refuse: Refuse,
+        mid_round: Collection[str] = (),
+    ) -> None:
+        self._history = history
+        self._mid_round = mid_round
+        self._looks = looks
+        self._refuse = refuse
+        self._committed = 0
+        self._due: dict[ClientId, int] = {}  # the tasks of the open exchanges
+        self._visits = {gateway: iter(each) for gateway, each in history.visits.items()}
+
+    def memory(self, initial: Array) -> None:
+        """Allocate no state."""
+
+    def undelivered(self, client: Client, message: Message) -> None:  # noqa: ARG002 - a hook
+        """Refuse: the server has received this message in the original run."""
+        raise self._refuse("a message of it is lost for good", client.round, client.id)
+
+    def evaluate(self, model: Array) -> float:  # noqa: ARG002 - recorded
+        """Return the recorded objective of the last round, or of the start."""
+        objective = self._history.objective[self._committed]
+        if objective is None:
+            number = self._committed
+            text = f"ends with round {number}, which was not evaluated in the original run"
+            raise self._refuse(text, number, None)
+        return objective
+
+    def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - recorded
+        """Return the other recorded figures of that round."""
+        return self._history.measures[self._committed]
+
+    async def serve(self, server: RoundServer) -> None:
+        """Run the recorded server, or a visit of the server above to a gateway."""
+        if server.id in self._visits:
+            await self._visit(server)
+        else:
+            await self._serve_top(server)
+
+    async def _visit(self, server: RoundServer) -> None:
+        for exchange in next(self._visits[server.id]):
+            await self._exchange(server, exchange)
+        while True:  # until the gateway has had its rounds, and ends this coroutine
+            server.commit(_NOTHING)
+
+    async def _serve_top(self, server: RoundServer) -> None:
+        history = self._history
+        for number, (begin, end) in enumerate(pairwise([0, *history.commits])):
+            for exchange in range(begin, end):
+                await self._exchange(server, exchange)
+            self._committed = number + 1
+            server.commit(_NOTHING)
+        if history.reason != ENDED:
+            text = _beyond(len(history.commits), history.reason, self._mid_round)
+            raise self._refuse(text, server.round, None)
+        for exchange in range(history.commits[-1] if history.commits else 0, history.served):
+            await self._exchange(server, exchange)
+
+    async def _exchange(self, server: RoundServer, number: int) -> None:
+        exchanges, tasks = self._history.exchanges, self._history.tasks
+        span = range(exchanges.first[number], exchanges.first[number + 1])
+        due = {tasks.client[task]: task for task in span}
+        self._due |= due
+        requests = {
+            tasks.client[task]: replay_message(tasks.received[task], tasks.received_bits[task])
+            for task in span
+        }
+        to = None if exchanges.sampled[number] else list(due)
+        first = requests[min(requests)]
+        # A sampled cohort is not known in advance: every client gets a message, and a client that
+        # is in the cohort here but was not in the original run is refused in `handle`.
+        each = dict.fromkeys(server.clients, first) | requests if to is None else requests
+        message = first if exchanges.shared[number] else each
+        replies = await server.exchange(message, to=to)
+        unasked = [client for client in due if client in self._due]
+        if unasked or len(replies) != exchanges.replies[number]:
+            received = {reply.client for reply in replies}
+            expected = [tasks.client[task] for task in span if tasks.message[task]]
+            missing = [*unasked, *(client for client in expected if client not in received)]
+            raise self._refuse("does not reply, but did in the original", server.round, missing[0])
+
+    async def handle(self, client: Client, message: Message) -> Message | Silence:  # noqa: ARG002
+        """Run a recorded client: the same work, and the same reply."""
+        for look in self._looks:
+            getattr(client, look)
+        tasks, task = self._history.tasks, self._due.pop(client.id, None)
+        if task is None:
+            text = "is sampled, but was not in the original"
+            raise self._refuse(text, client.round, client.id)
+        if client.id in self._visits:
+            await client.compute(_ROUNDS)
+        for work in range(tasks.begin[task], tasks.end[task]):
+            price = tasks.operations[work], tasks.samples[work]
+            await client.compute(Work(_nothing, None, (), *price))
+        label = tasks.message[task]
+        return replay_message(label, tasks.bits[task]) if label else SILENCE
+
+
+def _nothing() -> Array:
+    return _NOTHING
+
+
+_ROUNDS = RoundsOracle(0).sgd_steps(_NOTHING, 0.0, ())
+"""What a gateway does in place of work."""
+
+
+def _beyond(rounds: int, reason: str, mid_round: Collection[str]) -> str:
+    """Explain why a log has no data beyond its last round."""
+    if reason.partition(":")[0] in mid_round:
+        return (
+            f"the log ends in the middle of round {rounds + 1} ({reason}), and lacks the rest of"
+            " it, which this run would need"
+        )
+    return f"the log ends after round {rounds} ({reason}), but this run would continue"

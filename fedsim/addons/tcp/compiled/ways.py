@@ -1,0 +1,304 @@
+"""Paths of segments, and their arrival: see `TcpLane` and `TcpTransfer`."""
+
+from math import inf
+
+from fedsim.addons.tcp.compiled import layout as at
+from fedsim.addons.tcp.compiled.compiler import inline, part, piece
+from fedsim.addons.tcp.compiled.events import call, free_node, take_node
+from fedsim.addons.tcp.compiled.kinds import Integers, Reals
+from fedsim.addons.tcp.compiled.queues import carry, carry_one, is_crowded, room
+from fedsim.addons.tcp.compiled.receivers import (
+    acknowledge_late,
+    count_arrived,
+    take_segment,
+    take_train,
+)
+from fedsim.addons.tcp.handshake import OPTIONS
+
+
+@inline
+def _over(W: Integers, m: int, number: int) -> int:
+    """Return whether the owner of a packet is over."""
+    # Negative numbers are packets of the handshake.
+    if number >= 0:
+        return W[m + at.OVER]
+    return W[m + at.SYN_OVER] if number == at.SYN else 0
+
+
+@part
+def _push_train(
+    W: Integers,
+    F: Reals,
+    m: int,
+    number: int,
+    count: int,
+    bits: float,
+    sent: float,
+    pace: float,
+    first: float,
+    last: float,
+    hop: int,
+) -> None:
+    """Schedule the arrival of segments at a queue."""
+    node = call(W, F, first, at.FORWARD, m)
+    W[node + at.NUMBER], W[node + at.COUNT], W[node + at.HOP] = number, count, hop
+    F[node + at.BITS], F[node + at.SENT], F[node + at.PACE] = bits, sent, pace
+    F[node + at.LAST] = last
+
+
+@part
+def forward_one(
+    W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, first: float, hop: int
+) -> None:
+    """Move a segment to the next queue that others use, or to its receiver."""
+    if _over(W, m, number):
+        return
+    p, now = W[m + at.PATH], F[at.NOW]
+    while hop < W[p + at.STAGES]:
+        s = p + at.WAY + hop * at.STAGE
+        # Others may come first: the packet is an event of its own. Other queues are computed ahead
+        # of time.
+        if first > now and W[s + at.SHARED]:
+            node = call(W, F, first, at.FORWARD_ONE, m)
+            W[node + at.NUMBER], W[node + at.HOP] = number, hop
+            F[node + at.SENT], F[node + at.BITS] = sent, bits
+            return
+        through = carry_one(W, F, W[s + at.AT], first, bits, F[s + at.LEAD])
+        if through < 0:
+            return  # tail drop
+        first = through + F[s + at.AFTER]
+        hop += 1
+    # Delays include the transmission of a full segment on links without a queue.
+    if bits < F[p + at.SEGMENT]:
+        first = max(first - _swifter(W, F, p, bits, number), now)
+    _deliver_packet(W, F, m, number, bits, sent, first)
+
+
+@part
+def _swifter(W: Integers, F: Reals, p: int, bits: float, number: int) -> float:
+    """Return how much earlier than a full segment a shorter one arrives: `TcpPath.swifter`."""
+    gain = (F[p + at.SEGMENT] - bits) * F[p + at.FREE_BIT]
+    if number <= 0:
+        return gain
+    # Behind full segments: what is gained on free links may be lost again at the radio.
+    if W[p + at.RADIO]:
+        return min(gain, 0.0)
+    radio = W[p + at.WAY + at.AT]
+    return min(gain, max(bits / F[radio + at.RATE] - bits * F[p + at.FREE_BIT], 0.0))
+
+
+@piece
+def _deliver_packet(
+    W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
+) -> None:
+    """Deliver a segment, or a packet of the handshake."""
+    if number >= 0:
+        _deliver_one(W, F, m, number, bits, sent, time)
+    elif number == at.ANSWER:
+        W[m + at.CONFIRMED] = 1
+    elif not W[m + at.ANSWERED]:
+        W[m + at.ANSWERED] = 1
+        p = W[m + at.PATH]
+        # The answer has options, too, and does not queue.
+        answer = F[p + at.BACK] + OPTIONS * F[p + at.BACK_BIT]
+        call(W, F, time + answer, at.SYN_ENDS, m)
+
+
+@part
+def forward(
+    W: Integers,
+    F: Reals,
+    m: int,
+    number: int,
+    count: int,
+    bits: float,
+    sent: float,
+    pace: float,
+    first: float,
+    last: float,
+    hop: int,
+) -> None:
+    """Move a train to the next queue that others use, or to its receiver."""
+    if count == 1:
+        forward_one(W, F, m, number, bits, sent, first, hop)
+        return
+    if W[m + at.OVER]:
+        return
+    p, now = W[m + at.PATH], F[at.NOW]
+    while hop < W[p + at.STAGES]:
+        s = p + at.WAY + hop * at.STAGE
+        q = W[s + at.AT]
+        if first > now and W[s + at.SHARED]:
+            _push_train(W, F, m, number, count, bits, sent, pace, first, last, hop)
+            return
+        space = 0.0
+        # A train stays whole if none of its segments can be dropped, or if all arrive at one
+        # instant: then the rest of the queue decides at once.
+        whole = not W[q + at.CROWDED] or first == last
+        if whole:
+            space = room(W, F, q, first, F[s + at.LEAD])
+            whole = space >= count or first == last
+        if not whole:
+            _split(W, F, m, number, count, bits, sent, pace, first, last, hop)
+            return
+        # Only for trains of one instant: the tail is dropped.
+        if space < count:
+            if space < 1:
+                return  # tail drop
+            count = int(space)
+        first, last = carry(W, F, q, first, last, count, bits)
+        first, last = first + F[s + at.AFTER], last + F[s + at.AFTER]
+        hop += 1
+    if count > 1:
+        _deliver(W, F, m, number, count, sent, pace, first, last)
+    else:  # the others were tail-dropped
+        _deliver_one(W, F, m, number, bits, sent, first)
+
+
+@piece
+def _split(
+    W: Integers,
+    F: Reals,
+    m: int,
+    number: int,
+    count: int,
+    bits: float,
+    sent: float,
+    pace: float,
+    first: float,
+    last: float,
+    hop: int,
+) -> None:
+    """Forward the segments of a train one by one."""
+    between = (last - first) / max(count - 1, 1)
+    for n in range(count):
+        forward_one(W, F, m, number + n, bits, sent + n * pace, first + n * between, hop)
+
+
+# The receiver.
+
+
+@piece
+def _deliver(
+    W: Integers,
+    F: Reals,
+    m: int,
+    number: int,
+    count: int,
+    sent: float,
+    pace: float,
+    first: float,
+    last: float,
+) -> None:
+    """Deliver a train of several segments."""
+    before = count_arrived(W, m)
+    # A retransmission after the end.
+    if before == W[m + at.TOTAL]:
+        return
+    # A delayed acknowledgement was due before this train: sent at its own time.
+    if F[m + at.DUE] < first:
+        acknowledge_late(W, F, m, F[m + at.DUE])
+    if number == W[m + at.AWAITED] and not W[m + at.EARLIES] and not is_crowded(W, m):
+        take_train(W, F, m, number, count, sent, pace, first, last)
+    else:
+        between = (last - first) / max(count - 1, 1)
+        for n in range(count):
+            take_segment(W, F, m, number + n, sent + n * pace, first + n * between)
+    after = count_arrived(W, m)
+    if after > before:
+        _note(W, F, m, first - (last - first) / (count - 1), last, after - before)
+    _wait_for_more(W, F, m, last)
+
+
+@inline
+def _deliver_one(
+    W: Integers, F: Reals, m: int, number: int, bits: float, sent: float, time: float
+) -> None:
+    """Deliver a segment."""
+    before = count_arrived(W, m)
+    if before == W[m + at.TOTAL]:
+        return
+    if F[m + at.DUE] < time:
+        acknowledge_late(W, F, m, F[m + at.DUE])
+    take_segment(W, F, m, number, sent, time)
+    after = count_arrived(W, m)
+    if after > before:
+        p = W[m + at.PATH]
+        radio = W[p + at.WAY + W[p + at.RADIO] * at.STAGE + at.AT]
+        _note(W, F, m, time - bits / F[radio + at.RATE], time, at.ALONE)
+    if after == W[m + at.TOTAL] or F[m + at.DUE] < inf:
+        _wait_for_more(W, F, m, time)
+
+
+@inline
+def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
+    """Finish with the last segment, or wait to acknowledge a single one."""
+    if count_arrived(W, m) == W[m + at.TOTAL]:
+        # An earlier end may be known from a stream.
+        F[m + at.ENDS] = min(F[m + at.ENDS], last)
+        call(W, F, last, at.FINISH, m)
+    # One check at a time: it moves on if the deadline has moved.
+    elif F[m + at.DUE] < inf and not W[m + at.WAITS]:
+        W[m + at.WAITS] = 1
+        call(W, F, F[m + at.DUE], at.LATE_ONE, m)
+
+
+@part
+def look_for_late(W: Integers, F: Reals, m: int) -> None:
+    """Acknowledge a segment that no other has followed in time."""
+    W[m + at.WAITS] = 0
+    due, now = F[m + at.DUE], F[at.NOW]
+    if W[m + at.OVER] or due == inf:
+        return
+    if due <= now:
+        acknowledge_late(W, F, m, now)
+    else:
+        W[m + at.WAITS] = 1
+        call(W, F, due, at.LATE_ONE, m)
+
+
+@inline
+def _note(W: Integers, F: Reals, m: int, first: float, last: float, count: int) -> None:
+    """Log the arrival of segments: see `TcpArrivals.note`."""
+    now = F[at.NOW]
+    # A node of the log holds ITEMS entries.
+    if not W[m + at.LOG_FIRST] or W[m + at.LOG_END] == at.ITEMS:
+        _add_page(W, F, m, now)
+    item = W[m + at.LOG_LAST] + at.ITEM * W[m + at.LOG_END]
+    F[item + at.FROM], F[item + at.TO] = max(now, first), last
+    W[item + at.ARRIVED_THEN] = count
+    W[m + at.LOG_END] += 1
+
+
+@part
+def _add_page(W: Integers, F: Reals, m: int, now: float) -> None:
+    """Append a node to the log of arrivals, and drop nodes whose arrivals are past."""
+    new = take_node(W)
+    W[new + at.LINK], W[m + at.LOG_END] = 0, 0
+    if W[m + at.LOG_FIRST]:
+        W[W[m + at.LOG_LAST] + at.LINK] = new
+    else:
+        W[m + at.LOG_FIRST] = new
+    W[m + at.LOG_LAST] = new
+    while W[m + at.LOG_FIRST] != new:
+        page, latest, count = W[m + at.LOG_FIRST], 0.0, 0
+        for k in range(at.ITEMS):
+            latest = max(latest, F[page + at.ITEM * k + at.TO])
+            count += W[page + at.ITEM * k + at.ARRIVED_THEN]
+        # Later nodes may only be summed up after all earlier ones.
+        if latest > now:
+            break
+        F[m + at.PASSED] += count
+        W[m + at.LOG_FIRST] = W[page + at.LINK]
+        free_node(W, page)
+
+
+@part
+def forget_log(W: Integers, m: int) -> None:
+    """Free the log of arrivals."""
+    node = W[m + at.LOG_FIRST]
+    while node:
+        behind = W[node + at.LINK]
+        free_node(W, node)
+        node = behind
+    W[m + at.LOG_FIRST] = 0

@@ -1,0 +1,97 @@
+"""Classes of torchmetrics as measures: found by name, and made for the classes of the data."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from fedsim.core.blocks.wording import named_line
+from fedsim.core.errors import DataError
+from fedsim.core.extras import missing
+
+_PLACES = ("torchmetrics.classification", "torchmetrics.regression", "torchmetrics")
+"""Where classes are looked for, in order: there, tasks have classes of their own."""
+
+
+def metric_class(given: object) -> type[Any] | None:
+    """Return the class of torchmetrics that was passed or named; None for anything else.
+
+    Raises:
+        DataError: torchmetrics is not installed, or has no class of that name.
+    """
+    if isinstance(given, type):
+        return given if hasattr(given, "update") and hasattr(given, "compute") else None
+    if not isinstance(given, str):
+        return None
+    places = [_module(place) for place in _PLACES]
+    for place in places:
+        found = getattr(place, given, None)
+        if isinstance(found, type):
+            return found
+    known = {name for place in places for name in place.__all__ if name[0].isupper()}
+    near = get_close_matches(given, sorted(known), 3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ", such as MulticlassF1Score"
+    raise DataError("measures", f"torchmetrics has no class {given!r}{hint}")
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != "torchmetrics":
+            raise
+        text = missing("a metric by its name", "torchmetrics", "metrics")
+        raise DataError("measures", text) from None
+
+
+def check_options(made: type[Any], options: Mapping[str, Any]) -> None:
+    """Check that a class takes options.
+
+    Raises:
+        DataError: it does not.
+    """
+    known = inspect.signature(made).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in known.values()) and hasattr(made, "__init__"):
+        known = {**known, **dict.fromkeys(_COMMON)}  # type: ignore[assignment]  # names alone
+    for name in options:
+        if name not in known:
+            listed = ", ".join(each for each in known if each not in (*_COMMON, "kwargs"))
+            raise DataError("measures", f"{made.__name__} has no option {name}; it has {listed}")
+
+
+_COMMON = ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache")
+
+
+def make_metric(made: type[Any], options: Mapping[str, Any], classes: int | None) -> Any:  # noqa: ANN401
+    """Return an object of a class of torchmetrics.
+
+    Args:
+        made: the class.
+        options: its arguments.
+        classes: of the data, for `num_classes` where that is needed and not given; None for none.
+
+    Raises:
+        DataError: it cannot be made.
+    """
+    asked = inspect.signature(made).parameters.get("num_classes")
+    own = dict(options)
+    if classes is not None and asked is not None and "num_classes" not in own:
+        own["num_classes"] = classes
+    try:
+        return made(**own)
+    except Exception as error:  # noqa: BLE001 - the code of another library may raise anything
+        given = ", ".join(f"{name}={value!r}" for name, value in own.items()) or "nothing"
+        text = f"{made.__name__} of torchmetrics cannot be made with {given}"
+        raise DataError("measures", f"{text}: {named_line(error)}") from None
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a class as that of a column.
+
+    >>> snake_case("MulticlassF1Score"), snake_case("BinaryAUROC")
+    ('multiclass_f1_score', 'binary_auroc')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

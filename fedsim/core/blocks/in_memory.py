@@ -1,0 +1,198 @@
+"""Objects handed over in Python: values, which have a digest, and code, which has none.
+
+Rows, frames, numbers and texts are values: the scenario of a run has their digest, and a later run
+with the same values is the same run. Functions, classes, modules and all other objects are code,
+which no digest could cover for certain. The scenario has the word `code` in place of a digest, with
+the digest of the values that came along, such as the parameters of a module.
+
+When a block is read again in the same process, it finds its object; in another process, and from
+the file of a run with code, its use raises an error that asks for the object.
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
+from uuid import uuid4
+from weakref import ref
+
+import cloudpickle
+from pydantic import Field, PrivateAttr, model_validator
+
+from fedsim.core.blocks.plugins import is_handed_over, specs_in
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import DataError
+
+_CODE = "code"
+"""How the digest of an object begins that is code, in place of 64 hexadecimal digits."""
+
+_KEY = re.compile(rf"\b{_CODE}-[0-9a-f]{{32}}\b")
+
+
+class InMemory:
+    """An object passed by the caller; it equals only itself, whatever its digest.
+
+    Attributes:
+        key: the digest of a value; of code, a random key with the digest of its values.
+        value: the object.
+        again: computes the digest again; None if it cannot change, or is not known again.
+    """
+
+    __slots__ = ("__weakref__", "again", "key", "value")
+
+    def __init__(self, key: str, value: object, again: Callable[[], str] | None = None) -> None:
+        self.key = key
+        self.value = value
+        self.again = again
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By value (cloudpickle): the class of the object may have been defined in a notebook.
+        return _unpickle, (self.key, cloudpickle.dumps(self.value))
+
+
+_HELD: dict[str, list[ref[InMemory]]] = {}
+"""The objects of this process by their keys, in the order they came, while a block has them."""
+
+
+def _remember(held: InMemory) -> None:
+    """Let an object be found by its key."""
+    known = ref(held, partial(_forget, held.key))  # first: it may forget others of that key
+    _HELD.setdefault(held.key, []).append(known)
+
+
+def _forget(key: str, gone: ref[InMemory]) -> None:
+    """Forget an object that no block has any more."""
+    kept = [each for each in _HELD.get(key, ()) if each is not gone]
+    if kept:
+        _HELD[key] = kept
+    else:
+        _HELD.pop(key, None)
+
+
+def _find(key: str) -> InMemory | None:
+    """Return the object with a key; of equal ones the latest that a block has."""
+    alive = (each() for each in reversed(_HELD.get(key, [])))
+    return next((each for each in alive if each is not None), None)
+
+
+def _unpickle(key: str, pickled: bytes) -> InMemory:
+    """Return an object received from another process."""
+    held = InMemory(key, cloudpickle.loads(pickled))
+    if _find(key) is None:
+        _remember(held)
+    return held
+
+
+class Holding(Spec):
+    """A block with an in-memory object."""
+
+    digest: str = Field(
+        description="SHA-256 of the values passed in Python, in hexadecimal; for a function, a"
+        " class, a module or another object `code`, and the digest of the values in it, if any"
+    )
+
+    _held: InMemory | None = PrivateAttr(default=None)
+
+    @classmethod
+    def of_values(cls, value: object, digest: Callable[[], str], **fields: Any) -> Self:
+        """Return a block with an object that is known by its digest."""
+        return cls._holding(InMemory(digest(), value, digest), fields)
+
+    @classmethod
+    def of_code(
+        cls,
+        value: object,
+        digest: str = "",
+        again: Callable[[], str] | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Return a block with an object that is code.
+
+        Args:
+            value: the object.
+            digest: of the values that came with it, see `digest_of`.
+            again: computes it again; None if that could give another one.
+            fields: of the block.
+        """
+        key = f"{_CODE}-{uuid4().hex}"
+        if not digest:
+            return cls._holding(InMemory(key, value), fields)
+        return cls._holding(InMemory(f"{key}-{digest}", value, again), fields)
+
+    @classmethod
+    def _holding(cls, held: InMemory, fields: dict[str, Any]) -> Self:
+        _remember(held)
+        made = cls(digest=held.key, **fields)
+        made._held = held
+        return made
+
+    @model_validator(mode="after")
+    def _hold_again(self) -> Self:
+        self._held = _find(self.digest)
+        return self
+
+    @property
+    def held(self) -> InMemory | None:
+        """The wrapped object; None in a process that does not have it."""
+        return self._held
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the object is code, of which nobody can tell whether it is as it was."""
+        return self.digest.startswith(_CODE)
+
+    def value(self, key: str) -> Any:  # noqa: ANN401 - whatever was given
+        """Return the object.
+
+        Raises:
+            DataError: this process does not have it, as the block was written by another one.
+        """
+        if self._held is None:
+            known = (
+                "does not have it" if self.is_code else f"has only its digest {self.digest[:12]}"
+            )
+            text = f"this object was passed in Python, and a file {known}"
+            raise DataError(key, f"{text}: run it from Python, and pass the object again")
+        return self._held.value
+
+
+def without_keys(text: str) -> str:
+    """Return a text in which each key of code is the word `code`, as files have it.
+
+    >>> without_keys(f'{{"digest": "code-{"0" * 32}"}}')
+    '{"digest": "code"}'
+    """
+    return _KEY.sub(_CODE, text)
+
+
+def code_in(value: object) -> list[str]:
+    """Return the names of all code in the blocks of a value that was handed over in Python.
+
+    That are the classes of blocks, unless they came with a plugin or an entry point, and the
+    functions, classes, modules and other objects that blocks have.
+    """
+    found = dict[str, None]()
+    for block in specs_in(value):
+        if is_handed_over(type(block)):
+            found[type(block).__name__] = None
+        elif isinstance(block, Holding) and block.is_code:
+            found[str(getattr(block, "name", type(block).__name__))] = None
+    return [*found]
+
+
+def check_unchanged(value: object) -> None:
+    """Check that the values in the blocks of a value are those that were handed over.
+
+    Raises:
+        DataError: the caller has modified some in the meantime.
+    """
+    checked = set[InMemory]()
+    for block in specs_in(value):
+        held = block.held if isinstance(block, Holding) else None
+        if held is None or held.again is None or held in checked:
+            continue
+        checked.add(held)
+        if held.again() != held.key.rpartition("-")[2]:
+            name = getattr(block, "name", "the data")
+            text = "has changed since it was handed over to fedsim; hand it over again"
+            raise DataError("problem", f"{name} {text}")

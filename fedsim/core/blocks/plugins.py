@@ -1,0 +1,266 @@
+"""Plugins: Python files with user-defined blocks.
+
+A process runs a plugin once, as a module whose name has a digest of the file's text: two files of
+the same name are two modules. Other processes receive the text with the classes (`dump`). So they
+do not need the file, and use the text as it was when it was read.
+"""
+
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from io import BytesIO
+from itertools import chain
+from operator import attrgetter
+from pathlib import Path
+from traceback import extract_tb
+from types import FunctionType, ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from fedsim.core.blocks.catalogue import INSTALLED, AnyRegistry, load_installed
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.errors import BlockError
+
+_OWN = f"{__name__.partition('.')[0]}."
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A file with blocks.
+
+    Attributes:
+        file: its path, absolute.
+        text: of the file.
+    """
+
+    file: str
+    text: bytes
+
+    @classmethod
+    def at(cls, path: Path) -> "Plugin":
+        """Read a file.
+
+        Raises:
+            BlockError: it cannot be read.
+        """
+        try:
+            return cls(str(path.absolute()), path.read_bytes())
+        except OSError as error:
+            raise BlockError(f"the plugin {path} cannot be read: {error.strerror}") from None
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the module."""
+        stem = re.sub(r"\W", "_", Path(self.file).stem)
+        digest = sha256(self.file.encode() + b"\0" + self.text).hexdigest()
+        return f"fedsim_plugin_{stem}_{digest[:12]}"
+
+    def module(self) -> ModuleType:
+        """Return the module, which is run on the first call.
+
+        Raises:
+            BlockError: running it fails; the text has the line.
+        """
+        if self.name not in _run:
+            _run[self.name] = self
+            module = sys.modules[self.name] = ModuleType(self.name)
+            module.__file__ = self.file
+            try:
+                with redirect_stdout(sys.stderr):  # standard output is for the command
+                    exec(compile(self.text, self.file, "exec"), vars(module))  # noqa: S102 - its purpose
+            except (Exception, SystemExit) as error:
+                del sys.modules[self.name], _run[self.name]
+                raise BlockError(self._report_failure(error)) from error
+        return sys.modules[self.name]
+
+    def _report_failure(self, error: BaseException) -> str:
+        """Return a message with the error and the line of the plugin that raised it."""
+        what = f"{type(error).__name__}: {error}".strip(": ")
+        if isinstance(error, SyntaxError) and error.filename == self.file:
+            number, what = error.lineno, f"{type(error).__name__}: {error.msg}"
+        else:
+            frames = [
+                each for each in extract_tb(error.__traceback__) if each.filename == self.file
+            ]
+            number = frames[-1].lineno if frames else None
+        if not number:
+            return f"the plugin {self.file} cannot be used: {what}"
+        lines = self.text.decode(errors="replace").splitlines()
+        line = lines[number - 1].strip() if number <= len(lines) else ""
+        return f"the plugin {self.file} cannot be used, line {number}: {what}\n    {line}"
+
+
+_run: dict[str, Plugin] = {}
+"""The plugins that this process has run, by module name."""
+
+_offered: WeakKeyDictionary[type, tuple[Plugin, str]] = WeakKeyDictionary()
+"""The plugins of blocks, and their names there: of those that plugins have imported, too."""
+
+
+def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[type[Spec]]:
+    """Return the blocks in files, in the order of the files and within them.
+
+    They are the classes of any kind of block that a file defines, or imports from elsewhere than
+    fedsim. Classes whose name begins with an underscore are left out, and so are base classes of
+    other classes in the file.
+
+    Raises:
+        BlockError: a file cannot be read or run, or has no block.
+    """
+    open_to = [each for each in registries if each.base]
+    found: list[type[Spec]] = []
+    for path in paths:
+        plugin = Plugin.at(path)
+        blocks = list(_offer(plugin.module(), open_to))
+        if not blocks:
+            bases = ", ".join(each.base.__name__ for each in open_to if each.base)
+            raise BlockError(
+                f"the plugin {path} has no block: none of its classes is a subclass of any of"
+                f" {bases} (a class whose name begins with an underscore is left out)"
+            )
+        found += blocks
+        for name, value in vars(plugin.module()).items():
+            if isinstance(value, type) and value in blocks:
+                _offered[value] = plugin, name
+    return found
+
+
+def _offer(module: ModuleType, registries: Iterable[AnyRegistry]) -> Iterator[type[Spec]]:
+    """Yield the blocks in the module of a plugin."""
+    classes = [
+        value
+        for value in dict.fromkeys(each for each in vars(module).values() if isinstance(each, type))
+        if not value.__module__.startswith(_OWN) and not value.__name__.startswith("_")
+    ]
+    for registry in registries:
+        for model in filter(registry.admits, classes):
+            below = (each for each in classes if each is not model)
+            if registry.names_of(model) or not any(issubclass(each, model) for each in below):
+                yield model
+
+
+def text_of(model: type) -> bytes:
+    """Return the text of the file that defines a class.
+
+    Raises:
+        OSError: there is no such file, or it cannot be read.
+    """
+    plugin = _run.get(model.__module__)
+    if plugin:
+        return plugin.text
+    file = getattr(sys.modules.get(model.__module__), "__file__", None)
+    if file is None:
+        raise FileNotFoundError(f"{model.__module__} is no file")
+    return Path(file).read_bytes()
+
+
+def dump(value: object) -> bytes:
+    """Return a pickle that contains the plugins of the classes in it.
+
+    Raises:
+        pickle.PicklingError: among others, a class or function was read from standard input or
+            typed in, where no other process finds it.
+    """
+    stream = BytesIO()
+    _Pickler(stream).dump(value)
+    return stream.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - as pickle has it
+        """Reduce classes and functions of plugins to plugin and name; leave the rest to pickle."""
+        if not isinstance(value, type | FunctionType):
+            return NotImplemented
+        if value.__module__ in _run:
+            return _find, (_run[value.__module__], value.__qualname__)
+        if isinstance(value, type) and value in _offered:
+            return _find_offered, _offered[value]
+        if isinstance(value, type) and value in INSTALLED:
+            return load_installed, (INSTALLED[value],)
+        if value.__module__ == "__main__" and not has_script():
+            name = value.__qualname__
+            text = f"{name} was read from standard input or typed in, where workers do not find it"
+            raise pickle.PicklingError(text)
+        return NotImplemented
+
+
+def has_script() -> bool:
+    """Return whether other processes can import the module `__main__`, a script or a package's."""
+    main = sys.modules["__main__"]
+    script = getattr(main, "__file__", None)
+    return main.__spec__ is not None or (script is not None and Path(script).exists())
+
+
+def _find(plugin: Plugin, name: str) -> Any:  # noqa: ANN401 - a class or a function
+    """Return the class or function that a plugin defines under a name."""
+    get: Callable[[object], Any] = attrgetter(name)
+    return get(plugin.module())
+
+
+def _find_offered(plugin: Plugin, name: str) -> type:
+    """Return a block of a plugin, as another process has it."""
+    model: type = _find(plugin, name)
+    _offered[model] = plugin, name
+    return model
+
+
+# Blocks within a value, and the code of the user-defined ones.
+
+_PACKAGE = f"{__name__.partition('.')[0]}."
+
+
+def specs_in(value: object) -> Iterator[Spec]:
+    """Yield every block in a value, outer blocks first."""
+    inner: Iterable[object] = ()
+    match value:
+        case Spec():
+            yield value
+            fields = (getattr(value, name) for name in type(value).model_fields)
+            inner = chain(fields, (value.model_extra or {}).values())
+        case Mapping():
+            inner = value.values()
+        case list() | tuple():
+            inner = value
+    for each in inner:
+        yield from specs_in(each)
+
+
+def own_modules(value: object) -> dict[str, bytes]:
+    """Return the texts of plugins and modules outside fedsim whose classes are in a value.
+
+    Classes that were handed over in Python are left out: a text does not determine these.
+    """
+    texts = dict[str, bytes]()
+    for model in dict.fromkeys(type(each) for each in specs_in(value)):
+        texts |= _texts(model) or {}
+    return texts
+
+
+def is_handed_over(model: type) -> bool:
+    """Return whether the class of a block is none of fedsim's, and has no text that determines it.
+
+    The text of a plugin does, and that of a package with an entry point for the class.
+    """
+    return _is_own(model) and _texts(model) is None
+
+
+def _texts(model: type) -> dict[str, bytes] | None:
+    """Return the texts that determine a class, by the names of the modules; None if none do."""
+    plugin = _offered[model][0] if model in _offered else _run.get(model.__module__)
+    if plugin is None and model not in INSTALLED:
+        return None
+    texts = {} if plugin is None else {plugin.name: plugin.text}
+    try:
+        own = [each for each in model.__mro__ if issubclass(each, Spec) and _is_own(each)]
+        return texts | {each.__module__: text_of(each) for each in own}
+    except OSError:  # a base class was typed in, or its file cannot be read
+        return None
+
+
+def _is_own(model: type) -> bool:
+    return not model.__module__.startswith(_PACKAGE)

@@ -1,0 +1,270 @@
+"""Blocks that start from a preset: a name alone, or a name and the fields that differ."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from math import inf
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+from pydantic import Field, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema
+
+from fedsim.core.blocks.choice import failure, kind_in
+from fedsim.core.blocks.registry import kinds_of
+from fedsim.core.blocks.spec import Spec
+from fedsim.core.blocks.wording import unknown
+
+CUSTOM = "custom"
+"""The kind of a block without a preset, which gives every value."""
+
+
+class Citation(NamedTuple):
+    """The source of a figure.
+
+    Attributes:
+        authors: of a paper or a page; the manufacturer, for a data sheet.
+        title: of the publication.
+        year: of publication; for a page, that of access.
+        where: a DOI, or the address of a repository or a document.
+    """
+
+    authors: str
+    title: str
+    year: int
+    where: str
+
+    @property
+    def short(self) -> str:
+        """The citation in a table: authors and year."""
+        first, *others = self.authors.split(", ")
+        rest = " et al." if len(others) > 1 else "".join(f" and {each}" for each in others)
+        return f"{first}{rest} {self.year}"
+
+    def __str__(self) -> str:
+        return f'{self.authors}, "{self.title}", {self.year}, {self.where}'
+
+
+Basis = Literal["meas", "lit", "est"]
+"""The basis of a figure: a public measurement, the literature, or an estimate."""
+
+
+class Doubt(NamedTuple):
+    """The uncertainty of a figure of a preset.
+
+    Attributes:
+        low: the lower end of an interval that contains the figure with a probability of 90 %, in
+            the notation of the field.
+        high: the upper end.
+        basis: "meas" if the source measured the figure, or values around it; "lit" if the source
+            states the figure, its range, or a bound; "est" if it is an estimate, and the source the
+            nearest published one.
+        source: of the figure and its interval.
+        aside: why the figure lies near an end of its interval, if it does.
+    """
+
+    low: str | float
+    high: str | float
+    basis: Basis
+    source: Citation
+    aside: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high}"
+
+
+class Preset(NamedTuple):
+    """A row of a table of presets.
+
+    Attributes:
+        basis: the origin and the quality of the figures: [lit] from the literature, [meas] a public
+            measurement, [est] an estimate good to a factor of 2.
+        values: by field, in the notation of a scenario, such as a text with its unit; other fields
+            have the defaults of the block.
+        doubts: the uncertainty by field; other fields are definitions, such as those of a standard,
+            or choices.
+    """
+
+    basis: str
+    values: Mapping[str, str | float]
+    doubts: Mapping[str, Doubt] = MappingProxyType({})
+
+
+class Presettable(Spec):
+    """A block whose `kind` is a preset, which supplies the fields that the block does not give.
+
+    Attributes:
+        presets: by name, in the order in which they are listed.
+        customs: the kinds without a preset; empty if every block has one.
+    """
+
+    presets: ClassVar[Mapping[str, Preset]]
+    customs: ClassVar[tuple[str, ...]] = (CUSTOM,)
+
+    kind: str = Field(description='the preset to start from, or "custom" to give every value')
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the accepted kinds."""
+        return (*cls.presets, *cls.customs)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, block: Any) -> Any:  # noqa: ANN401 - anything that a file can hold
+        """Return the complete block of a name, or of a block that names a preset."""
+        block = _resolve_preset(block, cls.names())
+        kind = kind_in(block, cls.names())
+        return {**cls.presets[kind].values, **block} if kind in cls.presets else block
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe the accepted forms: the name of a preset, or a block that names one."""
+        block = handler.resolve_ref_schema(handler(schema))
+        block["properties"]["kind"]["enum"] = list(cls.names())
+        block["required"] = ["kind"]
+        return {"anyOf": [{"type": "string", "enum": list(cls.presets)}, block]}
+
+
+def read_field(block: Presettable, field: str, text: str | float) -> float:
+    """Return the value that a field of a block would have for a text, in SI units.
+
+    Raises:
+        ValidationError: a ValueError; the field does not accept it, or other fields exclude it.
+    """
+    values = {**block.model_dump(mode="json"), field: text}
+    return float(getattr(type(block).model_validate(values), field))
+
+
+def read_interval(block: Presettable, field: str, text: str) -> tuple[float, float]:
+    """Return both ends of an interval of a field, such as "1 s..15 s", in SI units.
+
+    Raises:
+        ValueError: it is no interval, or the field does not accept its ends.
+    """
+    first, dots, second = text.partition("..")
+    if not dots:
+        raise ValueError(f"got {text}; expected LOW..HIGH")
+    try:
+        low, high = (read_field(block, field, end.strip()) for end in (first, second))
+    except ValidationError as error:
+        raise ValueError("; ".join(each["msg"] for each in error.errors())) from error
+    if not low < high < inf:
+        raise ValueError(f"got {text}; expected the lower value first")
+    return low, high
+
+
+def fault_of_interval(block: object, field: str, text: str) -> str:
+    """Return why a text is no interval of a figure of a block; empty if it is one."""
+    value = getattr(block, field, None) if isinstance(block, Presettable) else None
+    if not isinstance(block, Presettable) or not isinstance(value, int | float):
+        return "is no figure of these clients; expected one such as radio.up or device.speed"
+    try:
+        read_interval(block, field, text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def names_of(model: type[Spec]) -> tuple[str, ...]:
+    """Return the names of a class: those of its presets, or its kinds."""
+    return model.names() if issubclass(model, Presettable) else kinds_of(model)
+
+
+def _resolve_preset(block: object, known: Sequence[str]) -> object:
+    """Return the block of a name; other values unchanged.
+
+    Raises:
+        ValidationError: the text is none of the known names.
+    """
+    if not isinstance(block, str):
+        return block
+    if block not in known:
+        raise failure(("", unknown(block, known), block))
+    return {"kind": block}
+
+
+# Validation of the uncertainty of presets: impossible intervals, and incomplete sources.
+
+
+def faults_of_doubts(
+    model: type[Presettable], name: str, preset: Preset | None = None
+) -> Iterator[str]:
+    """Yield the faults of the uncertainty of a preset, one sentence each.
+
+    The block's own validation decides: it is constructed with each end of each interval, and with
+    each pair of ends of two intervals, such as the least active power with the largest idle power.
+
+    Args:
+        model: the class of the block.
+        name: of the preset.
+        preset: replaces the preset of this name.
+    """
+    row = model.presets[name] if preset is None else preset
+    written = {**row.values, "kind": name}
+    known = set[str]()
+    for field, doubt in row.doubts.items():
+        wrong = list(_faults_of_one(model, field, doubt, written))
+        yield from (f"{name}: {field}: {each}" for each in wrong)
+        if not wrong:
+            known.add(field)
+    for field, other in combinations([field for field in row.doubts if field in known], 2):
+        yield from _faults_of_two(model, written, row.doubts, (field, other))
+
+
+def _faults_of_one(
+    model: type[Presettable], field: str, doubt: Doubt, written: Mapping[str, str | float]
+) -> Iterator[str]:
+    """Yield the faults of a single interval."""
+    yield from _faults_of_source(doubt.source)
+    if doubt.basis not in get_args(Basis):
+        yield f"got the basis {doubt.basis!r}; give one of {', '.join(get_args(Basis))}"
+    if field not in model.model_fields:
+        yield "is no field of the block, and cannot have an interval"
+        return
+    figures = list[float]()
+    for figure in (doubt.low, written.get(field), doubt.high):
+        with_it = written if figure is None else {**written, field: figure}
+        try:
+            value = getattr(model.model_validate(with_it), field)
+        except ValidationError as error:
+            yield f"the interval has an impossible value: {error.errors()[0]['msg']}"
+            return
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            yield f"got {value!r}, which is no figure, and cannot have an interval"
+            return
+        figures.append(value)
+    if not figures[0] <= figures[1] <= figures[2]:
+        yield (
+            f"the interval from {doubt.low} to {doubt.high} does not contain the value,"
+            f" {written.get(field, figures[1])}; give low <= value <= high"
+        )
+
+
+def _faults_of_two(
+    model: type[Presettable],
+    written: Mapping[str, str | float],
+    doubts: Mapping[str, Doubt],
+    fields: tuple[str, str],
+) -> Iterator[str]:
+    """Yield a pair of ends of two intervals that cannot be combined, if there is one."""
+    first, second = fields
+    for one in doubts[first][:2]:
+        for other in doubts[second][:2]:
+            try:
+                model.model_validate({**written, first: one, second: other})
+            except ValidationError as error:
+                yield (
+                    f"{written['kind']}: {first} {one} and {second} {other} cannot be combined:"
+                    f" {error.errors()[0]['msg']}"
+                )
+                return
+
+
+def _faults_of_source(source: Citation) -> Iterator[str]:
+    """Yield the missing parts of a source."""
+    for part in ("authors", "title", "where"):
+        if not getattr(source, part).strip():
+            yield f"its source has no {part}"
+    if not 1900 < source.year < 2100:
+        yield f"its source is of the year {source.year}"

@@ -1,0 +1,223 @@
+"""Base class of blocks: frozen, closed pydantic models."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from inspect import Parameter, Signature, get_annotations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Self,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
+
+from fedsim.core.blocks.nature import Nature
+
+# Defaults of fields, in the notation of a file.
+
+
+def as_written(default: object, description: str) -> Any:  # noqa: ANN401 - like pydantic's Field
+    """Return a field whose default is in the notation of a file, and validated like input."""
+    return Field(default=default, description=description)
+
+
+# Shares: 0.3 and "30 %" are the same.
+
+NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
+"""A number in a text, without its sign."""
+
+LONGEST = 80
+"""The characters of a text with a number, at most."""
+
+_PER_CENT = re.compile(rf"\s*\+?({NUMBER})\s*%\s*")
+
+
+def per_cent(value: object) -> object:
+    """Return a text in per cent as a number, rounded once, and anything else as it is.
+
+    >>> per_cent("30 %"), per_cent(0.3), per_cent("many")
+    (0.3, 0.3, 'many')
+    """
+    short = isinstance(value, str) and len(value) <= LONGEST
+    match = _PER_CENT.fullmatch(str(value)) if short else None
+    return float(Decimal(match[1]).scaleb(-2)) if match else value
+
+
+@dataclass(frozen=True)
+class PerCent:
+    """An annotation for pydantic: a number that may be written in per cent, too."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Validate the number after its conversion."""
+        return core_schema.no_info_before_validator_function(per_cent, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe both forms, for editors."""
+        return either_form(handler(schema))
+
+
+def either_form(number: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a number that may be written in per cent, too.
+
+    >>> len(either_form({"type": "number"})["anyOf"])
+    2
+    """
+    text = {"type": "string", "pattern": rf"^{_PER_CENT.pattern}$", "examples": ["30 %"]}
+    parts = number["anyOf"] if set(number) == {"anyOf"} else [number]
+    return {"anyOf": [*parts, text]}
+
+
+def _take_per_cent(fields: Mapping[str, FieldInfo]) -> None:
+    """Let fields that are shares take per cent, before their validators are built."""
+    for field in fields.values():
+        if _is_share(field) and PerCent() not in field.metadata:
+            field.metadata = [*field.metadata, PerCent()]
+
+
+def _is_share(field: FieldInfo) -> bool:
+    """Return whether the bounds of a number are those of a share: from 0 to 1."""
+    kinds = {field.annotation, *get_args(field.annotation)}
+    low = {getattr(each, "ge", getattr(each, "gt", None)) for each in field.metadata}
+    high = {getattr(each, "le", getattr(each, "lt", None)) for each in field.metadata}
+    return float in kinds and 0 in low and 1 in high
+
+
+# The signature of a block's constructor, for completion in notebooks and editors.
+
+
+class LazySignature:
+    """The attribute `__signature__` of a class whose validator is built on first use.
+
+    Until then pydantic's own signature is `**data`, although all fields are known.
+    """
+
+    def __get__(self, instance: object, owner: type[BaseModel]) -> Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")  # else `inspect` treats an instance as a function
+        fields = owner.model_fields
+        bare = SimpleNamespace(__annotations__={name: fields[name].annotation for name in fields})
+        types = get_type_hints(bare)  # without pydantic's metadata beside the type
+        return Signature([_parameter(name, fields[name], types[name]) for name in fields])
+
+
+def _parameter(name: str, field: FieldInfo, annotation: object) -> Parameter:
+    default = Parameter.empty if field.is_required() else field.get_default()
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+IN_SI: Final = object()
+"""The context of a validation in which quantities are numbers in SI units."""
+
+
+class Spec(BaseModel):
+    """A block of a scenario file, and the constructor of the object it describes.
+
+    Frozen, because a run is a pure function of its scenario; closed, because an
+    unknown key is a misspelt one; finite, because no parameter here may be NaN. A number that is
+    bounded by 0 and 1 may be written in per cent.
+    """
+
+    also_called: ClassVar[tuple[str, ...]] = ()
+    """Names under which users may look for this kind of block; errors lead from them to it."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        defer_build=True,  # most commands read blocks of few classes; building all takes 0.5 s
+    )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Let shares take per cent, and set a signature, which pydantic replaces when it builds."""
+        super().__pydantic_init_subclass__(**kwargs)
+        _take_per_cent(cls.__pydantic_fields__)
+        type.__setattr__(cls, "__signature__", LazySignature())
+
+    def natures(self) -> Iterator[tuple[str, Nature]]:
+        """Yield what it declares of itself, each with the key in the block that is why.
+
+        From this follows where a run with it can be played; see `fedsim.core.blocks.nature`.
+        """
+        return iter(())
+
+    @classmethod
+    def in_si(cls, **values: Any) -> Self:
+        """Return a block whose quantities are given as numbers in SI units.
+
+        Texts with a unit, as in a file, are accepted, too.
+
+        Raises:
+            ValidationError: a ValueError; a value is invalid.
+        """
+        return cls.model_validate(values, context=IN_SI)
+
+
+# The order in which the keys of a block are listed.
+
+
+class KindFirst(Spec):
+    """A block whose keys are listed in this order: the kind, its own, inherited ones."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **rest: Any) -> None:
+        """Put the fields of a subclass in that order."""
+        super().__pydantic_init_subclass__(**rest)
+        declared = [name for each in cls.__mro__ for name in get_annotations(each)]
+        fields = cls.__pydantic_fields__
+        named = dict.fromkeys(("kind", "topology", *declared))
+        cls.__pydantic_fields__ = {name: fields[name] for name in named if name in fields}
+
+
+# Fields that are given in one form and read in another: "5 Mbit/s" is given, and 5e6 is read.
+#
+# Pydantic parses the input, but a type checker would accept only the form that is read. For the
+# type checker such a field is therefore a descriptor, whose setter declares the type that is
+# accepted.
+
+Read_co = TypeVar("Read_co", covariant=True)
+Written_contra = TypeVar("Written_contra", contravariant=True)
+
+Keys = Mapping[str, Any]
+"""A block, as a mapping of its keys."""
+
+Block = str | Mapping[str, Any]
+"""A block of one of several kinds: the name of its kind alone, or its keys."""
+
+if TYPE_CHECKING:
+
+    class Given(Generic[Read_co, Written_contra]):
+        """`Given[type read, type given]`, for type checkers."""
+
+        def __get__(self, instance: object, owner: object = None) -> Read_co: ...
+        def __set__(self, instance: object, value: Written_contra) -> None: ...
+
+else:
+
+    class Given:
+        """`Given[type read, type given]` is the first type, with its annotations."""
+
+        def __class_getitem__(cls, forms: tuple[Any, Any]) -> Any:  # noqa: ANN401 - a form
+            """Return the annotation for pydantic."""
+            return forms[0]
+
+
+AnyPath = Given[Path, Path | str]
+"""A field that takes a path."""

@@ -1,0 +1,277 @@
+"""The wording of values, names and lists of names in messages."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from pathlib import Path
+from traceback import extract_tb
+from typing import NamedTuple, ParamSpec, TypeVar
+
+_LONGEST = 60
+_FEW = 6  # the largest number of suggested names
+
+
+def printable(text: str, longest: int = _LONGEST) -> str:
+    r"""Return `text` on one line, shortened, with unprintable characters escaped.
+
+    Example:
+        >>> printable("a\nb")
+        'a\\nb'
+    """
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return line if len(line) <= longest else line[: longest - 3] + "..."
+
+
+def first_line(error: BaseException) -> str:
+    r"""Return the first line of what an error says; the name of its class if it says nothing.
+
+    Behind it is the line of the user's code that it comes from, if it comes from any.
+
+    Example:
+        >>> first_line(ValueError("too long\nat all")), first_line(KeyError())
+        ('too long', 'KeyError')
+    """
+    lines = str(error).strip().splitlines()
+    line = user_line(error)
+    if lines and line is not None and lines[0].startswith(line.place):
+        return lines[0]  # `put_line_first` was called
+    return (lines[0] if lines else type(error).__name__) + place_of(error)
+
+
+def named_line(error: BaseException) -> str:
+    r"""Return the class of an error, the first line of what it says, and its place, as above.
+
+    Example:
+        >>> named_line(ValueError("too long\nat all")), named_line(KeyError())
+        ('ValueError: too long', 'KeyError')
+    """
+    said = first_line(error)
+    name = type(error).__name__
+    return said if said.startswith(name) else f"{name}: {said}"
+
+
+def place_of(error: BaseException) -> str:
+    """Return the line of the user's code in which an error was raised: " (train.py, line 12)".
+
+    It is the last one that belongs neither to an installed package nor to Python or fedsim; empty
+    if there is none.
+    """
+    line = user_line(error)
+    return f" ({Path(line.file).name}, line {line.number})" if line else ""
+
+
+class UserLine(NamedTuple):
+    """A line of the user's code in which an error was raised.
+
+    Attributes:
+        file: its absolute path.
+        number: of the line, from 1.
+        function: that the line belongs to.
+        source: its text; empty if the file cannot be read.
+    """
+
+    file: str
+    number: int
+    function: str
+    source: str
+
+    @property
+    def place(self) -> str:
+        """The file's name and the number, such as "mine.py:12"."""
+        return f"{Path(self.file).name}:{self.number}"
+
+
+def user_line(error: BaseException) -> UserLine | None:
+    """Return the last line of a traceback that belongs to the user; see `place_of`."""
+    marked: UserLine | None = vars(error).get(_LINE)
+    if marked is not None:
+        return marked
+    for each in reversed(extract_tb(error.__traceback__)):
+        if _is_own(Path(each.filename)):
+            return UserLine(each.filename, each.lineno or 0, each.name, each.line or "")
+    return None
+
+
+_LINE = "user_line"
+
+
+def put_line_first(error: Exception) -> None:
+    """Begin the message of an error with the user's line that raised it, if there is one.
+
+    The error stays the same object, with its class and its chain. Where its message is not its only
+    argument, as of a `KeyError`, the line is a note. The line is kept with the error, since another
+    process receives errors without their tracebacks.
+    """
+    line = user_line(error)
+    if line is None or _LINE in vars(error):
+        return
+    vars(error)[_LINE] = line
+    text = f"{line.place} `{line.source}`" if line.source else line.place
+    if len(error.args) == 1 and error.args[0] == str(error):
+        error.args = (f"{text}: {error}",)
+    elif error.args or str(error):
+        error.add_note(text)
+    else:
+        error.args = (text,)
+
+
+def said_by(error: BaseException) -> str:
+    """Return the class of an error and its message, without the line that was put first."""
+    line = user_line(error)
+    said = str(error)
+    if line is not None and said.startswith(line.place):
+        said = said.removeprefix(line.place).removeprefix(f" `{line.source}`").removeprefix(": ")
+    return f"{type(error).__name__}: {said}".removesuffix(": ")
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether a file is neither of an installed package nor of Python or fedsim."""
+    installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+    rooms = Path(__file__).parents[2], Path(os.__file__).parent
+    return path.is_absolute() and not installed and not any(r in path.parents for r in rooms)
+
+
+def show(value: object) -> str:
+    """Return a value in the notation of a scenario file.
+
+    Example:
+        >>> show("5 apples"), show(True), show(1e-3), show({"up": 5})
+        ('"5 apples"', 'true', '0.001', 'a block of keys')
+    """
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f'"{printable(value)}"'
+        case Mapping():
+            return "a block of keys"
+        case Sequence():
+            return "a list"
+        case _:
+            return printable(repr(value))
+
+
+def describe_passed(value: object) -> str:
+    """Return what was passed in from Python, in a few words: class, shape and type, or length.
+
+    Example:
+        >>> describe_passed([1, 2]), describe_passed(int), describe_passed(0.5)
+        ('a list of 2 things (int)', 'the class int', '0.5')
+    """
+    name = type(value).__name__
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, str | int | float | None):
+        return show(value)
+    shape, kind = (getattr(value, each, None) for each in ("shape", "dtype"))
+    if isinstance(shape, Sequence):
+        return f"{_article(name)} of the shape {tuple(shape)}, {kind}"
+    if isinstance(value, list | tuple):
+        kinds = ", ".join(sorted({type(each).__name__ for each in value})[:_FEW])
+        return f"a {name} of {len(value)} things" + (f" ({kinds})" if kinds else "")
+    return _article(name)
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the known name nearest to `name`, or an empty text.
+
+    If no name is near, those that contain `name` are suggested: '5g-low' and others for "5g".
+    """
+    folded = {each.casefold(): each for each in known}
+    asked = str(name).casefold()[:_LONGEST]
+    close = get_close_matches(asked, folded, n=1) or _longer(asked, folded)
+    names = [f"'{folded[each]}'" for each in close]
+    return f"; did you mean {join_names(names, 'or')}?" if names else ""
+
+
+def _longer(asked: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that contain another one, if they are few.
+
+    Those that continue another of them are left out: of '5g-low' and '5g-low-drx' the latter.
+    """
+    longer = [each for each in known if each.startswith(asked) or asked in each.split("-")]
+    longer = [each for each in longer if not any(each.startswith(f"{it}-") for it in longer)]
+    return longer if len(asked) > 1 and len(longer) <= _FEW else []
+
+
+def unknown(name: object, known: Sequence[str], hint: str = "") -> str:
+    """Return a message that `name` is unknown, with the nearest known name and all of them.
+
+    Args:
+        name: the name found.
+        known: the accepted names.
+        hint: replaces the suggestion of the nearest name.
+    """
+    hint = hint or nearest(name, known)
+    return f"got {show(name)}{hint or '.'} One of: {', '.join(known)}"
+
+
+def listed(items: Sequence[object], most: int) -> str:
+    """Return the first of several things in words, and how many more there are.
+
+    >>> listed([3, 5], 4), listed("abcdef", 4)
+    ('3, 5', 'a, b, c, d and 2 more')
+    """
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return f"{', '.join(map(str, items[:most]))}{more}"
+
+
+def join_names(names: Sequence[str], last: str) -> str:
+    """Return names as an enumeration in a sentence.
+
+    Example:
+        >>> join_names(("ef", "ef21", "none"), "or"), join_names(("ef",), "or")
+        ('ef, ef21 or none', 'ef')
+    """
+    *others, final = names
+    return f"{', '.join(others)} {last} {final}" if others else final
+
+
+def format_path(path: Iterable[str | int]) -> str:
+    """Return a key path as it is written in messages.
+
+    Example:
+        >>> format_path(("fleet", 0, "radio", "up"))
+        'fleet.0.radio.up'
+    """
+    return ".".join(printable(str(part)) for part in path)
+
+
+# Errors for removed options by which user-defined classes used to be passed.
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_GONE = ("algorithms", "losses")
+
+
+def reject_renamed(function: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a function so that the former options for user-defined classes name `blocks`."""
+
+    @wraps(function)
+    def checked(*arguments: P.args, **options: P.kwargs) -> R:
+        for name in _GONE:
+            if name in options:
+                text = f"has no {name}=[...] any more; write blocks=[...], for classes of any kind"
+                raise TypeError(f"{function.__name__}() {text}")
+        return function(*arguments, **options)
+
+    return checked
+
+
+def numbers_columns(titles: Sequence[str]) -> bool:
+    """Return whether the cells of a line count from 0 or 1, as names that a program gave may do.
+
+    >>> numbers_columns(["0", "1", "2"]), numbers_columns(["1", "2"]), numbers_columns(["0", "2"])
+    (True, True, False)
+    """
+    return any(
+        list(titles) == [str(start + place) for place in range(len(titles))] for start in (0, 1)
+    )

@@ -1,5 +1,0 @@
-"""The report: one HTML page with all results of a study, which opens without a network."""
-
-from fedsim.report.page import write, write_comparison
-
-__all__ = ["write", "write_comparison"]

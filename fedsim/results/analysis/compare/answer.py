@@ -1,0 +1,193 @@
+"""The answer of a comparison in one sentence: which variant is cheapest, and how sure that is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from fedsim.core.table_columns import TITLES, UNITS, higher_is_better
+from fedsim.core.text import format_number, quantity
+from fedsim.results.analysis.compare.cost_tables import Target
+from fedsim.results.analysis.compare.dominance import Decisions
+from fedsim.results.analysis.compare.verdict import Verdict, find_worlds, judge
+from fedsim.results.analysis.costs import feasible_figure, with_bits
+
+LEADING = {cost: TITLES.get(cost, cost) for cost in ("joules", "t", "bits", "round")}
+"""The cost that the sentence is about is the first of these that is not zero in all runs."""
+
+MOST = 500
+"""Variants beyond which every two of them are not compared for one sentence."""
+
+
+def answer(
+    costs: pd.DataFrame,
+    target: Target,
+    labels: Mapping[str, str],
+    decisions: Decisions | None = None,
+    rounds: pd.DataFrame | None = None,
+    worlds: pd.DataFrame | None = None,
+) -> str:
+    """Return which variant reached a target for the least, by how much, and how sure that is.
+
+    Args:
+        costs: one row per run, as `Target.costs` returns it.
+        target: what was to be reached.
+        labels: what to call each variant; others are left out.
+        decisions: of all variants in these costs, where they are known.
+        rounds: the round tables, from which the closest run is named where none reached a target.
+        worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
+
+    Returns:
+        A sentence without its full stop; empty where there is nothing to say.
+    """
+    return next(answers(costs, target, labels, decisions, rounds, worlds), "")
+
+
+class Leading(NamedTuple):
+    """The verdict that an answer states first, if it is on two variants.
+
+    Attributes:
+        cost: column of costs.
+        one, other: the variants, the cheaper one first.
+        verdict: on their costs.
+    """
+
+    cost: str
+    one: str
+    other: str
+    verdict: Verdict
+
+
+def leading(
+    costs: pd.DataFrame,
+    target: Target,
+    labels: Mapping[str, str],
+    decisions: Decisions | None = None,
+    worlds: pd.DataFrame | None = None,
+) -> Leading | None:
+    """Return the verdict that `answer` states; None where it is not on two variants."""
+    own = _own(costs, labels)
+    shown = _ranked_costs(own, target)
+    if not shown:
+        return None
+    return next(_verdicts(decisions or Decisions.of(own, shown), shown, worlds), None)
+
+
+def _own(costs: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
+    """Return the costs of some variants, with their bits."""
+    own = with_bits(costs).astype({"variant": object})
+    return own[own["variant"].isin(list(labels))]
+
+
+def _ranked_costs(own: pd.DataFrame, target: Target) -> list[str]:
+    """Return the costs in which variants are ranked; none where there is no such question."""
+    arrived = own[own["reached"]]
+    if own["variant"].nunique() > MOST or arrived["variant"].nunique() < 2:
+        return []
+    if not target.measure and _equally_long(own):
+        return []
+    return [name for name in LEADING if arrived[name].max() > 0]
+
+
+def _equally_long(own: pd.DataFrame) -> bool:
+    """Return whether all runs have ended after the same number of rounds."""
+    return bool(own["reached"].all() and own["round"].eq(own["round"].iloc[0]).all())
+
+
+def answers(
+    costs: pd.DataFrame,
+    target: Target,
+    labels: Mapping[str, str],
+    decisions: Decisions | None = None,
+    rounds: pd.DataFrame | None = None,
+    worlds: pd.DataFrame | None = None,
+) -> Iterator[str]:
+    """Yield `answer`, and after it the verdict in each further cost; see there."""
+    own = _own(costs, labels)
+    if own.empty or own["variant"].nunique() > MOST:
+        return
+    arrived = own[own["reached"]]
+    if arrived.empty:
+        if target.measure:
+            yield _without_target(target, labels, rounds)
+        return
+    names = {str(name): _name(own, str(name), labels) for name in own["variant"].unique()}
+    there = [str(name) for name in arrived["variant"].unique()]
+    if target.measure and not arrived[list(LEADING)].to_numpy().any():
+        yield f"the start model already meets {target.goal}: every cost is 0"
+    elif len(there) == 1:
+        said = _alone(arrived, names[there[0]], target)
+        yield f"only {said}" if len(labels) > 1 and target.measure else said
+    elif not (shown := _ranked_costs(own, target)):
+        count = _rounds(float(own["round"].iloc[0]))
+        yield (
+            f"every run has {count} and no target, so costs do not rank the variants:"
+            f" state what is to be reached, such as --target {_example(rounds)}"
+        )
+    else:
+        decided = decisions or Decisions.of(own, shown)
+        for each in _verdicts(decided, shown, worlds):
+            pair = names[each.one], names[each.other]
+            yield each.verdict.sentence(pair, LEADING[each.cost], target.goal)
+
+
+def _verdicts(
+    decisions: Decisions, costs: Sequence[str], worlds: pd.DataFrame | None
+) -> Iterator[Leading]:
+    """Yield for each cost the verdict on the cheapest variant and the next one."""
+    for cost in costs:
+        one, other = decisions.rank(cost)[:2]
+        sampled = find_worlds(worlds, one, other, cost)
+        yield Leading(cost, one, other, judge(decisions.pair(one, other, cost), sampled))
+
+
+def _example(rounds: pd.DataFrame | None) -> str:
+    """Return a target as an example: a gap, if the runs measure one."""
+    gap = rounds is None or ("gap" in rounds and rounds["gap"].notna().any())
+    return "gap=1e-3" if gap else "objective=0.1"
+
+
+def _without_target(target: Target, labels: Mapping[str, str], rounds: pd.DataFrame | None) -> str:
+    """Return that no run reached a target, and the variant that was closest to it."""
+    said = f"no run reached {target.goal}"
+    if rounds is None or target.measure not in rounds:
+        return said
+    seen = rounds[rounds["variant"].isin(list(labels)) & rounds[target.measure].notna()]
+    if seen.empty:
+        return said
+    own = seen[feasible_figure(seen, target.measure).notna()]
+    if own.empty:
+        return f"{said}; every model breaks its constraint"
+    higher = higher_is_better(target.measure)
+    row = own.sort_values(target.measure, ascending=not higher, kind="stable").iloc[0]
+    value = format_number(row[target.measure], ".4g")
+    return f"{said}; closest: {labels[str(row['variant'])]}, {value}"
+
+
+def _name(own: pd.DataFrame, name: str, labels: Mapping[str, str]) -> str:
+    """Return the label of a variant, with how many of its runs got there where not all did."""
+    reached = own.loc[own["variant"] == name, "reached"]
+    every = "" if reached.all() else f" (reached in {reached.sum()} of {len(reached)} seeds)"
+    return f"{labels[name]}{every}"
+
+
+def _alone(arrived: pd.DataFrame, name: str, target: Target) -> str:
+    """Return what the only variant that got there has cost, on average over its seeds."""
+    means = arrived[["round", "bits", "t", "joules"]].mean()
+    spent: Sequence[str] = [
+        _rounds(float(means["round"])),
+        *(quantity(float(means[cost]), UNITS[cost]) for cost in ("bits", "t", "joules")),
+    ]
+    amounts = f"{', '.join(spent[:-1])} and {spent[-1]}"
+    if not target.measure:
+        return f"{name} took {amounts}"
+    return f"{name} reaches {target.goal} in {amounts}"
+
+
+def _rounds(count: float) -> str:
+    """Return a number of rounds in words.
+
+    >>> _rounds(1), _rounds(2.5)
+    ('1 round', '2.5 rounds')
+    """
+    return f"{format_number(count, '.4g')} round{'' if count == 1 else 's'}"

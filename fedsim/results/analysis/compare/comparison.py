@@ -1,0 +1,462 @@
+"""A comparison of variants: what each has cost to reach its targets, and how sure that is."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape as html_escape
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.markup import escape
+from rich.table import Table
+
+from fedsim.core.atomic import write_whole
+from fedsim.core.blocks.wording import nearest
+from fedsim.core.errors import DataError
+from fedsim.core.table_columns import TITLES, UNITS
+from fedsim.core.tables import as_html, as_text, plain
+from fedsim.core.text import as_csv, format_number, quantity, visible
+from fedsim.results.analysis.compare.answer import Leading, answers, leading
+from fedsim.results.analysis.compare.causes import COLUMNS as CAUSES
+from fedsim.results.analysis.compare.causes import Causes, causes, explain
+from fedsim.results.analysis.compare.caveats import caveats, failures, read_doubts
+from fedsim.results.analysis.compare.cost_tables import COMPARED, Target, pair, summarise
+from fedsim.results.analysis.compare.dominance import Decisions
+from fedsim.results.analysis.compare.pairwise import PRACTICAL, fewest_seeds
+from fedsim.results.analysis.compare.runs import EndedRuns, gather
+from fedsim.results.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
+from fedsim.results.analysis.compare.verdict import State
+from fedsim.results.analysis.costs import with_bits, with_grams
+from fedsim.results.analysis.figures import progress
+from fedsim.results.analysis.saving import save
+from fedsim.results.record.lock import hold
+from fedsim.results.record.schema import GRAMS
+
+# Tables of a comparison, as rich draws them in a terminal.
+
+_SHOWN = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
+_PAIRED = ("round", "transmissions", "bits", "t", "joules")
+_LEAST, _LESS = 1e-4, "<1e-4"  # a smaller probability is not credible
+_WIDE = 10  # percent, of which tenths matter no more
+
+
+MARKS = {
+    State.SAME: ("=", "= the same as the lowest of the column"),
+    State.UNDECIDED: ("~", "~ not known to differ from the lowest of the column"),
+}
+"""The mark of a cost by its state against the lowest one, and what stands below the table."""
+
+
+def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+    """Return a table of `summarise`, one row per variant: means, and below them their intervals.
+
+    Args:
+        table: with columns `pareto` and COST_state beside; see `Case`.
+        labels: variant -> what the table calls it; the others are left out.
+        title: above the table.
+    """
+    drawn = plain(title, keys=2)
+    shown = with_grams(_SHOWN, table)
+    states = table[[f"{cost}_state" for cost in shown]]
+    said = {
+        "* Pareto-optimal in bits, time and energy": table["pareto"].any(),
+        **{text: (states == str(state)).any(axis=None) for state, (_, text) in MARKS.items()},
+    }
+    drawn.caption = "; ".join(text for text, some in said.items() if some) or None
+    drawn.add_column("variant")
+    drawn.add_column("")  # the mark, which so is beside the name in every block of a narrow table
+    drawn.add_column("reached", justify="right")
+    for cost in shown:
+        drawn.add_column(TITLES.get(cost, cost), justify="right")
+    for row in table.set_index("variant").loc[list(labels)].reset_index().to_dict("records"):
+        mark = "*" if row["pareto"] else ""
+        cells = [escape(labels[row["variant"]]), mark, f"{row['reached']} of {row['runs']}"]
+        if row["reached"]:
+            cells += [_mean(row, cost) for cost in shown]
+        else:
+            cells += ["", "never reached", *[""] * (len(shown) - 2)]
+        drawn.add_row(*cells)
+    return drawn
+
+
+_TESTED = {"low": "low", "high": "high", "p_holm": "p"}
+"""What several seeds say of a ratio, and the heads of these columns; one seed says none of it."""
+
+
+def paired_table(
+    pairs: pd.DataFrame,
+    labels: Mapping[str, str],
+    title: str,
+    confidence: float = 0.95,
+    practical: float = PRACTICAL,
+) -> Table:
+    """Return a table of `pair`, one row per variant and cost.
+
+    Args:
+        pairs: as `pair` gives it.
+        labels: variant -> what the table calls it; the others are left out.
+        title: above the table.
+        confidence: of the intervals.
+        practical: costs whose ratio is nearer to 1 than this are the same.
+    """
+    shown = pairs[pairs["cost"].isin([*_PAIRED, GRAMS]) & pairs["variant"].isin(list(labels))]
+    shown = shown[(shown["seeds"] > 0) | (shown["cost"] == _PAIRED[0])]
+    tested = [key for key in _TESTED if shown[key].notna().any()]
+    drawn = plain(title, keys=3)
+    drawn.caption = f"the same: within {100 * practical:g} %"
+    if tested:
+        drawn.caption += (
+            "; ratio: geometric mean over seeds (median where a run did not reach the target);"
+            " interval and p: Student's t of its logarithm together with the sign test (below"
+            f" {fewest_seeds(confidence)} seeds all must agree, and t is five times stricter; sign"
+            " test alone where a run did not reach the target), p corrected for all pairs of"
+            " variants (Holm)"
+        )
+    drawn.add_column("variant")
+    heads = [_TESTED[key] for key in tested]
+    for head in ("seeds", "cost", "difference", "ratio", *heads, "verdict"):
+        drawn.add_column(head, justify="left" if head in {"cost", "verdict"} else "right")
+    previous = None
+    for row in shown.to_dict("records"):
+        variant, cost = row["variant"], row["cost"]
+        unit = UNITS.get(cost, "")
+        if previous not in {None, variant}:
+            drawn.add_section()
+        drawn.add_row(
+            "" if variant == previous else escape(labels[variant]),
+            str(row["seeds"]),
+            TITLES.get(cost, cost) if row["seeds"] else "",
+            quantity(row["difference"], unit),
+            _ratio(row["ratio"]),
+            *((_p if key == "p_holm" else _ratio)(row[key]) for key in tested),
+            row["verdict"],
+        )
+        previous = variant
+    return drawn
+
+
+def _mean(row: Mapping[Hashable, Any], cost: str) -> str:
+    mean, low, high = row[cost], row[f"{cost}_low"], row[f"{cost}_high"]
+    mark, _ = MARKS.get(row[f"{cost}_state"], ("", ""))
+    text = f"{quantity(mean, UNITS.get(cost, ''))} {mark}".rstrip()
+    if not mean or isnan(high):
+        return text
+    down, up = (_share(bound, mean) for bound in (mean - low, high - mean))
+    around = f"\N{PLUS-MINUS SIGN}{up}%" if down == up else f"\N{MINUS SIGN}{down}%\n+{up}%"
+    return f"{text}\n[dim]{around}[/]"
+
+
+def _share(part: float, whole: float) -> str:
+    """Return a share in percent, as fine as the three digits of a mean are."""
+    share = 100 * part / whole
+    return (
+        format_number(share, ".0f")
+        if share >= _WIDE
+        else format_number(share, ".1f").removesuffix(".0")
+    )
+
+
+def _ratio(ratio: float) -> str:
+    """Return a ratio; none to a cost of 0, or to that of a run that did not reach the target."""
+    return format_number(ratio, ".3g") if isfinite(ratio) and ratio > 0 else "-"
+
+
+def _p(value: float) -> str:
+    if isnan(value):
+        return "-"
+    return _LESS if value < _LEAST else format_number(value, ".2g")
+
+
+_MOST_ROWS = 40  # variants in a terminal
+
+MOST_DRAWN = 12
+"""Variants in a figure, and in a table of a paper."""
+
+
+class Case(NamedTuple):
+    """What one target has cost.
+
+    Attributes:
+        target: what was to be reached.
+        costs: one row per run, as `cost_to_target` gives it.
+        table: one row per variant, as `summarise` gives it; whether it is Pareto-optimal in bits,
+            seconds and joules (pareto); and for each cost c as c_state its state against the
+            cheapest variant in that cost, whose state is "cheaper" (`State`; empty if it did not
+            reach the target).
+        pairs: as `pair` gives it.
+        decisions: which variant is cheaper than which, in every cost.
+        worlds: the verdicts of `fedsim robust` on these runs; None if it sampled no worlds.
+    """
+
+    target: Target
+    costs: pd.DataFrame
+    table: pd.DataFrame
+    pairs: pd.DataFrame
+    decisions: Decisions
+    worlds: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Costs of variants, for a terminal, a notebook, for files and for figures.
+
+    Attributes:
+        runs: what is compared.
+        against: the variant that the others are compared with seed by seed.
+        confidence: of intervals.
+        cases: one a target.
+        practical: costs whose ratio is nearer to 1 than this are the same.
+    """
+
+    runs: EndedRuns
+    against: str
+    confidence: float
+    cases: tuple[Case, ...]
+    practical: float = PRACTICAL
+
+    @classmethod
+    def of(
+        cls,
+        places: Sequence[Path],
+        targets: Sequence[str] = (),
+        against: str | None = None,
+        confidence: float = 0.95,
+        practical: float = PRACTICAL,
+    ) -> "Comparison":
+        """Compare the runs in some folders.
+
+        Args:
+            places: as for `gather`.
+            targets: such as "gap=1e-5"; without any, the gap at which the runs were to stop,
+                the largest if they differ, and their whole cost where some had none.
+            against: a variant or its label; the first one where not given.
+            confidence: of intervals, between 0 and 1.
+            practical: costs whose ratio is nearer to 1 than this are the same.
+
+        Raises:
+            DataError: the folders hold no run that can be compared, no run evaluates a target,
+                there is no such variant, or the confidence is none.
+        """
+        if not 0 < confidence < 1:
+            text = f"--confidence: got {confidence:g}; give a number between 0 and 1"
+            raise DataError("confidence", text)
+        runs = gather(places)
+        other = _variant(runs.labels, against)
+        wanted = [Target.read(text) for text in targets] or [Target.usual(runs.summary)]
+        level = confidence, practical
+        cases = [_case(runs, target, other, *level) for target in dict.fromkeys(wanted)]
+        return cls(runs, other, confidence, tuple(cases), practical)
+
+    def __repr__(self) -> str:
+        return "\n\n".join([*map(as_text, self.tables()), *self.notes])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        notes = (f"<p>{html_escape(visible(note))}</p>" for note in self.notes)
+        return "\n".join([*map(as_html, self.tables()), *notes])
+
+    @property
+    def answers(self) -> list[str]:
+        """For each target which variant took the least, by how much, and how sure that is."""
+        return [first for case in self.cases for first in self.verdicts(case)[:1]]
+
+    def verdicts(self, case: Case) -> list[str]:
+        """Return the answer to one target, and after it the verdict in each further cost."""
+        known = case.decisions, self.runs.rounds, case.worlds
+        return list(answers(case.costs, case.target, self.runs.labels, *known))
+
+    @cached_property
+    def explanations(self) -> tuple[Causes | None, ...]:
+        """For each target the causes of the difference that its answer is about, if known."""
+        runs = self.runs
+        return tuple(
+            explain(runs.by_name, runs.rounds, each.costs, self._leading(each))
+            for each in self.cases
+        )
+
+    def _leading(self, case: Case) -> Leading | None:
+        return leading(case.costs, case.target, self.runs.labels, case.decisions, case.worlds)
+
+    @property
+    def explained_answers(self) -> list[str]:
+        """The answers, each with the causes of its difference in a second line, where known."""
+        said = zip(self.cases, self.explanations, strict=True)
+        return [
+            f"{text}\n{found.sentence()}" if found else text
+            for case, found in said
+            for text in self.verdicts(case)[:1]
+        ]
+
+    def causes(self, one: str, other: str, cost: str = "joules") -> Causes:
+        """Take the cost between two variants apart; see `fedsim.results.analysis.causes`.
+
+        Args:
+            one: a variant or its label.
+            other: the variant to compare it with, or its label.
+            cost: "t", "joules" or "bits", up to the first target.
+
+        Raises:
+            DataError: there is no such variant or cost, no seed in which both reached the target,
+                or the causes cannot be found; the text says why.
+        """
+        runs, labels = self.runs, self.runs.labels
+        pair = _variant(labels, one), _variant(labels, other)
+        return causes(runs.by_name, runs.rounds, self.cases[0].costs, pair, cost)
+
+    @property
+    def endings(self) -> list[str]:
+        """How the runs ended that no stop rule has ended; they are among the notes, too."""
+        return list(failures(self.runs))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know before believing the tables."""
+        notes = caveats(self.runs, {str(case.target): case.costs for case in self.cases})
+        count = len(self.runs.labels)
+        if count > MOST_DRAWN:
+            shown = f"tables of costs show {min(count, _MOST_ROWS)}, figures and pairs {MOST_DRAWN}"
+            order = "Pareto-optimal ones, then those of the fewest bits"
+            notes.append(f"of {count} variants, {shown}: {order}")
+        return notes
+
+    def tables(self) -> list[Table]:
+        """Return what a terminal shows: for each target tables of costs, of pairs and of causes."""
+        sure = f"{100 * self.confidence:g} % intervals"
+        means = f"{sure} (of 2 or 3 runs: min and max)" if self._few else sure
+        tables = []
+        for case, found in zip(self.cases, self.explanations, strict=True):
+            labels = self.choose(case, _MOST_ROWS)
+            several = (case.table["reached"] > 1).any()  # one run has no interval
+            title = self._title(case.target.words, means if several else "")
+            tables.append(summary_table(case.table, labels, title))
+            if len(self.runs.labels) > 1:
+                differs = f"paired difference from {self.runs.labels[self.against]}"
+                ratios = f"{sure} of the ratio" if case.pairs["low"].notna().any() else ""
+                title = self._title(f"{case.target.words}: {differs}", ratios)
+                level = self.confidence, self.practical
+                labels = self.choose(case, MOST_DRAWN)
+                tables.append(paired_table(case.pairs, labels, title, *level))
+            if found is not None:
+                tables.append(found.listing(self.runs.labels))
+        return tables
+
+    def _title(self, *parts: str) -> str:
+        """Return a title of parts that are not empty; it says so where a campaign was cut off."""
+        mark = f"unfinished: {self.runs.extent}" if self.runs.extent else ""
+        return "; ".join(filter(None, (*parts, mark)))
+
+    @property
+    def _few(self) -> bool:
+        """Whether some interval of a mean is from the least run to the largest."""
+        return any(case.table["reached"].between(2, 3).any() for case in self.cases)
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Return all tables: of runs, variants, pairs and causes, with their target in front.
+
+        The column `unfinished` has the extent of an interrupted campaign; else it is empty.
+        """
+        names = "runs", "costs", "pairs", "causes"
+        tables: dict[str, list[pd.DataFrame]] = {name: [] for name in names}
+        for case, found in zip(self.cases, self.explanations, strict=True):
+            every = pd.DataFrame(columns=list(CAUSES)) if found is None else found.frame
+            frames = with_bits(case.costs), case.table, case.pairs, every
+            for name, frame in zip(tables, frames, strict=True):
+                own = frame.copy()
+                own.insert(0, "target", str(case.target))
+                own.insert(1, "unfinished", self.runs.extent)
+                tables[name].append(own)
+        return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+
+    def figures(self, *, titles: bool = True) -> dict[str, Figure]:
+        """Return the figures: convergence, costs with intervals, and what is traded for what.
+
+        Args:
+            titles: whether target, data, fleet and seeds stand above each, as on a screen; in a
+                paper the caption says that. An interrupted campaign is marked in either case.
+        """
+        figures = {}
+        for case in self.cases:
+            labels, name = self.choose(case, MOST_DRAWN), f"{case.target}".replace("=", "-")
+            full = f"{self._title(case.target.words)}\n{self.runs.setting}"
+            title = full if titles else self._title()
+            figures[f"convergence-{name}"] = self._convergence(case.target, labels, title)
+            figures[f"costs-{name}"] = cost_bars(case.table, labels, title)
+            figures[f"trade-offs-{name}"] = pareto_scatter(
+                case.table, labels, case.decisions, title
+            )
+        return figures
+
+    def write(self, folder: Path, *, titles: bool = True) -> None:
+        """Write the tables as CSV, the figures as PNG and SVG.
+
+        Args:
+            folder: to write into; it is created if necessary.
+            titles: whether figures have titles; see `figures`.
+
+        Raises:
+            OccupiedError: another process is writing into the folder.
+            OutputError: one of them cannot be written.
+        """
+        with hold(folder):
+            for name, frame in self.frames().items():
+                write_whole(folder / f"{name}.csv", as_csv(frame))
+            for name, figure in self.figures(titles=titles).items():
+                for ending in ("png", "svg"):
+                    save(figure, folder / f"{name}.{ending}")
+
+    def _convergence(self, target: Target, labels: Mapping[str, str], title: str) -> Figure:
+        rounds, known = self.runs.rounds, bool(self.runs.rounds["gap"].notna().any())
+        several = len(self.runs.folders) > len(self.runs.labels)
+        measure = target.measure or ("gap" if known else "objective")
+        bands = "means over seeds, and bands from the least to the largest"
+        return progress(
+            rounds,
+            labels,
+            measure,
+            title=f"{title}\n{bands * several}" if title else "",
+            log=measure == "gap",
+            target=target.value if target.measure else None,
+        )
+
+    def choose(self, case: Case, most: int) -> dict[str, str]:
+        """Return the labels of all variants, or of those that matter most where there are more."""
+        labels = dict(self.runs.labels)
+        if len(labels) <= most:
+            return labels
+        table = case.table.assign(other=case.table["variant"] != self.against)
+        order = ["other", "pareto", "bits"]
+        first = table.sort_values(order, ascending=[True, False, True], kind="stable")
+        chosen = set(first["variant"].head(most))
+        return {variant: label for variant, label in labels.items() if variant in chosen}
+
+
+def _case(
+    runs: EndedRuns, target: Target, against: str, confidence: float, practical: float
+) -> Case:
+    costs, worlds = target.costs(runs), read_doubts(runs, str(target))
+    table = summarise(costs, confidence)
+    own = with_bits(costs)
+    decisions = Decisions.of(own, with_grams(COMPARED, own), confidence, practical)
+    front = decisions.front(TRADED)
+    table["pareto"] = table["variant"].isin(front.index[front["pareto"].astype(bool)])
+    for cost in decisions.by_cost:
+        states = decisions.states(cost)
+        table[f"{cost}_state"] = [str(states.get(name, "")) for name in table["variant"]]
+    pairs = pair(costs, against, confidence, decisions, worlds)
+    return Case(target, costs, table, pairs, decisions, worlds)
+
+
+def _variant(labels: Mapping[str, str], name: str | None) -> str:
+    """Return the variant that has a name or a label."""
+    if name is None:
+        return next(iter(labels))
+    for variant, label in labels.items():
+        if name in {variant, label}:
+            return variant
+    there = f"there are {', '.join(labels)}"
+    raise DataError(
+        "against", f"--against: there is no variant {name!r}{nearest(name, labels)}; {there}"
+    )

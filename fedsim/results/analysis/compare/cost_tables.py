@@ -1,0 +1,277 @@
+"""Tables of costs over seeds: means with their intervals, and ratios of two variants by seed."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+from scipy.special import stdtrit
+
+from fedsim.core.blocks.wording import nearest
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array
+from fedsim.core.table_columns import COSTS, SPENT, higher_is_better
+from fedsim.results.analysis.compare.dominance import Decisions
+from fedsim.results.analysis.compare.verdict import find_worlds, judge
+from fedsim.results.analysis.costs import cost_to_target, final_cost, with_bits, with_grams
+from fedsim.results.record.schema import GRAMS
+from fedsim.results.record.summary import end_of, is_empty
+
+COMPARED = (*SPENT[:-2], "bits", *SPENT[-2:])
+"""Costs that are compared; `bits` are those of both directions, and grams may come beside."""
+
+_ENOUGH = 4
+"""From this number of runs on there is an interval; below it, minimum and maximum."""
+
+
+def summarise(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Return the mean of each cost over the seeds of a variant, and how sure it is.
+
+    Args:
+        costs: one row per run, as `cost_to_target` and `final_cost` give it.
+        confidence: of the interval, between 0 and 1.
+
+    Returns:
+        One row per variant, in the order of `costs`: variant, runs, reached, and for each cost c
+        of `COMPARED` the mean over the runs that reached the target as c, and its interval as
+        c_low and c_high: Student's for the logarithm of the mean, by the delta method, so that
+        it never reaches 0; of two or three runs, which say too little for that, the least and
+        the largest. The mean is NaN where no run got there, the interval where fewer than two
+        did.
+
+    Raises:
+        ValueError: the confidence is not between 0 and 1.
+
+    Example:
+        >>> costs = fedsim.results.analysis.final_cost(result.rounds)
+        >>> summarise(costs, 0.95)["variant"].tolist()
+        ['base', 'gd']
+    """
+    own = with_bits(costs).astype({"variant": object})
+    groups = own.groupby("variant", sort=False)
+    table = pd.DataFrame({"runs": groups.size(), "reached": groups["reached"].sum()})
+    compared = with_grams(COMPARED, own)
+    arrived = own[own["reached"]].groupby("variant", sort=False)[compared]
+    figures = (arrived.mean(), arrived.std(), arrived.min(), arrived.max())
+    means, spreads, least, largest = (each.reindex(table.index) for each in figures)
+    means = means.clip(least, largest)  # equal figures have a mean that rounds to another one
+    count = table["reached"].to_numpy()
+    few = (count > 1) & (count < _ENOUGH)
+    for cost in compared:
+        mean = means[cost].to_numpy()
+        margin = _margin(spreads[cost].to_numpy(), count, confidence)
+        factor = np.exp(np.divide(margin, mean, out=np.zeros_like(margin), where=mean > 0))
+        factor = np.where(count > 1, factor, np.nan)
+        low = np.where(few, least[cost], mean / factor)
+        high = np.where(few, largest[cost], mean * factor)
+        table = table.assign(**{cost: mean, f"{cost}_low": low, f"{cost}_high": high})
+    return table.rename_axis("variant").reset_index()
+
+
+PAIR_COLUMNS = (
+    "variant",
+    "cost",
+    "seeds",
+    "cheaper",
+    "costlier",
+    "pairs",
+    "difference",
+    "ratio",
+    "low",
+    "high",
+    "p_value",
+    "p_holm",
+    "verdict",
+)
+"""The columns of `pair`."""
+
+
+def pair(
+    costs: pd.DataFrame,
+    against: str,
+    confidence: float = 0.95,
+    decisions: Decisions | None = None,
+    worlds: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return what the other variants cost beside one of them, seed by seed.
+
+    Args:
+        costs: one row per run, as `cost_to_target` and `final_cost` give it.
+        against: the variant to compare with.
+        confidence: of the intervals and tests, between 0 and 1.
+        decisions: of these costs with that confidence, if they are known.
+        worlds: the verdicts of `fedsim robust` on these runs, where it sampled worlds.
+
+    Returns:
+        One row per variant and cost of `COMPARED`: variant, cost, seeds (in which either reached
+        the target), cheaper and costlier (in so many of them it is), pairs (in which both did),
+        difference (the paired difference: the mean over these of its cost less that of
+        `against`), ratio (the typical one over all seeds, and the interval from low to high; NaN in
+        place of a ratio to a cost of 0),
+        p_value (not corrected), p_holm (corrected for all pairs of variants) and verdict.
+        The rule is that of `fedsim.results.analysis.compare.pairwise`, the words are those of
+        `verdict`.
+
+    Raises:
+        ValueError: there is no variant of that name, or the confidence is not between 0 and 1.
+    """
+    own = with_bits(costs).astype({"variant": object})
+    compared = with_grams(COMPARED, own)
+    decided = decisions or Decisions.of(own, compared, confidence)
+    rows = []
+    for name, cost, pair in decided.against(against):
+        figures = {key: getattr(pair, key) for key in PAIR_COLUMNS if hasattr(pair, key)}
+        every = decided.by_cost[cost].costs
+        ours, theirs = (every[decided.variants.index(own)] for own in (name, against))
+        known = np.isfinite(ours) & np.isfinite(theirs)
+        both = ours[known] - theirs[known]
+        difference = float(both.mean()) if len(both) else np.nan
+        own_figures = {"variant": name, "cost": cost, "pairs": len(both), "difference": difference}
+        if (theirs == 0).any():  # there is no ratio to a cost of 0
+            ends = ("ratio", "low", "high")
+            own_figures |= {key: np.nan for key in ends if np.isinf(figures[key])}
+        verdict = judge(pair, find_worlds(worlds, name, against, cost)).words
+        rows.append({**figures, **own_figures, "verdict": verdict})
+    return pd.DataFrame(rows, columns=list(PAIR_COLUMNS))
+
+
+def _margin(spread: Array, count: Array, confidence: float) -> Array:
+    """Return half the width of Student's interval for a mean; NaN below two observations."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: got {confidence:g}; give a number between 0 and 1")
+    enough = np.where(count > 1, count, 2)
+    margin = stdtrit(enough - 1, (1 + confidence) / 2) * spread / np.sqrt(enough)
+    return np.asarray(np.where(count > 1, margin, np.nan))
+
+
+# Targets: what runs are to reach, and what it costs them.
+
+_NO_MEASURES = frozenset({"variant", "seed", "round", "t", "cohort", *COSTS, GRAMS})
+
+
+_TARGETS = "targets."
+"""How the columns of a summary begin that have the bounds at which runs were to stop."""
+
+
+_WHOLE = "whole-run"
+"""What the end of a run is called where targets are labels."""
+
+
+def heading(label: str) -> str:
+    """Return how a sentence begins that is about a target, by its label.
+
+    >>> heading("gap=0.1"), heading("whole-run")
+    ('gap=0.1', 'the whole run')
+    """
+    return "the whole run" if label == _WHOLE else label
+
+
+class Tables(Protocol):
+    """Runs, as their tables."""
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """As `Result.rounds` has them."""
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """As `Result.summary` has it."""
+
+
+class Target(NamedTuple):
+    """What is to be reached: a value of a column of the round table, or the end of the run.
+
+    Attributes:
+        measure: the column; empty for the end of the run.
+        value: in the column's unit.
+    """
+
+    measure: str = ""
+    value: float = np.nan
+
+    @classmethod
+    def read(cls, text: str) -> "Target":
+        """Read "gap=1e-5".
+
+        Raises:
+            DataError: it is nothing of the kind, or a gap that no run can reach.
+        """
+        measure, _, value = text.partition("=")
+        try:
+            target = cls(measure.strip(), float(value))
+        except ValueError:
+            target = cls()
+        if not target.measure or not np.isfinite(target.value):
+            wanted = "give a column of the round table and a number, such as gap=1e-5"
+            raise DataError("target", f"--target: got {text!r}; {wanted}")
+        if target.measure == "gap" and target.value <= 0:
+            wanted = "no gap is below 0; give a number above it, such as gap=1e-5"
+            raise DataError("target", f"--target: got {text!r}; {wanted}")
+        return target
+
+    @classmethod
+    def usual(cls, summary: pd.DataFrame) -> "Target":
+        """Return what runs were to stop at: a gap, else an objective, else a measure.
+
+        Of several bounds it is the one that is reached first. If one of the runs was to stop at
+        no such thing, it is the end of the run.
+
+        Args:
+            summary: as `Result.summary` gives it.
+        """
+        named = {str(name) for name in summary if str(name).startswith(_TARGETS)}
+        asked = {"target": "gap", **{name: name.removeprefix(_TARGETS) for name in sorted(named)}}
+        first = sorted(asked, key=lambda name: (asked[name] != "gap", asked[name] != "objective"))
+        for name in first:
+            bounds = summary[name].to_numpy(np.float64)
+            if len(bounds) and np.isfinite(bounds).all():
+                loosest = bounds.min() if higher_is_better(asked[name]) else bounds.max()
+                return cls(asked[name], float(loosest))
+        return cls()
+
+    def __str__(self) -> str:
+        return f"{self.measure}={self.value:.12g}" if self.measure else _WHOLE
+
+    @property
+    def words(self) -> str:
+        """What the costs are the costs of."""
+        return f"cost to {self.goal}" if self.measure else "cost of the whole run"
+
+    @property
+    def goal(self) -> str:
+        """What is to be reached, as a sentence has it; empty for the end of the run."""
+        if not self.measure:
+            return ""
+        if self.measure == "gap":
+            return f"a gap below {self.value:g}"
+        side = "at least" if higher_is_better(self.measure) else "at most"
+        return f"{self.measure} of {side} {self.value:g}"
+
+    def costs(self, runs: Tables) -> pd.DataFrame:
+        """Return what each run had spent when it got there, as `cost_to_target` gives it.
+
+        A run that failed, or that no client was left for, has not cost what the whole run would.
+
+        Raises:
+            DataError: no run has evaluated the measure.
+        """
+        summary = runs.summary
+        if not self.measure:
+            complete = summary["status"].map(lambda status: end_of(status).complete)
+            complete &= ~summary[["status", "rounds", "t"]].apply(is_empty, axis=1)
+            done = summary.loc[complete, ["variant", "seed"]]
+            return final_cost(runs.rounds.merge(done), runs=summary)
+        self._check(runs.rounds)
+        return cost_to_target(runs.rounds, self.value, self.measure, runs=summary)
+
+    def _check(self, rounds: pd.DataFrame) -> None:
+        numbers = [str(name) for name in rounds if is_numeric_dtype(rounds[name])]
+        known = [
+            name for name in numbers if name not in _NO_MEASURES and rounds[name].notna().any()
+        ]
+        if self.measure not in known:
+            near = nearest(self.measure, known)
+            there = f"there are {', '.join(known)}" if known else "none has ended a round"
+            raise DataError(
+                "target", f"--target: no run has evaluated {self.measure!r}{near}; {there}"
+            )

@@ -1,0 +1,241 @@
+"""The verdict on two variants in one cost: its state, and the words for it.
+
+All commands, pages and tables take their words from here, so that they agree on a study. A verdict
+follows from the ratio of two costs, from its evidence over seeds (`PairedComparison`) and, where
+`fedsim robust` has sampled them, over worlds (`Worlds`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from fedsim.core.text import format_number
+from fedsim.results.analysis.compare.pairwise import PairedComparison, fewest_seeds
+
+SURE = 0.9
+"""A verdict that holds in at least this share of worlds, or at most in the rest, is decided."""
+
+TOO_FEW = "too few seeds to tell"
+INDISTINGUISHABLE = "statistically indistinguishable"
+UNCERTAIN = "depends on uncertain constants"
+UNKNOWN = "neither reached it in a common seed"
+"""Reasons why a verdict is not decided."""
+
+_LEAST = 1e-4  # smaller p-values are printed as below this
+
+
+class State(StrEnum):
+    """The state of one variant against another in one cost."""
+
+    CHEAPER = "cheaper"
+    COSTLIER = "costlier"
+    SAME = "the same"
+    UNDECIDED = "undecided"
+    NOT_COMPARABLE = "not comparable"
+
+
+class Worlds(NamedTuple):
+    """The evidence of sampled worlds, in each of which the constants have other values.
+
+    Attributes:
+        share: of worlds in which the typical ratio is below 1.
+        low, high: between which the typical ratio is in nine of ten worlds.
+        worlds: how many there are.
+    """
+
+    share: float
+    low: float
+    high: float
+    worlds: int
+
+    @classmethod
+    def of(cls, row: Mapping[Any, Any]) -> "Worlds | None":
+        """Return the evidence in a row of `fedsim.addons.robustness.verdicts`, if it has some."""
+        if pd.isna(row["typical"]):
+            return None
+        share, low, high = (float(row[key]) for key in ("typical", "ratio_low", "ratio_high"))
+        return cls(share, low, high, int(row["worlds"]))
+
+    def of_order(self, order: int) -> float:
+        """Return the share of worlds in which the order is -1 (cheaper) or 1 (costlier)."""
+        return self.share if order < 0 else 1 - self.share
+
+
+def find_worlds(table: pd.DataFrame | None, variant: str, against: str, cost: str) -> Worlds | None:
+    """Return the evidence of worlds on two variants in a cost; None if there is none.
+
+    Args:
+        table: as `fedsim.addons.robustness.verdicts` writes it; None if no worlds were sampled.
+        variant: the one whose ratio it is.
+        against: the one it is compared with.
+        cost: column of costs.
+    """
+    if table is None:
+        return None
+    pair = (table["variant"] == variant) & (table["against"] == against)
+    rows = table[pair & (table["cost"] == cost)].to_dict("records")
+    return Worlds.of(rows[0]) if rows else None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of the cost of one variant against that of another.
+
+    Attributes:
+        state: see `State`.
+        reason: why it is not decided; empty if it is.
+        pair: the evidence of the seeds.
+        worlds: the evidence of sampled worlds; None if there are none.
+    """
+
+    state: State
+    reason: str
+    pair: PairedComparison
+    worlds: Worlds | None
+
+    @property
+    def words(self) -> str:
+        """The verdict in a few words, as tables print it."""
+        pair = self.pair
+        if self.reason:
+            return self.reason
+        one = " (one seed)" if pair.seeds == 1 else ""
+        if self.state is State.SAME:
+            if pair.cheaper or pair.costlier:
+                return f"{self.state} within {100 * pair.practical:g} %{one}"
+            return f"{self.state}{one or f' in all {pair.seeds} seeds'}"
+        if one:
+            return f"{self.state}{one}"
+        if pair.alike:
+            return f"{self.state}, all seeds alike"
+        return f"{self.state} in {self._count}" if pair.exact else str(self.state)
+
+    def sentence(self, names: tuple[str, str], what: str, goal: str) -> str:
+        """Return the verdict as a sentence, without its full stop.
+
+        Args:
+            names: of the variant, and of the one it is compared with.
+            what: name of the cost: "energy", "time", "bits" or "rounds".
+            goal: what was to be reached, such as "a gap below 0.001"; empty for the whole run.
+        """
+        one, other = names
+        less = f"{'fewer' if what in {'bits', 'rounds'} else 'less'} {what}"
+        to, known = f" to {goal}" if goal else " over the whole run", self._evidence(one)
+        if self.state is State.CHEAPER:
+            saving = " ".join(filter(None, (self._saving, less, "than", other)))
+            if not goal:
+                return f"over the whole run, {one} takes {saving} ({known})"
+            how = "in" if what in {"time", "rounds"} else "with"
+            return f"{one} reaches {goal} {how} {saving} ({known})"
+        if self.state is State.COSTLIER:
+            more = f"{'more' if what in {'bits', 'rounds'} else 'the higher'} {what}"
+            return f"{one} takes {more} than {other}{to} ({known})"
+        if self.state is State.SAME:
+            within = f", within {100 * self.pair.practical:g} %" if self._differs else ""
+            return f"{one} and {other} take the same {what}{to}{within} ({known})"
+        said = {
+            UNKNOWN: f"{one} and {other} cannot be compared in {what}: {self.reason}",
+            INDISTINGUISHABLE: f"{one} and {other} are {self.reason} in {what}{to} ({known})",
+            TOO_FEW: f"{self.reason} whether {one} or {other} takes {less}{to} ({known})",
+            UNCERTAIN: f"whether {one} or {other} takes {less}{to} {self.reason} ({known})",
+        }
+        return said[self.reason]
+
+    def _evidence(self, name: str) -> str:
+        """Return what the verdict rests on: seeds, and worlds if they were sampled."""
+        if self.reason == UNCERTAIN:
+            return self._in_worlds(name)
+        worlds = "" if self.reason or not self._differs else self._in_worlds(name)
+        return "; ".join(filter(None, (self._in_seeds(name), worlds)))
+
+    def _in_seeds(self, name: str) -> str:
+        """Return what the seeds say: the interval, the sign test, or one seed."""
+        pair = self.pair
+        if pair.seeds < 2:
+            return "one seed"
+        if pair.alike:
+            return f"the same in all {pair.seeds} seeds"
+        if pair.exact or self.reason == TOO_FEW:
+            count = f"{name} takes less in {pair.cheaper} of {pair.seeds} seeds"
+            return (
+                count if self.reason == TOO_FEW else f"{count}; sign test p{_equals(pair.p_value)}"
+            )
+        level = f"{100 * pair.confidence:g} % interval"
+        if self.state is State.CHEAPER:  # of the saving, as the sentence has it
+            ends = f"{_percent(1 - pair.high)} to {_percent(1 - pair.low)}"
+            return f"{level} {ends}, {pair.seeds} seeds"
+        ends = f"{format_number(pair.low, '.3g')} to {format_number(pair.high, '.3g')}"
+        interval, decided = f"{level} of the ratio {ends}, {pair.seeds} seeds", not self.reason
+        if decided or pair.p_value > 1 - pair.confidence:
+            return interval
+        return f"{interval}; p{_equals(pair.p_holm)} after Holm's correction"
+
+    def _in_worlds(self, name: str) -> str:
+        """Return in how many worlds a variant is cheaper; empty if none were sampled."""
+        worlds = self.worlds
+        if worlds is None:
+            return ""
+        count = f"{worlds.worlds:,} worlds"
+        if self.state is State.CHEAPER:
+            return f"less in {_share(worlds.share)} of {count}"
+        ends = f"{format_number(worlds.low, '.3g')} to {format_number(worlds.high, '.3g')}"
+        if self.state is State.UNDECIDED and not self.pair.same:
+            return f"{name} takes less in {_share(worlds.share)} of {count}"
+        return f"ratio {ends} in nine of ten of {count}"
+
+    @property
+    def _differs(self) -> bool:
+        return bool(self.pair.cheaper or self.pair.costlier)
+
+    @property
+    def _saving(self) -> str:
+        """The saving, "25 %"; empty where one of the costs is 0 or infinite."""
+        ratio = self.pair.ratio
+        return _percent(1 - ratio) if 0 < ratio < 1 else ""
+
+    @property
+    def _count(self) -> str:
+        return f"{max(self.pair.cheaper, self.pair.costlier)} of {self.pair.seeds} seeds"
+
+
+def judge(pair: PairedComparison, worlds: Worlds | None = None) -> Verdict:
+    """Return the verdict on one variant against another in one cost.
+
+    A difference that the seeds decide is a verdict if it holds in `SURE` of the worlds, too; the
+    same cost is one if the ratio is within the practical difference in nine of ten worlds.
+
+    Args:
+        pair: what the seeds say.
+        worlds: what sampled worlds say; None if there are none.
+    """
+    if not pair.seeds:
+        return Verdict(State.NOT_COMPARABLE, UNKNOWN, pair, worlds)
+    if not pair.same and not pair.order:
+        # More seeds like these would decide a sign test that is corrected for many pairs.
+        unanimous = pair.exact and pair.seeds in {pair.cheaper, pair.costlier}
+        few = unanimous or pair.seeds < fewest_seeds(pair.confidence)
+        return Verdict(State.UNDECIDED, TOO_FEW if few else INDISTINGUISHABLE, pair, worlds)
+    if pair.same:
+        state, zone = State.SAME, 1 + pair.practical
+        sure = worlds is None or (1 / zone <= worlds.low and worlds.high <= zone)
+    else:
+        state = State.CHEAPER if pair.order < 0 else State.COSTLIER
+        sure = worlds is None or worlds.of_order(pair.order) >= SURE
+    if not sure:
+        return Verdict(State.UNDECIDED, UNCERTAIN, pair, worlds)
+    return Verdict(state, "", pair, worlds)
+
+
+def _share(share: float) -> str:
+    return f"{format_number(100 * share, '.3g')} %"
+
+
+def _percent(share: float) -> str:
+    return f"{format_number(100 * share, '.2g')} %"
+
+
+def _equals(p_value: float) -> str:
+    return f"<{_LEAST:g}" if p_value < _LEAST else f"={format_number(p_value, '.2g')}"

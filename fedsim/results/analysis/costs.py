@@ -1,0 +1,285 @@
+"""The costs of reaching a target: from round tables to tables of costs, with units for people."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import ge, le, lt
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from rich.markup import escape
+from rich.table import Table
+
+from fedsim.core.table_columns import (
+    CONSTRAINT,
+    COSTS,
+    FEASIBLE,
+    SPENT,
+    TITLES,
+    UNITS,
+    higher_is_better,
+)
+from fedsim.core.tables import plain
+from fedsim.core.text import format_number, quantity
+from fedsim.results.analysis.log.frames import check_columns
+from fedsim.results.record.rounds import OWN
+from fedsim.results.record.schema import GRAMS
+
+# Carbon beside the other costs: a column present where the electricity's emissions are known.
+
+
+def with_grams(columns: Iterable[str], table: pd.DataFrame) -> list[str]:
+    """Return columns of costs, and that of carbon behind them where a table has any.
+
+    >>> with_grams(["joules"], pd.DataFrame({"joules": [1.0], "grams": [2.0]}))
+    ['joules', 'grams']
+    """
+    there = GRAMS in table and bool(table[GRAMS].notna().any())
+    return [*columns, *([GRAMS] if there else [])]
+
+
+Direction = Literal["below", "at-most", "at-least"]
+"""On which side of a target a figure has reached it."""
+
+_REACHED: dict[Direction, Callable[[Any, float], Any]] = {
+    "below": lt,
+    "at-most": le,
+    "at-least": ge,
+}
+
+_COLUMNS = ["variant", "seed", "round", "t", *COSTS]
+
+
+def with_bits(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of costs with the column `bits`, those of both directions."""
+    return costs.assign(bits=costs["bits_up"] + costs["bits_down"])
+
+
+def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return a round table whose costs are those of all rounds so far, run by run.
+
+    Args:
+        rounds: as `Result.rounds` gives it, rounds in order.
+    """
+    totals, costs = rounds.copy(), with_grams(COSTS, rounds)
+    runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
+    totals[costs] = runs[costs].cumsum()
+    return totals
+
+
+def feasible_figure(rounds: pd.DataFrame, measure: str) -> "pd.Series[Any]":
+    """Return a column of rounds; NaN where the model does not meet the method's constraint.
+
+    A run whose method has a constraint has the column `feasible`, with a value in each round that
+    was evaluated; in other runs every round counts.
+
+    Args:
+        rounds: as `Result.rounds` gives it.
+        measure: the column.
+    """
+    if not {CONSTRAINT, FEASIBLE} <= set(rounds):
+        return rounds[measure]
+    runs = [rounds["variant"], rounds["seed"]]
+    known = rounds[FEASIBLE].notna().groupby(runs, observed=True).transform("any")
+    return rounds[measure].where(rounds[FEASIBLE].eq(1) | ~known)
+
+
+def without_start(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return the rounds of a round table, without round 0, which is the start."""
+    return rounds[rounds["round"] > 0]
+
+
+def last_round(rounds: pd.DataFrame) -> int:
+    """Return the number of the last round of one run, ended or not; 0 if it has none.
+
+    >>> last_round(pd.DataFrame({"round": [0, 1, 2]})), last_round(pd.DataFrame({"round": []}))
+    (2, 0)
+    """
+    return int(rounds["round"].max()) if len(rounds) else 0
+
+
+def cost_to_target(
+    rounds: pd.DataFrame,
+    target: float,
+    measure: str = "gap",
+    direction: Direction | None = None,
+    *,
+    runs: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return what each run had spent when a figure of its rounds first reached a target.
+
+    A round whose model breaks the method's constraint has reached nothing (column `feasible`).
+
+    Args:
+        rounds: as `Result.rounds` gives it.
+        target: in the unit of the measure: a gap in that of the objective.
+        measure: the column that is to reach it.
+        direction: when it has: for None below the target for a gap, as in the rule that stops
+            a run; at least the target for accuracies and the scores of a support; at most the
+            target for all else.
+        runs: variant and seed of all runs, for those that have no round at all; the runs of
+            `rounds` where not given.
+
+    Returns:
+        One row per run, in the order of `runs`: variant, seed, reached, round, t (s) and the
+        costs. A run that never got there has reached = False, and NaN for all the rest; so has
+        a run in which the measure was not evaluated.
+
+    Raises:
+        DataError: the table lacks the columns of runs, rounds or costs.
+        ValueError: no run has a column of the measure's name.
+
+    Example:
+        >>> reached = cost_to_target(log.rounds, 2e4)
+        >>> shown = reached[["variant", "seed", "round", "t", "joules"]].round(2)
+        >>> print(shown.to_string(index=False))
+        variant  seed  round    t  joules
+             gd     1      5 1.69    8.02
+             gd     2      5 1.69    8.01
+            chb     1      4 1.60    7.72
+            chb     2      4 1.60    7.54
+    """
+    check_columns(rounds, "rounds", _COLUMNS)
+    if measure not in rounds:
+        known = ", ".join(map(str, rounds.columns))
+        raise ValueError(f"no round table has a column {measure!r}; there are {known}")
+    totals = cumulative(rounds)
+    reaches = _REACHED[direction or _direction(measure)]
+    seen = feasible_figure(totals, measure)
+    first = totals[reaches(seen, target)].drop_duplicates(["variant", "seed"])
+    return _by_run(first, rounds if runs is None else runs)
+
+
+def _by_run(reached: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per run: what it had spent in its row of `reached`, if it has one there."""
+    every = runs[["variant", "seed"]].drop_duplicates()
+    table = every.merge(reached[with_grams(_COLUMNS, reached)], how="left", on=["variant", "seed"])
+    table.insert(2, "reached", table["round"].notna())
+    return table.reset_index(drop=True)
+
+
+def _direction(measure: str) -> Direction:
+    if higher_is_better(measure):
+        return "at-least"
+    return "below" if measure == "gap" else "at-most"
+
+
+def mean_cost(costs: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
+    """Return the mean over seeds of a table of costs, one row per variant, in the order given.
+
+    The mean is over the runs that reached the target; `reached` and `runs` count.
+    """
+    grouped = costs.groupby("variant", sort=False, observed=True)
+    table = grouped[with_grams(["round", "t", *COSTS], costs)].mean()
+    counts = pd.DataFrame({"reached": grouped["reached"].sum(), "runs": grouped.size()})
+    counts = counts.reindex(list(order), fill_value=0)  # a run may have no round at all
+    return counts.join(table).rename_axis("variant").reset_index()
+
+
+def final_cost(rounds: pd.DataFrame, *, runs: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return what each run had spent at its end, in the same columns as `cost_to_target`.
+
+    Args:
+        rounds: as `Result.rounds` gives it.
+        runs: as in `cost_to_target`; a run without a round has not got there.
+    """
+    last = cumulative(rounds).drop_duplicates(["variant", "seed"], keep="last")
+    return _by_run(last, rounds if runs is None else runs)
+
+
+# The final model quality of runs, and the rule that stopped each.
+
+
+def measures_in(rounds: pd.DataFrame) -> list[str]:
+    """Return what rounds tell of the model: the gap, or the objective without one; measures."""
+    known = [name for name in ("gap", "objective") if rounds[name].notna().any()][:1]
+    numbers = (str(name) for name in rounds.select_dtypes("number"))
+    asked = (name for name in numbers if name not in OWN and rounds[name].notna().any())
+    return [*known, *asked]
+
+
+def outcomes(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return the last figures of each run that an observer evaluated, one row per run.
+
+    Of a run without an objective they are those of its last round.
+
+    Args:
+        rounds: as `Result.rounds` gives it.
+    """
+    looked = rounds["objective"].notna()
+    ever = looked.groupby([rounds["variant"], rounds["seed"]], observed=True).transform("any")
+    seen = rounds[looked | ~ever]
+    last = seen.drop_duplicates(["variant", "seed"], keep="last")
+    return last[["variant", "seed", *measures_in(rounds)]].reset_index(drop=True)
+
+
+def outcome_table(
+    rounds: pd.DataFrame, summary: pd.DataFrame, labels: Mapping[str, str], title: str
+) -> Table:
+    """Return a table of what each variant has come to, a row each: means over its seeds.
+
+    Args:
+        rounds: as `Result.rounds` gives it.
+        summary: as `Result.summary` gives it.
+        labels: variant -> what the table calls it, in the order of its rows.
+        title: above it.
+    """
+    last, names = outcomes(rounds), measures_in(rounds)
+    means = last.astype({"variant": object}).groupby("variant")[names].mean()
+    table = plain(title)
+    table.add_column("variant")
+    for name in names:
+        table.add_column(name, justify="right")
+    table.add_column("stopped because")
+    for variant, label in labels.items():
+        figures = [means[name].get(variant, np.nan) for name in names]
+        cells = [figure(float(value)) for value in figures]
+        table.add_row(escape(label), *cells, escape(_describe_end(summary, variant)))
+    return table
+
+
+def figure(value: float) -> str:
+    """Return a figure of a round for reading."""
+    return "-" if np.isnan(value) else format_number(value, ".4g")
+
+
+def _describe_end(summary: pd.DataFrame, variant: str) -> str:
+    """Return why the runs of a variant have ended; of several the rules, each with its count."""
+    reasons = summary.loc[summary["variant"] == variant, "reason"].astype(str)
+    if len(reasons) == 1:
+        return str(reasons.iloc[0])
+    rules = reasons.str.partition(":")[0].value_counts(sort=False)
+    return ", ".join(f"{rule} ({count} of {len(reasons)})" for rule, count in rules.items())
+
+
+def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+    """Return a table of `mean_cost`, one row per variant.
+
+    Args:
+        costs: one row per variant, of `mean_cost`.
+        labels: variant -> its name in the table.
+        title: above the table.
+
+    Example:
+        >>> costs = final_cost(result.rounds)
+        >>> means = mean_cost(costs, ["base", "gd"])
+        >>> cost_table(means, {"gd": "gradient descent"}, "whole runs").row_count
+        2
+    """
+    several, columns = bool((costs["runs"] > 1).any()), with_grams(SPENT, costs)
+    table = plain(title)
+    table.add_column("variant")
+    if several:
+        table.add_column("reached", justify="right")
+    for column in columns:
+        table.add_column(TITLES.get(column, column), justify="right")
+    for row in costs.to_dict("records"):
+        name = str(row["variant"])
+        cells = [escape(labels.get(name, name))]
+        if several:
+            cells.append(f"{row['reached']} of {row['runs']}")
+        if row["reached"]:
+            cells += [quantity(row[column], UNITS.get(column, "")) for column in columns]
+        else:
+            cells.append("not reached")
+        table.add_row(*cells)
+    return table

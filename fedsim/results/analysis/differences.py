@@ -1,0 +1,280 @@
+"""What differs between two scenarios, two runs or two studies: keys, versions, data, results."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan, nan
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple, Self
+
+from fedsim.core.errors import DataError
+from fedsim.core.text import format_number, quantity
+from fedsim.results.record.folder import SUMMARY
+from fedsim.results.record.manifest import CODE_VERSION, COMPUTING, EVENTS, INPUTS, read_manifest
+from fedsim.results.record.read import hold_no_runs, missing, run_folders, summary_of, variants_in
+from fedsim.results.record.scenarios import NOTHING, differing, flat, format_value, parse, read_text
+
+SCENARIO, SEEDS, VERSIONS, DATA, RESULTS = "scenario", "seeds", "versions", "data", "results"
+"""The parts in which two sides may differ, in the order in which they are reported."""
+
+_ALL = "all variants"
+_DIGITS = 12  # of a digest, in hexadecimal
+
+_FIGURES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "rounds": (("rounds",), ""),
+    "objective": (("objective",), ""),
+    "gap": (("gap",), ""),
+    "bits": (("bits_up", "bits_down"), "bit"),
+    "seconds": (("t",), "s"),
+    "joules": (("joules",), "J"),
+    "grams": (("grams",), "g"),
+}
+"""The results that are compared: the columns of a summary that are added up, and their unit."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two things that are compared.
+
+    Attributes:
+        name: as it was given.
+        scenarios: the scenario of each variant, as plain data.
+        seeds: of each variant.
+        runs: the folders of the runs that have ended, by variant and seed.
+    """
+
+    name: str
+    scenarios: Mapping[str, Mapping[str, Any]]
+    seeds: Mapping[str, Sequence[int]]
+    runs: Mapping[tuple[str, int], Path] = field(default_factory=dict)
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> Self:
+        """Return the side of a folder of runs, of a variant's folder in it, or of one run.
+
+        Variants that the scenario no longer has are left out.
+
+        Raises:
+            DataError: there are no runs, or the scenario of one is damaged.
+        """
+        if not folder.is_dir():
+            raise missing("diff", folder)
+        known, seeds = variants_in(folder), dict[str, list[int]]()
+        scenarios, runs = dict[str, Mapping[str, Any]](), dict[tuple[str, int], Path]()
+        for path in run_folders(folder):
+            variant, seed = path.parent.name, int(path.name.removeprefix("seed-"))
+            if known and variant not in known:
+                continue
+            if variant not in scenarios:
+                scenarios[variant] = parse(read_text(path), path)
+            seeds.setdefault(variant, []).append(seed)
+            if (path / SUMMARY).exists():
+                runs[variant, seed] = path
+        if not scenarios:
+            raise DataError("diff", hold_no_runs(folder))
+        return cls(str(folder), scenarios, seeds, runs)
+
+
+class DifferingValue(NamedTuple):
+    """A difference.
+
+    Attributes:
+        part: one of `SCENARIO`, `SEEDS`, `VERSIONS`, `DATA` and `RESULTS`.
+        variant: that it is of, several, or empty if it is of all there is.
+        key: what differs.
+        one, other: both values.
+        ratio: of two results, the second to the first; else NaN.
+    """
+
+    part: str
+    variant: str
+    key: str
+    one: Any
+    other: Any
+    ratio: float = nan
+
+
+class _Pair(NamedTuple):
+    """A variant of each side, which are compared."""
+
+    name: str
+    one: str
+    other: str
+
+
+def differences(one: Side, other: Side) -> list[DifferingValue]:
+    """Return what differs between two sides; an empty list if they are equal.
+
+    Variants are paired by name; a single one on each side is paired whatever it is called. Where
+    none is paired, what all variants of one side share is compared with that of the other. The
+    names of scenarios are not compared. Results are means over the seeds that have ended on both.
+
+    Raises:
+        DataError: a manifest or a summary is damaged.
+    """
+    pairs = _pairs(one, other)
+    found = [*_lone_variants(one, other, pairs), *_scenarios(one, other, pairs)]
+    found += _seeds(one, other, pairs)
+    if one.runs and other.runs:
+        found += _versions(one, other, pairs)
+        found += [each for pair in pairs for each in _results(one, other, pair)]
+    order = {part: number for number, part in enumerate((SCENARIO, SEEDS, VERSIONS, DATA, RESULTS))}
+    return sorted(found, key=lambda each: order[each.part])
+
+
+def _pairs(one: Side, other: Side) -> list[_Pair]:
+    if len(one.scenarios) == len(other.scenarios) == 1:
+        ours, theirs = next(iter(one.scenarios)), next(iter(other.scenarios))
+        return [_Pair(ours if ours == theirs else f"{ours} and {theirs}", ours, theirs)]
+    return [_Pair(name, name, name) for name in one.scenarios if name in other.scenarios]
+
+
+def _lone_variants(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
+    """Yield the variants that only one side has."""
+    for name in one.scenarios:
+        if all(pair.one != name for pair in pairs):
+            yield DifferingValue(SCENARIO, name, "variants", name, NOTHING)
+    for name in other.scenarios:
+        if all(pair.other != name for pair in pairs):
+            yield DifferingValue(SCENARIO, name, "variants", NOTHING, name)
+
+
+def _scenarios(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
+    """Yield the keys that differ, those that differ alike in several variants once."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    values: dict[tuple[str, str, str], tuple[Any, Any]] = {}
+    for pair in pairs:
+        for key, ours, theirs in differing(one.scenarios[pair.one], other.scenarios[pair.other]):
+            same = key, repr(ours), repr(theirs)
+            alike.setdefault(same, []).append(pair.name)
+            values[same] = ours, theirs
+    for same, variants in alike.items():
+        several = len(pairs) > 1 and len(variants) == len(pairs)
+        yield DifferingValue(
+            SCENARIO, _ALL if several else ", ".join(variants), same[0], *values[same]
+        )
+    if not pairs:  # two studies of different methods: what do the studies differ in?
+        for key, ours, theirs in differing(_common(one), _common(other)):
+            yield DifferingValue(SCENARIO, _ALL, key, ours, theirs)
+
+
+def _common(side: Side) -> dict[str, Any]:
+    """Return the values that all variants of a side have, by their keys."""
+    first, *rest = (dict(flat(scenario)) for scenario in side.scenarios.values())
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in each and each[key] == value for each in rest)
+    }
+
+
+def _seeds(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
+    alike: dict[tuple[str, str], list[str]] = {}
+    for pair in pairs:
+        ours, theirs = (
+            ", ".join(map(str, sorted(seeds)))
+            for seeds in (one.seeds[pair.one], other.seeds[pair.other])
+        )
+        if ours != theirs:
+            alike.setdefault((ours, theirs), []).append(pair.name)
+    for (ours, theirs), variants in alike.items():
+        several = len(pairs) > 1 and len(variants) == len(pairs)
+        yield DifferingValue(SEEDS, _ALL if several else ", ".join(variants), "seeds", ours, theirs)
+
+
+def _versions(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
+    """Yield the versions that differ, of the runs of all paired variants."""
+    ours = _made_with(one, {pair.one for pair in pairs})
+    theirs = _made_with(other, {pair.other for pair in pairs})
+    for key in dict.fromkeys([*ours, *theirs]):
+        if ours.get(key) != theirs.get(key):
+            yield DifferingValue(VERSIONS, "", key, _join(ours.get(key)), _join(theirs.get(key)))
+
+
+def _made_with(side: Side, variants: set[str]) -> dict[str, set[str]]:
+    """Return what runs were made with, by its name; several values if runs differ."""
+    found: dict[str, set[str]] = {}
+    for (variant, _), path in side.runs.items():
+        if variant in variants:
+            made = read_manifest(path)
+            facts = {**made["versions"], "python": made["python"], "machine": made["machine"]}
+            facts |= {"code": made["code"][:_DIGITS], **dict(flat(made[COMPUTING], COMPUTING))}
+            if CODE_VERSION in made:
+                facts["version of the code"] = made[CODE_VERSION] or NOTHING
+            for key, value in facts.items():
+                found.setdefault(key, set()).add(str(value))
+    return found
+
+
+def _join(values: set[str] | None) -> str:
+    return ", ".join(sorted(values)) if values else NOTHING
+
+
+def _results(one: Side, other: Side, pair: _Pair) -> Iterator[DifferingValue]:
+    """Yield the differences in data and results of a variant, over the seeds of both."""
+    seeds = [seed for seed in one.seeds[pair.one] if (pair.one, seed) in one.runs]
+    seeds = [seed for seed in seeds if (pair.other, seed) in other.runs]
+    if not seeds:
+        return
+    ours = [one.runs[pair.one, seed] for seed in seeds]
+    theirs = [other.runs[pair.other, seed] for seed in seeds]
+    yield from _data(pair.name, seeds, ours, theirs)
+    logs = [[read_manifest(path)[EVENTS]["sha256"] for path in each] for each in (ours, theirs)]
+    differ = [seed for seed, a, b in zip(seeds, *logs, strict=True) if a != b]
+    if not differ:
+        return
+    first = seeds.index(differ[0])
+    several = f", seed {differ[0]}" if len(seeds) > 1 else ""
+    one_log, other_log = (each[first][:_DIGITS] for each in logs)
+    yield DifferingValue(RESULTS, pair.name, f"digest of the log{several}", one_log, other_log)
+    means = [_means(each) for each in (ours, theirs)]
+    for name in _FIGURES:
+        a, b = (each[name] for each in means)
+        if a != b and not (isnan(a) and isnan(b)):
+            yield DifferingValue(RESULTS, pair.name, name, a, b, b / a if a else nan)
+
+
+def _data(
+    variant: str, seeds: Sequence[int], ours: Sequence[Path], theirs: Sequence[Path]
+) -> Iterator[DifferingValue]:
+    """Yield the first seed whose data differ, and the input files that differ."""
+    for seed, *paths in zip(seeds, ours, theirs, strict=True):
+        one, other = (str(summary_of(path)["problem"]) for path in paths)
+        if one != other:
+            key = f"digest of data and loss, seed {seed}"
+            yield DifferingValue(DATA, variant, key, one[:_DIGITS], other[:_DIGITS])
+            break
+    inputs = [{**read_manifest(each[0]).get(INPUTS, {})} for each in (ours, theirs)]
+    for name in dict.fromkeys([*inputs[0], *inputs[1]]):
+        one, other = (str(each.get(name, NOTHING)) for each in inputs)
+        if one != other:
+            yield DifferingValue(DATA, variant, f"digest of {name}", one[:_DIGITS], other[:_DIGITS])
+
+
+def _means(runs: Sequence[Path]) -> dict[str, float]:
+    """Return the mean of each result over runs; NaN if it is unknown in one."""
+    summaries = [summary_of(path) for path in runs]
+    return {
+        name: fmean(sum(_number(row, column) for column in columns) for row in summaries)
+        for name, (columns, _) in _FIGURES.items()
+    }
+
+
+def _number(row: Mapping[str, Any], name: str) -> float:
+    value = row.get(name)
+    return nan if value is None else float(value)
+
+
+def describe_values(difference: DifferingValue) -> tuple[str, str, str]:
+    """Return both values and their ratio as a table has them."""
+    _, _, key, one, other, ratio = difference
+    if difference.part != RESULTS or isinstance(one, str):
+        return format_value(one), format_value(other), ""
+    unit = _FIGURES[key][1]
+    shown = [
+        quantity(value, unit) if unit else format_number(value, ".6g") for value in (one, other)
+    ]
+    for form in (".6g", ""):  # where they differ in later digits
+        if shown[0] == shown[1]:
+            shown = [f"{value:{form}} {unit}".strip() for value in (one, other)]
+    return shown[0], shown[1], "" if isnan(ratio) else format_number(ratio, ".4g")

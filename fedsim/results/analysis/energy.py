@@ -1,0 +1,82 @@
+"""Energy: where it went, and what batteries held, from what runs have written."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from fedsim.results.analysis.log.frames import check_columns
+
+ENERGY_PARTS = {
+    "promotion_joules": "promotion",
+    "tail_joules": "tail",
+    "receive_joules": "receiving",
+    "send_joules": "sending",
+    "retransmit_joules": "sending again",
+    "forward_joules": "forwarding",
+    "idle_joules": "at rest",
+    "compute_joules": "computing",
+}
+"""Columns of a client table that add up to all its joules, and what they are called; that of
+forwarding is there where a client has forwarded a message."""
+
+_OF_RELAYS = "forward_joules"
+
+
+def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed")) -> pd.DataFrame:
+    """Return where the energy of groups of clients went, J.
+
+    Args:
+        clients: as `Result.clients` gives it.
+        by: columns; clients that agree in all of them are a group.
+
+    Returns:
+        One row per group, in the order of `clients`, and a column for each of `ENERGY_PARTS` that
+        there is, by what it is called.
+
+    Raises:
+        DataError: the table lacks a column of `by`, or one of those parts that every table has.
+
+    Example:
+        >>> parts = energy_parts(log.clients, by=["variant", "device"])
+        >>> print(parts.loc["gd"].round(2).T.to_string())
+        device         phone-mid  pi-4  cortex-m7
+        promotion           1.26  0.02       0.04
+        tail                9.23  0.13       0.31
+        receiving           0.01  0.00       0.00
+        sending             0.03  0.00       0.01
+        sending again       0.01  0.00       0.00
+        at rest             3.42  7.30       0.00
+        computing           0.00  0.00       0.18
+    """
+    needed = [name for name in ENERGY_PARTS if name != _OF_RELAYS]
+    check_columns(clients, "clients", (*by, *needed))
+    known = [name for name in ENERGY_PARTS if name in clients]
+    groups = clients.groupby(list(by), sort=False, observed=True)
+    return groups[known].sum().rename(columns=ENERGY_PARTS)
+
+
+def state_of_charge(events: pd.DataFrame, times: ArrayLike) -> pd.DataFrame:
+    """Return what batteries held at some times, as shares of their capacity.
+
+    The log has the charge wherever a client did something, or was left out of a round;
+    between two rows it is taken to run straight.
+
+    Args:
+        events: as `Result.events` gives it.
+        times: s, shape (T,).
+
+    Returns:
+        One row per time; one column per battery, by variant, seed and node, in the order in which
+        the log has them. It is NaN before the battery's first row and after its last one.
+    """
+    at = np.asarray(times, dtype=np.float64)
+    rows = events[events["state_of_charge"].notna()]
+    levels = {
+        key: np.interp(at, own["t"], own["state_of_charge"], left=np.nan, right=np.nan)
+        for key, own in rows.groupby(["variant", "seed", "node"], sort=False, observed=True)
+    }
+    names = pd.MultiIndex.from_tuples(levels, names=["variant", "seed", "node"])
+    columns = np.array(list(levels.values())).reshape(len(names), len(at)).T
+    return pd.DataFrame(columns, index=pd.Index(at, name="t"), columns=names)

@@ -1,0 +1,202 @@
+"""Curves: any column of the round table against any other, a mean over seeds with its band."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from fedsim.core.blocks.wording import nearest
+from fedsim.core.errors import DataError
+from fedsim.results.analysis.costs import cumulative, measures_in, with_bits
+from fedsim.results.analysis.plots.canvas import (
+    Recorded,
+    add_legend,
+    axes_for,
+    finish,
+    label_of,
+    label_with_unit,
+    labels_for,
+)
+from fedsim.results.analysis.seeds import Band, Ends, over_seeds, spread
+from fedsim.results.analysis.style import GREY, escape_text, look
+
+By = Literal["variant", "seed"]
+"""What a curve is of: a variant, as the mean over its seeds, or one run."""
+
+ENDED = "first seed ended"
+"""What the legend says of the small bar across a curve; that seed then holds its last values."""
+
+_FEW = 4  # bands that can overlap and remain distinguishable
+
+
+def columns_of(rounds: pd.DataFrame) -> list[str]:
+    """Return the columns that can be an axis: rounds, costs and all measures."""
+    numbers = [str(name) for name in rounds.select_dtypes("number")]
+    known = [
+        name for name in numbers if name != "seed" and (rounds.empty or rounds[name].notna().any())
+    ]
+    return [*known, "bits"]
+
+
+def check_column(rounds: pd.DataFrame, name: str, key: str) -> str:
+    """Return the name of a column that can be an axis.
+
+    Raises:
+        DataError: the rounds have no such column.
+    """
+    known = columns_of(rounds)
+    if name not in known:
+        text = f"got {name!r}{nearest(name, known)}; the rounds have {', '.join(known)}"
+        raise DataError(key, text)
+    return name
+
+
+def plot_curves(
+    runs: Recorded,
+    x: str = "round",
+    y: str = "",
+    *,
+    by: By = "variant",
+    band: Band = "min-max",
+    ends: Ends = "hold",
+    log: bool | None = None,
+    target: float | None = None,
+    labels: Mapping[str, str] | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+    width: float | str | None = None,
+    out: Path | str | None = None,
+) -> Axes:
+    """Draw one column of the rounds against another: a curve per variant, with a band over seeds.
+
+    Costs are those of all rounds so far; a small bar across a curve marks where a seed has ended.
+
+    Args:
+        runs: a `Result`.
+        x: a column of the rounds, such as "round", "bits", "t", "joules", "gap", or a measure.
+        y: another one; the first measure of the scenario if not given.
+        by: "variant" for means over seeds, "seed" for one curve per run.
+        band: "min-max" of the seeds, "std" (one deviation), "interval" (95 %, Student's), "none".
+        ends: "hold": an ended seed counts on with its last values; "stop": it ends the curve.
+        log: whether y is logarithmic, and is averaged so; a gap is if None.
+        target: value of y at which a line is drawn.
+        labels: variant -> its name in the legend; all variants by their usual names if None.
+        legend: whether the curves are named in the figure.
+        ax: axes to draw on; a new figure if None.
+        width: of a new figure, inches or a style such as "ieee".
+        out: file to save the figure to; its ending gives the format.
+
+    Returns:
+        The axes.
+
+    Raises:
+        DataError: there is no such column or variant, or no such format.
+
+    Example:
+        >>> axes = plot_curves(result, "joules", "gap", band="std")
+        >>> axes.get_xlabel().split(" (")[0], axes.get_yscale()
+        ('energy', 'log')
+    """
+    x, y = _columns(rounds := runs.rounds, x, y)
+    named, logarithmic = labels_for(runs, labels), y == "gap" if log is None else log
+    axis = axes_for(ax, width)
+    means = None if by == "seed" else {"band": band, "ends": ends}
+    _draw(axis, rounds, (x, y), named, means, log=logarithmic)
+    label_axes(axis, x, y, log=logarithmic, target=target)
+    if legend:
+        add_legend(axis, own=ax is None)
+    return finish(axis, out)
+
+
+def _columns(rounds: pd.DataFrame, x: str, y: str) -> tuple[str, str]:
+    """Return the columns of both axes; y is the first measure if not given."""
+    wanted = y or next(iter(measures_in(rounds)), "objective")  # a run may end before a round
+    return check_column(rounds, x, "x"), check_column(rounds, wanted, "y")
+
+
+def _draw(
+    axis: Axes,
+    rounds: pd.DataFrame,
+    columns: tuple[str, str],
+    labels: Mapping[str, str],
+    means: Mapping[str, Any] | None,
+    *,
+    log: bool,
+) -> None:
+    """Draw means over seeds, which `means` says how to take; one curve per run if None."""
+    if means is None:
+        _each_run(axis, rounds, columns, labels, log=log)
+        return
+    x, y = columns
+    own = rounds[rounds["variant"].isin(list(labels))]
+    also = [name for name in dict.fromkeys((x, y)) if name != "round"]
+    draw_means(axis, over_seeds(own, y, log=log, also=also, **means), x, labels)
+
+
+def label_axes(axis: Axes, x: str, y: str, *, log: bool, target: float | None = None) -> None:
+    """Label both axes of curves by their columns, with units; costs begin at zero.
+
+    A target is a dotted line at its value of y.
+    """
+    if target is not None:
+        axis.axhline(target, color=GREY, linewidth=0.8, linestyle=":")
+    if log:
+        axis.set_yscale("log")
+    if x in {"round", "t", "joules", "grams", "transmissions", "beacons"} or x.startswith("bits"):
+        axis.set_xlim(left=0)
+    label_with_unit(axis.xaxis, *label_of(x))
+    label_with_unit(axis.yaxis, *label_of(y))
+
+
+def draw_means(axis: Axes, table: pd.DataFrame, x: str, labels: Mapping[str, str]) -> None:
+    """Draw the mean of each variant with its band, from a table of `over_seeds`.
+
+    Args:
+        axis: where.
+        table: with the column x.
+        x: of the horizontal axis.
+        labels: variant -> its name in the legend, which also says what the bars across curves mean.
+    """
+    ended = False
+    alpha = 0.2 if len(labels) <= _FEW else 0.1
+    for number, (variant, name) in enumerate(labels.items()):
+        own = table[table["variant"] == variant]
+        thin = own.iloc[spread(len(own))]
+        style = look(number, len(thin))
+        axis.plot(thin[x], thin["mean"], label=escape_text(name), **style)
+        colour = axis.lines[-1].get_color()
+        if (thin["low"] < thin["high"]).any():
+            axis.fill_between(
+                thin[x], thin["low"], thin["high"], color=colour, alpha=alpha, linewidth=0
+            )
+        fewer = np.flatnonzero(np.diff(own["running"].to_numpy()) < 0)
+        if len(fewer):
+            end = own.iloc[int(fewer[0])]
+            axis.plot(end[x], end["mean"], "|", color=colour, markersize=9, label="_ended")
+            ended = True
+    if ended:
+        axis.plot([], [], "|", color=GREY, markersize=9, label=ENDED)
+
+
+def _each_run(
+    axis: Axes,
+    rounds: pd.DataFrame,
+    columns: tuple[str, str],
+    labels: Mapping[str, str],
+    *,
+    log: bool,
+) -> None:
+    """Draw one curve per run; the first of each variant has its name."""
+    x, y = columns
+    totals = with_bits(cumulative(rounds))
+    totals = totals[totals[y].notna()]
+    for number, (variant, label) in enumerate(labels.items()):
+        name = escape_text(label)
+        for _, run in totals[totals["variant"] == variant].groupby("seed"):
+            thin = run.iloc[spread(len(run))]
+            values = thin[y].where(thin[y] > 0) if log else thin[y]
+            axis.plot(thin[x], values, label=name, **look(number, len(thin)))
+            name = "_nolegend_"

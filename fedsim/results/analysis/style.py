@@ -1,0 +1,378 @@
+"""The style of all figures: palette, size, titles, axes and legend."""
+
+import re
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+from matplotlib import rcParams, rcParamsDefault
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import (
+    EngFormatter,
+    Formatter,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    StrMethodFormatter,
+)
+
+from fedsim.core.text import visible
+
+# Texts of figures: what others wrote is shown as it is, our own mathematics as mathematics.
+
+_WORDS = {"gap": "objective gap\n$f - f^\\star$"}
+
+_GREEK = ("alpha", "beta", "eta", "eps")
+_ROOT = re.compile(r"\bsqrt\((\w+)\)")
+_EQUATION = re.compile(rf"\b({'|'.join(_GREEK)}|[A-Za-z]) ([=<>]) ([\w.+/-]+)")
+_POWER = re.compile(r"\b(\d(?:\.\d+)?)e(-?)0*(\d+)\b")
+
+
+class Maths(str):
+    """A text of our own in which $...$ is mathematics."""
+
+    __slots__ = ()
+
+
+def words(measure: str) -> str:
+    """Return what the axis of a measure is called."""
+    return _WORDS.get(measure, measure.replace("_", " "))
+
+
+def escape_text(text: str) -> str:
+    r"""Return a text for a figure, which is no formula and hides from no legend.
+
+    >>> print(escape_text("$a$"), escape_text("_b"), escape_text(Maths("$a$")))
+    \$a\$  _b $a$
+    """
+    if isinstance(text, Maths):
+        return str(text)
+    text = visible(text).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+def typeset(text: str) -> Maths:
+    r"""Return a text of our own with its mathematics set: roots, equations and powers of ten.
+
+    >>> print(typeset("QSGD, sqrt(d) levels"), typeset("alpha = 0.1, K = 3"), typeset("5e-4"))
+    QSGD, $\sqrt{d}$ levels $\alpha = 0.1$, $K = 3$ $5\times10^{-4}$
+    """
+    text = _ROOT.sub(r"$\\sqrt{\1}$", text)
+    text = _EQUATION.sub(_equation, text)
+    return Maths(_POWER.sub(lambda found: f"${_power(found)}$", text))
+
+
+def typeset_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return what a legend calls each variant, mathematics set."""
+    return {variant: typeset(label) for variant, label in labels.items()}
+
+
+def _equation(found: "re.Match[str]") -> str:
+    left, sign, right = found.groups()
+    name = f"\\{left}" if left in _GREEK else left
+    return f"${name} {sign} {_POWER.sub(_power, right)}$"
+
+
+def _power(found: "re.Match[str]") -> str:
+    """Return a power of ten, without dollars."""
+    mantissa, sign, exponent = found.groups()
+    times = "" if mantissa == "1" else f"{mantissa}\\times"
+    return f"{times}10^{{{sign}{exponent}}}"
+
+
+COLOURS = ("#0072B2", "#E69F00", "#000000", "#009E73", "#56B4E9", "#D55E00", "#CC79A7")
+"""The colours of variants: those of Okabe and Ito, Color Universal Design, 2008, distinguishable
+for colour-blind readers, too; without their yellow, which is too light for a line on white. They
+are ordered such that the first ones differ in grey."""
+
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)))
+"""The dashes of variants. They and the marks change with the colour from one variant to the next,
+so that they differ in a print without colours."""
+
+MARKS = "osD^vP*X<"
+"""The marks of variants."""
+
+DEVICE_COLOURS = (
+    *("#332288", "#CC6677", "#117733", "#DDCC77"),
+    *("#882255", "#44AA99", "#999933", "#AA4499"),
+)
+"""The colours of kinds of clients; none is a variant's. Tol, Colour Schemes, SRON 2021: muted."""
+
+PART_COLOURS = {
+    "promotion": "#EEDD88",
+    "tail": "#EE8866",
+    "receiving": "#99DDFF",
+    "sending": "#BBCC33",
+    "sending again": "#FFAABB",
+    "forwarding": "#44BB99",
+    "at rest": "#DDDDDD",
+    "computing": "#77AADD",
+}
+"""The colour of each part of the energy, by what `energy_parts` calls it. None of them is the
+colour of a variant or of a kind of clients. Tol, Colour Schemes, SRON 2021: light."""
+
+PART_HATCHES = dict(
+    zip(PART_COLOURS, ("", "////", "----", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)
+)
+"""Hatches of the parts, which tell them apart in grey."""
+
+STATES = {
+    "tail": ("tail", PART_COLOURS["tail"]),
+    "promotion": ("promotion", PART_COLOURS["promotion"]),
+    "download": ("receiving", PART_COLOURS["receiving"]),
+    "compute": ("computing", PART_COLOURS["computing"]),
+    "upload": ("sending", PART_COLOURS["sending"]),
+    "retransmit": ("sending again", PART_COLOURS["sending again"]),
+    "offline": ("offline", "#8C8C8C"),
+    "empty": ("battery empty", "#4D4D4D"),
+}
+"""States of clients: their names and colours, those of the parts of energy spent in them; later
+ones lie on top."""
+
+STATE_ORDER = (
+    *("promotion", "receiving", "computing", "sending", "sending again", "tail"),
+    *("offline", "battery empty"),
+)
+"""States in a legend, as a client goes through them in a round."""
+
+OUTCOME_COLOURS = {
+    "replied": "#1B4F3A",
+    "silent": "#D9D9D9",
+    "late": "#CCBB44",
+    "lost": "#EE6677",
+    "skipped": "#AA3377",
+}
+"""The colours of what became of a client in a round, which differ in grey, too. After Tol, Colour
+Schemes, SRON 2021: bright."""
+
+GREY = "#666666"
+"""Of what is said or drawn beside the runs: thresholds, what was not reached, the setting."""
+
+AXES = {
+    "round": ("rounds", ""),
+    "bits": ("bits, up and down", "bit"),
+    "t": ("simulated time", "s"),
+    "joules": ("energy", "J"),
+}
+"""What figures are drawn against: a cost, what its axis is called, its unit."""
+
+EVERY_AXIS = {**AXES, "grams": ("CO2", "g"), "transmissions": ("transmissions", "")}
+"""The same, transmissions, and the columns of runs with known emissions of electricity."""
+
+_WIDTHS = {1: 5.4, 2: 3.4, 3: 3.0}
+"""Inches of a panel by how many stand side by side: two, on a page 800 pixels wide, have letters
+of 16 pixels, and on a telephone of 8."""
+_NARROW = 2.6
+
+_MARKED = 8  # marks of a curve, or fewer
+
+_SHORT = 18  # letters that have room, beside "log scale", along a panel's height
+
+_FEW_DECADES, _NO_DECADE = 2.0, 0.7  # of a logarithmic axis: it has ticks between powers of ten
+_FEW_LABELS = 1.2  # decades of a horizontal one in which three labels each have room
+
+
+class Drawing(Figure):
+    """A figure that a notebook shows by itself, without pyplot."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """Return the figure as PNG, and how large it is to be shown."""
+        width, height = (round(self.dpi * inches) for inches in self.get_size_inches())
+        return as_png(self), {"width": width, "height": height}
+
+
+def as_png(figure: Figure, dpi: float = 120) -> bytes:
+    """Return a figure as the bytes of a PNG file, the same ones for the same figure."""
+    image = BytesIO()
+    figure.savefig(image, format="png", dpi=dpi, metadata={"Software": None})
+    return image.getvalue()
+
+
+def panels(
+    count: int, columns: int = 2, height: float = 2.4, width: float = 0.0, **shared: Any
+) -> tuple[Drawing, list[Axes]]:
+    """Return a figure and its panels, row by row.
+
+    Args:
+        count: of the panels.
+        columns: how many stand side by side, at most.
+        height: of a panel with its labels, inches.
+        width: of a panel with its labels, inches; as the columns have it if 0.
+        shared: sharex and sharey, as `Figure.subplots` takes them.
+    """
+    columns = min(count, columns)
+    rows = -(-count // columns)
+    size = (width or _WIDTHS.get(columns, _NARROW)) * columns, height * rows + 0.5
+    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, wspace=0.03)
+    figure = Drawing(figsize=size, layout=layout)
+    every = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    for spare in every[count:]:
+        spare.remove()
+    for axis in every[:count]:
+        axis.grid(visible=True, alpha=0.3)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, every[:count]
+
+
+def look(number: int, points: int = 0) -> dict[str, Any]:
+    """Return how the curve of the variant of that number looks, for `Axes.plot`.
+
+    A cycle that the user has set (`axes.prop_cycle`, or a style of matplotlib or seaborn) is used
+    in place of fedsim's colours, dashes and marks.
+
+    Args:
+        number: of the variant, from 0.
+        points: how many points the curve has; its marks stand at some eight of them, and not at
+            the same ones as those of the next variant. Without any, it has none.
+    """
+    wanted = rcParams["axes.prop_cycle"]
+    if wanted != rcParamsDefault["axes.prop_cycle"]:
+        cycle = list(wanted)
+        own: dict[str, Any] = {"linestyle": DASHES[number // len(cycle) % len(DASHES)]}
+        own |= cycle[number % len(cycle)]
+    else:
+        colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+        own = {"color": colour, "linestyle": dash}
+    if points:
+        step = max(points // _MARKED, 1)
+        own = {"marker": MARKS[number % len(MARKS)], **own}
+        own |= {"markevery": (number * step // 3 % step, step), "markersize": _mark_size()}
+    return own
+
+
+def _mark_size() -> float:
+    return 0.7 * float(rcParams["lines.markersize"])
+
+
+def entitle(figure: Figure, title: str, *, apart: bool = False) -> None:
+    """Write a title over a figure, and below it, in small letters, what follows its first line.
+
+    Args:
+        figure: which one; its panels are there.
+        title: what it shows; then its data, fleet and seeds.
+        apart: whether the panels have titles of their own, which need the place of small letters.
+    """
+    kind = type(title)  # mathematics stays mathematics
+    first, _, rest = map(kind, title.partition("\n"))
+    width = figure.get_figwidth()
+    letters = int((13 if apart else 16) * width)
+    lines = [kind(fill(line, letters)) for line in rest.splitlines()]
+    if apart:
+        figure.suptitle(
+            "\n".join(map(escape_text, [first, *lines])), x=0.02, ha="left", fontsize=10
+        )
+        return
+    if first:
+        figure.suptitle(escape_text(first), x=0.02, ha="left", fontsize=11)
+    if rest:
+        said = escape_text(kind("\n".join(lines)))
+        figure.axes[0].set_title(said, loc="left", fontsize=8, color=GREY)
+
+
+def name_variants(figure: Figure, axis: Axes | None = None, **keys: Any) -> None:
+    """Write the legend below a figure, in as many columns as its width has room for.
+
+    The figure grows by the rows of the legend after the first one, so that panels keep their size.
+
+    Args:
+        figure: which one.
+        axis: whose labels it names; those of the first panel if None.
+        keys: handles, of other marks in their place.
+    """
+    handles, names = (axis or figure.axes[0]).get_legend_handles_labels()
+    handles = keys.get("handles", handles)
+    names = [str(each.get_label()) for each in handles] if keys else names
+    if not names:
+        return
+    style: dict[str, Any] = {"loc": "outside lower center", "frameon": False}
+    style |= {"columnspacing": 1.4, "handlelength": 1.8}
+    for columns in dict.fromkeys(-(-len(names) // rows) for rows in range(1, len(names) + 1)):
+        legend = figure.legend(handles, names, ncols=columns, **style)
+        box = legend.get_window_extent()
+        if columns == 1 or box.width <= figure.bbox.width:
+            break
+        legend.remove()
+    rows = -(-len(names) // columns)
+    figure.set_figheight(figure.get_figheight() + (1 - 1 / rows) * box.height / figure.dpi)
+
+
+def label_axis(axis: Axis, label: str, unit: str = "", *, log: bool = False) -> None:
+    """Label an axis on which all is drawn; figures have a space before their unit.
+
+    Args:
+        axis: `Axes.xaxis` or `Axes.yaxis`.
+        label: what it is of.
+        unit: with prefixes; none for counts and figures without one.
+        log: whether it is logarithmic, which its label then says.
+    """
+    last = label.rpartition("\n")[2]
+    within = ", " if axis is axis.axes.xaxis or len(last) <= _SHORT else ",\n"
+    axis.set_label_text(f"{label}{within}log scale" if log else label)
+    if log:
+        _logarithmic(axis, EngFormatter(unit) if unit else None)
+        return
+    axis.set_major_locator(MaxNLocator(4))
+    if unit:
+        axis.set_major_formatter(EngFormatter(unit))
+
+
+def shared_upwards(axes: Sequence[Axes], columns: int, label: str, *, log: bool) -> None:
+    """Label the axis upwards that panels share: at the first one of each row.
+
+    Args:
+        axes: the panels, row by row, all is drawn on.
+        columns: how many stand side by side.
+        label: what it is of.
+        log: whether it is logarithmic.
+    """
+    for number, axis in enumerate(axes):
+        if number % columns:
+            axis.tick_params(labelleft=False)
+        else:
+            label_axis(axis.yaxis, label, log=log)
+
+
+def label_count_axis(axis: Axis, label: str) -> None:
+    """Label an axis of whole numbers."""
+    axis.set_label_text(label)
+    axis.set_major_locator(MaxNLocator(4, integer=True))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def against_cost(axis: Axes, cost: str, costs: Mapping[str, tuple[str, str]] = EVERY_AXIS) -> None:
+    """Label the horizontal axis of a cost, which begins at zero."""
+    label, unit = costs[cost]
+    axis.set_xlim(left=0)
+    if unit:
+        label_axis(axis.xaxis, label, unit)
+    else:
+        label_count_axis(axis.xaxis, label)
+
+
+def _logarithmic(axis: Axis, units: Formatter | None) -> None:
+    """Make an axis logarithmic; where it spans few decades, ticks stand between powers of ten."""
+    (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
+    upwards, (low, high) = axis is axis.axes.yaxis, axis.get_view_interval()
+    decades = float(np.log10(high / low)) if 0 < low < high else 0.0
+    axis.set_minor_formatter(NullFormatter())
+    if units is not None:
+        axis.set_major_formatter(units)
+    if decades >= _FEW_DECADES:
+        axis.set_major_locator(LogLocator(numticks=7 if upwards else 5))
+        return
+    if units is None:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if decades >= _NO_DECADE:
+        roomy = upwards or decades < _FEW_LABELS
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if roomy else (1.0, 3.0)))
+    else:
+        axis.set_major_locator(MaxNLocator(5 if upwards else 3))
+        axis.set_minor_locator(NullLocator())

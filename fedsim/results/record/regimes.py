@@ -1,0 +1,264 @@
+"""Which figures of `fedsim.results.accuracy` hold for a scenario: its models and its regime."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, isfinite
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from fedsim.core.blocks.quantities import Rate, Seconds
+from fedsim.results.accuracy import (
+    CLEAN,
+    CLOSED_FORMS,
+    FIT,
+    FRAMES,
+    LARGE,
+    LOSSES,
+    MANY,
+    ONE,
+    OVERFLOW,
+    REFERENCES,
+    ROUNDS,
+    SMALL,
+    TCP,
+    TRANSFERS,
+    UDP,
+    Accuracy,
+    Range,
+)
+
+SEGMENT, FIRST_WINDOW, PACKET = 1448, 10, 1500
+"""Bytes of a segment, segments of the first window, and bytes of a packet."""
+
+_MEGABYTE = 1e6
+
+_RATE = TypeAdapter[Any](Rate)
+_TIME = TypeAdapter[Any](Seconds)
+
+Plain = Mapping[str, Any]
+"""A block as a run records it: quantities are texts with units."""
+
+
+@dataclass(frozen=True)
+class RoundMessages:
+    """The messages of a round.
+
+    Attributes:
+        flows: how many there are at once.
+        bytes: of the largest, of a broadcast's copy and a mean reply.
+    """
+
+    flows: int
+    bytes: float
+
+    @classmethod
+    def of_round(cls, costs: Mapping[Any, Any]) -> "RoundMessages | None":
+        """Return those of a round of the round table; None where it has none.
+
+        Args:
+            costs: cohort, transmissions, bits_up and bits_down.
+        """
+        flows, replies = costs["cohort"], costs["transmissions"]
+        if not (isfinite(flows) and flows > 0):
+            return None
+        down, up = costs["bits_down"] / flows, costs["bits_up"] / replies if replies else 0.0
+        return cls(int(flows), max(down, up) / 8)
+
+
+def errors_of_models(
+    network: Plain, fleet: Sequence[Plain], messages: RoundMessages | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield each model of a scenario's network, and sentences on the errors of its times.
+
+    Args:
+        network: the block, as recorded.
+        fleet: the groups; those of a calibrated fleet have intervals of their radios.
+        messages: of a round like any other; None if unknown.
+    """
+    if not fleet:
+        return  # ideal clients: messages take no time
+    if network.get("peers") is not None:
+        yield _flows(network), CLOSED_FORMS["peers"]
+        return
+    if (flows := _flows(network)) in ROUNDS and all(map(_is_calibrated, fleet)):
+        yield flows, _error_in_live_runs(flows)
+        return
+    groups: dict[str, list[Plain]] = {}
+    for group in fleet:
+        groups.setdefault(_model(network, group["radio"]["kind"]), []).append(group)
+    for model, variants in groups.items():
+        if model == "lora" and network.get("lora") is not None:
+            yield model, _frames()
+        elif model in CLOSED_FORMS:
+            yield model, CLOSED_FORMS[model]
+        elif model not in {"tcp", *TRANSFERS}:
+            yield model, "A user-defined model: errors of its transfer times are unknown."
+        else:
+            yield model, _transfers(model, network, variants, messages)
+
+
+def _model(network: Plain, radio: str) -> str:
+    """Return the model that the messages of a radio are carried by."""
+    cellular = radio.startswith(("lte", "5g", "shannon"))
+    if network.get("wifi") is not None and not cellular:
+        return "wifi"
+    if network.get("cell") is not None and cellular:
+        return "cell"
+    model = _flows(network)
+    if model == "fluid" and radio.startswith(("lora", "nb-iot")):
+        return "lora" if radio.startswith("lora") else "nb-iot"
+    return "short-range" if model == "fluid" and radio.startswith(("ble", "zigbee")) else model
+
+
+def _flows(network: Plain) -> str:
+    """Return the kind of the model of flows, which is a block where it has parameters."""
+    model = network["model"]
+    return str(model["kind"] if isinstance(model, Mapping) else model)
+
+
+def _is_calibrated(group: Plain) -> bool:
+    return any(key.startswith("radio.") for key in group.get("intervals") or ())
+
+
+def _error_in_live_runs(model: str) -> str:
+    error = ROUNDS[model]
+    return (
+        f"Round times of a calibrated fleet: {error} ({error.cases} rounds of live runs over links"
+        f" shaped by Linux, half of them for calibration and half for comparison: {error.extent})."
+    )
+
+
+def _frames() -> str:
+    parts = [
+        f"worst error {worst:.2g} % in {cases} cases compared with {reference}"
+        for reference, (_, worst, cases) in FRAMES.items()
+    ]
+    return (
+        f"Share of frames received: {' and '.join(parts)} (30 to 300 nodes, 20 bytes at SF12). No"
+        " real gateway was measured."
+    )
+
+
+# Transfers.
+
+
+def _transfers(
+    model: str, network: Plain, groups: Sequence[Plain], messages: RoundMessages | None
+) -> str:
+    """Return the errors of the times of transfers in the regime of some groups, and a remedy."""
+    tcp = network.get("tcp") or {}
+    table = tcp.get("stack", "linux") if model == "tcp" else model
+    lossy = any(group["radio"].get("loss", {}).get("kind", "none") != "none" for group in groups)
+    rates, trips = _rates(network, groups), _trips(network, groups)
+    figures = TRANSFERS[table]
+    regime = LOSSES
+    if not (lossy and LOSSES in figures):
+        regime = _regime(figures, network, messages, rates, trips)
+    errors = figures[regime]
+    runs = "medians of runs, " if regime == LOSSES else ""
+    law, over = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
+    if law.get("connections", _CONNECTIONS.get(model)) == "kept":
+        over = "Transfer times over kept connections: not measured yet. Over new connections"
+    held = REFERENCES[table]
+    if model in {"fluid", "lv08"}:
+        held += " with a new connection per message"
+    cases = f"{runs}{errors.cases} cases compared with {held}: {errors.extent}"
+    text = f"{over}, {regime}: {errors} ({cases})."
+    here = list(_beyond(errors, messages, rates, trips))
+    if lossy and regime != LOSSES:
+        here.insert(0, "Your losses are random; those tested were not.")
+    return " ".join([text, *here, *_remedy(model, network)])
+
+
+_CONNECTIONS = {"tcp": "kept", "wifi": "new"}
+"""The defaults of `connections`, which a block may leave out."""
+
+
+def _remedy(model: str, network: Plain) -> Iterator[str]:
+    """Yield what to write for the packets of TCP, where links are shared by a simpler model."""
+    shares_air = any(network.get(key) is not None for key in ("wifi", "cell", "lora"))
+    if model in {"fluid", "lv08"} and not shares_air and network.get("broadcast") != "cell":
+        yield "For kept TCP connections: `network: {model: tcp}`."
+
+
+def _regime(
+    table: Mapping[str, Accuracy],
+    network: Plain,
+    messages: RoundMessages | None,
+    rates: Range | None,
+    trips: Range | None,
+) -> str:
+    """Return the regime that a table has for a scenario without random losses."""
+    many = MANY
+    if TCP in table:
+        many = TCP if network["wifi"]["transport"] == "tcp" else UDP
+    if messages is None:
+        return CLEAN if CLEAN in table else many
+    if messages.flows > 1:
+        if many in table:
+            return many
+        return FIT if _fit(network.get("tcp") or {}, messages, rates, trips) else OVERFLOW
+    if ONE in table:
+        return ONE
+    return SMALL if messages.bytes <= _MEGABYTE else LARGE
+
+
+def _fit(tcp: Plain, messages: RoundMessages, rates: Range | None, trips: Range | None) -> bool:
+    """Return whether the first windows of all messages have room in one queue."""
+    if tcp.get("discipline") == "fq-codel":
+        return True
+    queue = tcp.get("queue", 1000)
+    if tcp.get("queue_bdp") is not None:
+        if rates is None or trips is None or not isfinite(rates[0]):
+            return True
+        queue = tcp["queue_bdp"] * rates[0] * trips[1] / (8 * PACKET)
+    window = min(tcp.get("initial_window", FIRST_WINDOW), ceil(messages.bytes / SEGMENT))
+    return bool(messages.flows * window <= queue)
+
+
+def _links(network: Plain) -> Sequence[Plain]:
+    """Return the links that all messages share, of a star or a tree."""
+    return [network[key] for key in ("server", "gateway") if network.get(key) is not None]
+
+
+def _rates(network: Plain, groups: Sequence[Plain]) -> Range | None:
+    """Return the lowest and the highest rate of the narrowest link of a message, bit/s."""
+    rates = []
+    for way, link_way in (("up", "uplink"), ("down", "downlink")):
+        shared = [link.get("rate") or link[link_way] for link in _links(network)]
+        for group in groups:
+            rate = group["radio"].get(way)
+            if rate is None:
+                return None  # a trace, or a law of its own
+            rates.append(min(map(_RATE.validate_python, (rate, *shared))))
+    return min(rates), max(rates)
+
+
+def _trips(network: Plain, groups: Sequence[Plain]) -> Range | None:
+    """Return the shortest and the longest round trip without queues, s."""
+    if "server" not in network:
+        return None  # a graph
+    shared = sum(_TIME.validate_python(link["latency"]) for link in _links(network))
+    latencies = [_TIME.validate_python(group["radio"].get("latency", "0 s")) for group in groups]
+    return 2 * (shared + min(latencies)), 2 * (shared + max(latencies))
+
+
+def _beyond(
+    found: Accuracy, messages: RoundMessages | None, rates: Range | None, trips: Range | None
+) -> Iterator[str]:
+    """Yield a sentence for each way in which a scenario is not within the cases of a regime."""
+    flows = size = None
+    if messages is not None:
+        flows, size = (messages.flows,) * 2, (messages.bytes,) * 2
+    for own, held, low, high in (
+        (flows, found.flows, "Fewer of your messages overlap", "More of your messages overlap"),
+        (size, found.bytes, "Your messages are smaller", "Your messages are larger"),
+        (rates, found.rates, "Your links are slower", "Your links are faster"),
+        (trips, found.trips, "Your round trips are shorter", "Your round trips are longer"),
+    ):
+        if own is not None and held is not None:
+            if own[0] < held[0]:
+                yield f"{low} than was tested."
+            if own[1] > held[1]:
+                yield f"{high} than was tested."

@@ -1,0 +1,284 @@
+"""The overview: the answer in sentences, and what it cost to get there."""
+
+from collections.abc import Iterator, Sequence
+from math import isnan, nan
+
+import pandas as pd
+
+from fedsim.core.table_columns import LEAST, RANKED, SPENT, TITLES, UNITS, higher_is_better
+from fedsim.core.text import format_number
+from fedsim.results.analysis import pair, quantity, with_grams
+from fedsim.results.analysis.compare.caveats import DECIDING, caveats, read_doubts
+from fedsim.results.analysis.compare.comparison import MARKS, Case
+from fedsim.results.analysis.costs import feasible_figure
+from fedsim.results.record.schema import GRAMS
+from fedsim.results.report.components import (
+    NOT_REACHED,
+    PageTable,
+    TableCell,
+    digits,
+    number,
+    words,
+)
+from fedsim.results.report.study import ReportedStudy
+
+_NAMED = 3  # variants in a list; of more there is the first
+
+
+def answers(study: ReportedStudy) -> Iterator[str]:
+    """Yield for each target the verdict in each cost, in the words of `compare`, and the causes.
+
+    Before that: how many clients left for good, since all that follows is without them.
+    """
+    yield from _departures(study)
+    for case, causes in zip(study.comparison.cases, study.comparison.explanations, strict=True):
+        table = case.table.set_index("variant")
+        if not (table["reached"] == table["runs"]).any():
+            yield _none_always(study, case)
+        if not table["reached"].any():
+            continue
+        if len(study.labels) == 1:
+            if table["reached"].eq(table["runs"]).all():
+                yield _alone(study, case)
+            continue
+        if not case.target.measure and (furthest := _furthest(study)):
+            yield f"{_upper(furthest)}."
+        first, *others = study.comparison.verdicts(case)
+        yield f"{_upper(first)}, {causes.sentence()}." if causes else f"{_upper(first)}."
+        yield from (f"{_upper(said)}." for said in others)
+
+
+def _departures(study: ReportedStudy) -> Iterator[str]:
+    """Yield for each variant how many clients left for good before the end of its runs."""
+    for variant, label in study.labels.items():
+        runs = [run.summary for run in study.runs if run.variant == variant]
+        counts = sorted(sum(run.get("left", {}).values()) for run in runs)
+        if not counts[-1]:
+            continue
+        number = str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+        reasons = dict.fromkeys(reason for run in runs for reason in run.get("left", {}))
+        who = f"{number} of {runs[0]['clients']} clients left for good ({', '.join(reasons)})"
+        yield f"{_upper(label)}: {who}." if len(study.labels) > 1 else f"{who}."
+
+
+def notes(study: ReportedStudy) -> list[str]:
+    """Return what has to be known before any of it is believed."""
+    costs = {str(case.target): case.costs for case in study.comparison.cases}
+    return [f"{text[:1].upper()}{text[1:]}." for text in caveats(study.comparison.runs, costs)]
+
+
+def _rank(table: pd.DataFrame) -> list[str]:
+    """Return the costs of `LEAST` that a table has."""
+    return with_grams([cost for cost in LEAST if cost != GRAMS], table)
+
+
+def _alone(study: ReportedStudy, case: Case) -> str:
+    """Say what the only variant has cost, and how far it got."""
+    (row,) = case.table.to_dict("records")
+    spent = _and([quantity(row[cost], UNITS.get(cost, "")) for cost in _rank(case.table)])
+    ends = _ends(study).dropna()
+    far = "" if ends.empty else f"; {_words(ends)} is {format_number(ends.iloc[0], '.3g')}"
+    return f"{_upper(case.target.words)}: {quantity(row['round'])} rounds, {spent}{far}."
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    """Return names for a sentence: of many the first, and how many others there are."""
+    return [*names] if len(names) <= _NAMED else [names[0], f"{len(names) - 1} others"]
+
+
+def _and(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def _none_always(study: ReportedStudy, case: Case) -> str:
+    """Say that no variant got there under all its seeds, and how many runs did."""
+    reached, runs = int(case.table["reached"].sum()), len(study.runs)
+    some = f", though {reached} of {runs} runs did" if reached else ""
+    text = f"{_upper(case.target.words)}: no variant got there under all its seeds{some}."
+    furthest = _furthest(study)
+    return f"{text} {_upper(furthest)}." if furthest else text
+
+
+def _furthest(study: ReportedStudy) -> str:
+    """Return which variant ended best by the requested measure; nothing if none has it."""
+    ends = _ends(study).dropna()
+    if ends.empty:
+        return ""
+    measure = str(ends.name)
+    highest = higher_is_better(measure)
+    name, value = (ends.idxmax(), ends.max()) if highest else (ends.idxmin(), ends.min())
+    most = "highest" if highest else "lowest"
+    text = f"{most} {_words(ends)} is {format_number(value, '.3g')}"
+    tied = [study.labels[str(each)] for each in ends.index[ends == value]]
+    return f"the {text}, that of {study.labels[str(name)] if len(tied) == 1 else _and(_few(tied))}"
+
+
+def _words(ends: "pd.Series[float]") -> str:
+    return f"{str(ends.name).replace('_', ' ')} at the end"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def tables(study: ReportedStudy) -> Iterator[PageTable]:
+    """Yield, for each target, the table of costs and that of pairs."""
+    for case in study.comparison.cases:
+        yield _costs(study, case)
+        if len(study.labels) > 1:
+            yield _pairs(study, case)
+
+
+def _costs(study: ReportedStudy, case: Case) -> PageTable:
+    ends, costs = _ends(study), with_grams(SPENT, case.table)
+    rows = []
+    for row in case.table.to_dict("records"):
+        name = str(row["variant"])
+        mark = "Pareto-optimal" if row["pareto"] and len(study.labels) > 1 else ""
+        cells = [TableCell(study.labels[name], under=mark)]
+        cells.append(TableCell(f"{row['reached']} of {row['runs']}", float(row["reached"])))
+        cells.append(digits(float(ends.get(name, nan))))
+        for cost in costs:
+            bounds = row[f"{cost}_low"], row[f"{cost}_high"]
+            sign, _ = MARKS.get(row[f"{cost}_state"], ("", ""))
+            cells.append(_with_interval(row[cost], *bounds, UNITS.get(cost, ""), sign))
+        rows.append(cells)
+    heads = (TITLES.get(cost, cost) for cost in costs)
+    last = _words(ends)
+    return PageTable(_upper(case.target.words), ("variant", "reached", last, *heads), rows)
+
+
+def _ends(study: ReportedStudy) -> "pd.Series[float]":
+    """Return the mean at the end of the runs of each variant, of what was asked for first."""
+    measure = study.measures[0] if study.measures else "objective"
+    known = study.rounds[study.rounds[measure].notna()]
+    last = known.drop_duplicates(["variant", "seed"], keep="last")
+    return feasible_figure(last, measure).groupby(last["variant"], observed=True).mean()
+
+
+def _with_interval(mean: float, low: float, high: float, unit: str, mark: str) -> TableCell:
+    if isnan(mean):
+        return TableCell(NOT_REACHED)
+    ends = quantity(low, unit), quantity(high, unit)
+    first, last = ends[0].partition(" "), ends[1].partition(" ")
+    shown = (first[0] if first[2] == last[2] else ends[0], ends[1])  # a shared unit stands once
+    interval = " to ".join(shown) if high > low and ends[0] != ends[1] else ""
+    return TableCell(f"{quantity(mean, unit)} {mark}".rstrip(), float(mean), under=interval)
+
+
+def _pairs(study: ReportedStudy, case: Case) -> PageTable:
+    """Return what the variants cost beside the one they are compared with, seed by seed."""
+    other = _against(study, case)
+    same, sure = other == study.comparison.against, study.comparison.confidence
+    pairs = case.pairs if same else pair(case.costs, other, sure, case.decisions)
+    frame = pairs[pairs["cost"].isin(RANKED) & (pairs["seeds"] > 0)]
+    rows = []
+    for row in frame.to_dict("records"):
+        cost = str(row["cost"])
+        ratio = digits(float(row["ratio"]))
+        ends = (
+            f"{format_number(row['low'], '.3g')} to {format_number(row['high'], '.3g')}"
+            if row["low"] < row["high"]
+            else ""
+        )
+        rows.append(
+            [
+                *words(study.labels[str(row["variant"])], TITLES.get(cost, cost)),
+                number(row["seeds"]),
+                number(float(row["difference"]), UNITS.get(cost, "")),
+                TableCell(ratio.text, ratio.value, under=ends),
+                digits(float(row["p_holm"]), 2),
+                *words(row["verdict"]),
+            ]
+        )
+    columns = ("variant", "cost", "seeds", "paired difference", "ratio", "p (Holm)", "verdict")
+    title = f"{_upper(case.target.words)}: paired difference from {study.labels[other]}"
+    return PageTable(title, columns, rows)
+
+
+def _against(study: ReportedStudy, case: Case) -> str:
+    """Return the variant compared with: if it never reached the target, the first that did."""
+    usual = study.comparison.against
+    there = [str(name) for name in case.table.loc[case.table["reached"] > 0, "variant"]]
+    return usual if usual in there or not there else there[0]
+
+
+# Robustness to parameter uncertainty, where `fedsim robust` was run.
+
+_DECIDING = 3  # constants reported for each ratio
+
+
+def robustness_tables(study: ReportedStudy) -> Iterator[PageTable]:
+    """Yield, for each target that was asked about, a table of verdicts with what decides them."""
+    for case in study.comparison.cases:
+        runs, target = study.comparison.runs, str(case.target)
+        known = read_doubts(runs, target)
+        if known is not None:
+            deciding = read_doubts(runs, target, DECIDING)
+            yield _verdicts(study, case, known, pd.DataFrame() if deciding is None else deciding)
+
+
+def _verdicts(
+    study: ReportedStudy, case: Case, known: pd.DataFrame, deciding: pd.DataFrame
+) -> PageTable:
+    others = [name for name in study.labels if name != study.comparison.against]
+    against = known["against"] == study.comparison.against
+    own = known[against & known["variant"].isin(others)]
+    rows = [
+        [
+            *words(
+                study.labels[str(row["variant"])], TITLES.get(str(row["cost"]), str(row["cost"]))
+            ),
+            _between(row["ratio"], row["ratio_low"], row["ratio_high"]),
+            TableCell(str(row["by_seed"])),
+            _percent(row["typical"], row["typical_low"], row["typical_high"]),
+            _percent(row["probability"], row["probability_low"], row["probability_high"]),
+            _percent(row["noise"]),
+            TableCell(_decides(deciding, row["variant"], row["cost"])),
+        ]
+        for row in own.to_dict("records")
+    ]
+    heads = (
+        *("variant", "cost", "ratio", "by seed", "typically less in", "one run takes less in"),
+        *("noise of training", "what decides"),
+    )
+    worlds = format_number(own["worlds"].max(), ",.0f") if len(own) else "no"
+    words_ = case.target.words
+    first = study.labels[study.comparison.against]
+    title = f"{words_[:1].upper()}{words_[1:]}, against {first}, in {worlds} worlds"
+    return PageTable(f"{title} of the constants' doubt", heads, rows)
+
+
+def _between(middle: float, low: float, high: float) -> TableCell:
+    cell = digits(float(middle))
+    return TableCell(
+        cell.text, cell.value, under=f"{format_number(low, '.3g')} to {format_number(high, '.3g')}"
+    )
+
+
+def _percent(share: float, low: float | None = None, high: float | None = None) -> TableCell:
+    if isnan(share):
+        return TableCell("-")
+    under = (
+        ""
+        if low is None or high is None
+        else f"{format_number(100 * low, '.3g')} to {format_number(100 * high, '.3g')} %"
+    )
+    return TableCell(f"{format_number(100 * share, '.3g')} %", float(share), under=under)
+
+
+def _decides(deciding: pd.DataFrame, variant: object, cost: object) -> str:
+    """Return the constants that make most of a ratio's variance, the first one first."""
+    if deciding.empty:
+        return "-"
+    own = deciding[(deciding["variant"] == variant) & (deciding["cost"] == cost)]
+    first = own.sort_values("total", ascending=False, kind="stable").head(_DECIDING)
+    known = [row for row in first.to_dict("records") if not isnan(row["total"])]
+    figures = [
+        [format_number(row[key], ".2f") for key in ("total", "total_error")] for row in known
+    ]
+    text = [
+        f"{row['constant']} {total} \N{PLUS-MINUS SIGN}{error}"
+        for row, (total, error) in zip(known, figures, strict=True)
+    ]
+    return ", ".join(text) or "-"

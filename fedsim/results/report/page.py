@@ -1,0 +1,395 @@
+"""The page: everything in one file that loads nothing from elsewhere."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedsim.core.atomic import write_whole
+from fedsim.core.extras import VERSION
+from fedsim.core.text import format_number
+from fedsim.results.analysis import COLOURS, DEVICE_COLOURS, Comparison
+from fedsim.results.analysis.compare.pairwise import fewest_seeds
+from fedsim.results.analysis.costs import without_start
+from fedsim.results.record.outputs import Call, check_page, output
+from fedsim.results.record.regimes import RoundMessages, errors_of_models
+from fedsim.results.record.scenarios import differing, flat, format_value
+from fedsim.results.report import convergence, energy, fleet, network, overview, timeline
+from fedsim.results.report.charts import line_icon
+from fedsim.results.report.components import (
+    PageFigure,
+    PageTable,
+    TableCell,
+    number,
+    options,
+    style,
+    words,
+)
+from fedsim.results.report.progress import Progress
+from fedsim.results.report.study import ReportedRun, ReportedStudy
+from fedsim.results.report.svg import ink
+from fedsim.results.report.templating import asset, environment, palette, script_hash
+
+# The scenario: as the first variant had it, and where the others differ.
+
+
+def differences(study: ReportedStudy) -> PageTable | None:
+    """Return the values in which variants differ from the one they are compared with, if any."""
+    rows = [
+        words(study.labels[variant], key, format_value(held), format_value(seen))
+        for variant, run in study.variants.items()
+        for key, held, seen in differing(study.first.scenario, run.scenario)
+    ]
+    if not rows:
+        return None
+    first = study.labels[study.first.variant]
+    heads = ("variant", "key", f"in {first}", "in the variant")
+    return PageTable(f"Where the variants differ from {first}", heads, rows)
+
+
+def parameters(study: ReportedStudy) -> PageTable:
+    """Return the parameters of the methods, as they were worked out for the problem."""
+    rows = [
+        words(study.labels[variant], name, _figure(value))
+        for variant, run in study.variants.items()
+        for name, value in flat(run.summary.get("parameters", {}))
+        if name
+    ]
+    return PageTable("Parameters, worked out", ("variant", "parameter", "value"), rows)
+
+
+def concerns(study: ReportedStudy) -> PageTable | None:
+    """Return what the theory of the methods does not cover; None where there is nothing."""
+    rows = [
+        words(study.labels[variant], concern)
+        for variant, run in study.variants.items()
+        for concern in run.summary.get("concerns", ())
+    ]
+    return PageTable("Beyond theory", ("variant", "what does not hold"), rows) if rows else None
+
+
+def accuracy(study: ReportedStudy) -> PageTable | None:
+    """Return how far the times of messages are from packets; None where messages take no time."""
+    rows = [
+        words(study.labels[variant], *found)
+        for variant, run in study.variants.items()
+        for found in errors_of_models(
+            run.scenario["network"], run.scenario["fleet"], _messages(run.rows(study.rounds))
+        )
+    ]
+    heads = ("variant", "network.model", "how true its times are")
+    return PageTable("Errors of models", heads, rows) if rows else None
+
+
+def _messages(rounds: pd.DataFrame) -> RoundMessages | None:
+    """Return the messages of the second round of a run, or of its only one, as a check has them."""
+    first = without_start(rounds).head(2)
+    return RoundMessages.of_round(first.iloc[-1].to_dict()) if len(first) else None
+
+
+def _figure(value: object) -> str:
+    return format_number(value, ".6g") if isinstance(value, float) else format_value(value)
+
+
+# The audit: what the ledger checked, the books of each run, and what it was made with.
+
+CHECKS = (
+    "Bits sent are bits delivered, lost or in flight, counted by the network and in the log.",
+    "The joules of every client in its log are those that its radio and processor metered.",
+    "What the fleet drew at rest is what the log says of it.",
+    (
+        "What every battery gave is what its client spent; what is left is what was there, and "
+        "what was charged, less what was drained."
+    ),
+    "Time never runs back.",
+)
+"""What the ledger compares at the end of every run, bits exactly and joules to 1e-9."""
+
+_BITS = ["payload_bits", "header_bits", "transport_bits"]
+
+
+def books(run: ReportedRun) -> dict[str, float]:
+    """Return the sums of a run's log: bits by what became of them, joules in all."""
+    rows = run.events(["event", "detail", "joules", *_BITS])
+    bits = rows[_BITS].sum(axis=1)
+    sums = bits.groupby(rows["event"], observed=False).sum()
+    flying = (rows["event"] == "send") & (rows["detail"] == "in flight")
+    return {
+        "sent": float(sums["send"] + sums["retransmit"]),
+        "received": float(sums["receive"]),
+        "lost": float(sums["lost"] + sums["retransmit"]),
+        "in flight": float(bits[flying].sum()),
+        "joules": float(rows["joules"].sum()),
+    }
+
+
+def book_table(study: ReportedStudy) -> PageTable:
+    """Return the books of every run, and whether the ledger found them right."""
+    rows = []
+    for run in study.runs:
+        own = books(run)
+        failed = run.summary["status"] == "audit"
+        bits = [number(own[name], "bit") for name in ("sent", "received", "lost", "in flight")]
+        rows.append(
+            [
+                *words(study.labels[run.variant], run.seed),
+                TableCell("failed" if failed else "passed"),
+                *bits,
+                number(own["joules"], "J"),
+                number(float(run.rows(study.clients)["joules"].sum()), "J"),
+            ]
+        )
+    heads = ("variant", "seed", "audit", "sent", "received", "lost", "in flight")
+    return PageTable(
+        "The books of every run, added up again from its log: bits as sent, received by every "
+        "listener, lost and in flight; joules of the log, and of the client table",
+        (*heads, "joules, log", "joules, clients"),
+        rows,
+    )
+
+
+def run_table(study: ReportedStudy) -> PageTable:
+    """Return how every run ended, and the hash of its log."""
+    rows = []
+    for run in study.runs:
+        own, events = run.summary, run.manifest.get("events", {})
+        rows.append(
+            [
+                *words(study.labels[run.variant], run.seed, own["status"], own["reason"]),
+                number(own["rounds"]),
+                number(own["t"], "s"),
+                number(events.get("rows") or 0),
+                _fold(events.get("sha256")),
+            ]
+        )
+    heads = ("variant", "seed", "status", "why it ended", "rounds", "time", "rows", "log, SHA-256")
+    return PageTable("How every run ended", heads, rows)
+
+
+def _fold(digest: str | None) -> TableCell:
+    """Return the cell of a hash, shortened to its first digits."""
+    return (
+        TableCell(digest, folded=f"{digest[:8]}\N{HORIZONTAL ELLIPSIS}")
+        if digest
+        else TableCell("-")
+    )
+
+
+def version_table(study: ReportedStudy) -> PageTable:
+    """Return what the runs were made with; several versions where the runs differ."""
+    facts: dict[str, list[str]] = {}
+    for run in study.runs:
+        made = run.manifest
+        own = {
+            "schema of the log": made.get("schema_version"),
+            "Python": made.get("python"),
+            "machine": made.get("machine"),
+            **made.get("versions", {}),
+        }
+        for name, value in own.items():
+            seen = facts.setdefault(name, [])
+            if str(value) not in seen:
+                seen.append(str(value))
+    rows = [words(name, ", ".join(values)) for name, values in facts.items()]
+    return PageTable("What the runs were made with", ("what", "version"), rows)
+
+
+Content = dict[str, Any]
+
+TABS = (
+    *("Overview", "Scenario", "Fleet", "Convergence"),
+    *("Energy", "Participation", "Timeline", "Audit"),
+)
+
+_BATTERIES = 12  # variants of which a page shows the batteries
+
+_SMALL, _LARGE = 150, 280  # pixels that curves are high, on the first screen and in their tab
+
+
+def write(folder: Path, out: Path | None = None, targets: Sequence[str] = ()) -> Path:
+    """Write the report of the runs in a folder, and return where it is.
+
+    A file of another call is kept: the page gets a name with a number then.
+
+    Args:
+        folder: OUT with all its runs, one variant's folder in it, or one run's folder.
+        out: the file to write; `report.html` in the folder where not given.
+        targets: what is to be reached, as `Comparison.of` takes it.
+
+    Raises:
+        DataError: there are no runs to report, no run evaluates a target, or `out` does not end
+            in .html.
+        OutputError: the file cannot be written.
+
+    Example:
+        >>> write(result.folder, out / "page.html").name
+        'page.html'
+    """
+    check_page(out)
+    comparison = Comparison.of([folder], targets)
+    given = [str(case.target) for case in comparison.cases]
+    call = Call.of("report", [folder], targets=given, against=comparison.against)
+    with output(call, out or folder / "report.html") as made:
+        write_comparison(comparison, made.path)
+    return made.place
+
+
+def write_comparison(comparison: Comparison, file: Path) -> None:
+    """Write the report of a comparison into a file.
+
+    Raises:
+        DataError: no run evaluates a target.
+        OutputError: the file cannot be written.
+    """
+    write_whole(file, render(ReportedStudy(comparison)).encode())
+
+
+def render(own: ReportedStudy) -> str:
+    """Return the page of a study, as HTML."""
+    return page_of(content_of(own))
+
+
+def page_of(content: Content, progress: Progress | None = None) -> str:
+    """Return a page, as HTML.
+
+    Args:
+        content: of a study, see `content_of`; empty while no run has ended.
+        progress: of a study in progress, for a tab in front; the page then loads itself anew.
+    """
+    script = asset("fedsim.results.report", "page.js")
+    known: Content = {"study": None, "tabs": (), "ink": ink, "fedsim": VERSION} | content
+    tabs = known["tabs"] if progress is None else ("Progress", *known["tabs"])
+    return (
+        environment("fedsim.results.report")
+        .get_template("page.html")
+        .render(
+            **known | {"tabs": tabs},
+            progress=progress,
+            palette=palette((*COLOURS, *DEVICE_COLOURS)),
+            style=asset("fedsim.results.report", "page.css"),
+            script=script,
+            hash=script_hash(script),
+        )
+    )
+
+
+def content_of(own: ReportedStudy) -> Content:
+    """Return all that the page of a study shows, by the names that its template has for it."""
+    clients = fleet.with_received_counts(own)
+    runs = timeline.choose_runs(own)
+    plots = {
+        **_convergence(own),
+        **_by_variant(own, clients),
+        "energy": {"": energy.whole(own)},
+        "timeline": dict(_timelines(own, runs)),
+    }
+    fleets = fleet.fleets(own)
+    for index, (_, run) in enumerate(fleets):
+        plots[f"fleet-{index}"] = network.drawings(own, run)
+    measures = convergence.measures(own)
+    return {
+        "tabs": TABS,
+        "study": own,
+        "seeds": sorted({run.seed for run in own.runs}),
+        "fleets": [
+            {
+                "variants": names,
+                "table": fleet.fleet_table(own, run),
+                "values": options(
+                    (unit, network.ON_LINKS[unit]) for unit in plots[f"fleet-{index}"] if unit
+                ),
+            }
+            for index, (names, run) in enumerate(fleets)
+        ],
+        "measures": options((name, convergence.measure_name(name)) for name in measures),
+        "costs": convergence.axes(own),
+        "legend": _legend(own),
+        "variants": options(enumerate(own.labels.values())),
+        "batteries": options(
+            (index, label)
+            for index, label in enumerate(own.labels.values())
+            if str(index) in plots["batteries"]
+        ),
+        "runs": options(
+            (n, f"{own.labels[run.variant]}, seed {run.seed}") for n, run in enumerate(runs)
+        ),
+        "rounds": options((name, name) for name in timeline.ROUNDS),
+        "checks": CHECKS,
+        "tables": _tables(own, clients),
+        "plots": {name: _merge(figures) for name, figures in plots.items()},
+        "answers": list(overview.answers(own)),
+        "notes": overview.notes(own),
+        "fewest": fewest_seeds(own.comparison.confidence),
+    }
+
+
+def _merge(figures: Mapping[str, PageFigure]) -> dict[str, PageFigure]:
+    """Return every figure once, with all the choices that it is shown for."""
+    choices: dict[PageFigure, list[str]] = {}
+    for choice, figure in figures.items():
+        choices.setdefault(figure, []).append(choice)
+    return {" ".join(own): figure for figure, own in choices.items()}
+
+
+def _convergence(own: ReportedStudy) -> dict[str, dict[str, PageFigure]]:
+    """Return the figures of the overview, and those of every measure, by what a menu calls it."""
+    costs = convergence.axes(own)
+    names = [f"{place}-{cost}" for place in ("overview", "convergence") for cost in costs]
+    plots: dict[str, dict[str, PageFigure]] = {name: {} for name in names}
+    for index, measure in enumerate(convergence.measures(own)):
+        if not index:
+            for cost, figure in convergence.figures(own, measure, _SMALL).items():
+                plots[f"overview-{cost}"][""] = figure
+        for cost, figure in convergence.figures(own, measure, _LARGE).items():
+            plots[f"convergence-{cost}"][measure] = figure
+    return plots
+
+
+def _by_variant(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, dict[str, PageFigure]]:
+    """Return the figures that a reader chooses a variant of."""
+    plots: dict[str, dict[str, PageFigure]] = {"batteries": {}}
+    for index, variant in enumerate(own.variants):
+        found = {
+            "kinds": energy.kinds(own, variant),
+            "clients": energy.clients(own, variant),
+            "participation": fleet.figure(own, clients, variant),
+        }
+        for name, figure in found.items():
+            plots.setdefault(name, {})[str(index)] = figure
+    for index, run in enumerate(islice(own.variants.values(), _BATTERIES)):
+        charge = energy.batteries(own, run)
+        if charge is not None:
+            plots["batteries"][str(index)] = charge
+    return plots
+
+
+def _timelines(own: ReportedStudy, runs: Sequence[ReportedRun]) -> Iterator[tuple[str, PageFigure]]:
+    most = timeline.lanes_each(len(runs))
+    for index, run in enumerate(runs):
+        for name, figure in timeline.figures(own, run, most).items():
+            yield f"{index}/{name}", figure
+
+
+def _tables(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, list[PageTable]]:
+    return {
+        "overview": [*overview.tables(own), *overview.robustness_tables(own)],
+        "scenario": _present([differences(own), parameters(own), concerns(own), accuracy(own)]),
+        "energy": [energy.table(own)],
+        "batteries": _present([energy.battery_table(own)]),
+        "participation": _present([fleet.participation_table(own, clients), fleet.given_up(own)]),
+        "audit": [book_table(own), run_table(own), version_table(own)],
+    }
+
+
+def _present(tables: list[PageTable | None]) -> list[PageTable]:
+    return [table for table in tables if table is not None]
+
+
+def _legend(own: ReportedStudy) -> list[Content]:
+    drawn = convergence.drawn_first(own)
+    return [
+        {"icon": line_icon(*style(index)), "name": own.labels[variant], "drawn": variant in drawn}
+        for index, variant in enumerate(own.labels)
+    ]

@@ -1,0 +1,241 @@
+"""Selection of the evaluator of a run's work, and the observers' view of the problem."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from fedsim.core.errors import DataError
+from fedsim.core.ports import Array, Oracle
+from fedsim.core.progress import activity
+from fedsim.core.streams import stream
+from fedsim.core.threads import usable_threads
+from fedsim.problems import (
+    HeldOutClients,
+    Problem,
+    ProgramLoss,
+    ProgramProblem,
+    load_both,
+)
+from fedsim.problems.client_losses import ClientLosses
+from fedsim.problems.data.base import Source
+from fedsim.problems.description import Description, Naming, names_of_clients
+from fedsim.problems.evaluators import Evaluator, SerialEvaluator
+from fedsim.problems.evaluators.supported import compilable
+from fedsim.problems.evaluators.threaded import ThreadedEvaluator
+from fedsim.problems.evaluators.vmap import SimultaneousLoss, VmapEvaluator
+from fedsim.problems.losses import Loss
+from fedsim.problems.partition import Transform, partition, preprocess_samples, row_count
+from fedsim.problems.samples import Precision, Samples
+from fedsim.problems.splits.base import Indices
+from fedsim.scenario import ProblemSpec
+
+EvaluatorKind = Literal["one-by-one", "compiled", "vmap"]
+
+
+class Evaluation(NamedTuple):
+    """A problem with its evaluator.
+
+    Attributes:
+        evaluator: evaluates the clients' work.
+        problem: as observers take it, its losses those of the evaluator, so that what they
+            and the clients compute at one model is computed once.
+        precision: of the samples.
+    """
+
+    evaluator: Evaluator
+    problem: Problem
+    precision: Precision
+
+    @property
+    def choice(self) -> Mapping[str, Any]:
+        """The choices of how numbers are computed, for the manifest."""
+        chosen = {**self.evaluator.choice, **self.problem.loss.computed_with}
+        fitted = {"preprocessing": self.problem.naming.fitted} if self.problem.naming.fitted else {}
+        return {**chosen, **fitted, "precision": self.precision}
+
+    def oracles(self, *, among_peers: bool = False) -> Sequence[Oracle]:
+        """Return the clients' losses as priced work, whose minibatches the evaluator draws.
+
+        Args:
+            among_peers: whether their weights are those of nodes.
+        """
+        return self.problem.fresh_oracles(self.evaluator.draw, among_peers=among_peers)
+
+    def value(self, w: Array) -> float:
+        """Return the objective at `w`, shape (d,), penalty included; NaN if it is unknown."""
+        return self.problem.looked_at(w, self.evaluator.values)
+
+
+def evaluation(
+    problem: Problem,
+    evaluator: EvaluatorKind = "one-by-one",
+    precision: Precision = "float64",
+) -> Evaluation:
+    """Return a problem with the evaluator of a run.
+
+    Args:
+        problem: evaluated, and observed by its models.
+        evaluator: which one the scenario asks for.
+        precision: of the samples and of what is computed with them.
+
+    Raises:
+        DataError: that evaluator cannot be had, or not for this loss.
+    """
+    if isinstance(problem, ProgramProblem):
+        if evaluator != "one-by-one":
+            text = "clients that train with their own programs do so one-by-one"
+            raise DataError("evaluator", f"got {evaluator}, but {text}")
+        return Evaluation(SerialEvaluator(), problem, precision)
+    losses = ClientLosses.of(problem.losses).with_precision(precision)
+    chosen = _choose(evaluator, problem.loss, losses)
+    return Evaluation(chosen, problem.with_losses(chosen.losses), precision)
+
+
+def _choose(evaluator: EvaluatorKind, loss: Loss, losses: ClientLosses) -> Evaluator:
+    if evaluator == "compiled":
+        return _compile(losses)
+    reference = _reference(loss, losses)
+    return _vmap(loss, reference) if evaluator == "vmap" else reference
+
+
+def _vmap(loss: Loss, reference: Evaluator) -> Evaluator:
+    if not isinstance(loss, SimultaneousLoss):
+        text = f"the loss {loss.kind} is not computed by PyTorch; take one-by-one or compiled"
+        raise DataError("evaluator", f"got vmap, but {text}")
+    one = reference.losses[0]
+    loss.check_together(one.features, one.outputs)
+    divided = loss.divides_together(one.features, one.outputs)
+    return VmapEvaluator(loss, reference, divided=divided, threads=usable_threads())
+
+
+def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:
+    """Return the evaluator of single pieces of work, with threads if they help."""
+    threads = usable_threads()
+    return (
+        ThreadedEvaluator(losses, threads)
+        if loss.threads and threads > 1
+        else SerialEvaluator(losses)
+    )
+
+
+def _compile(made: ClientLosses) -> Evaluator:
+    losses = list(made)
+    if not compilable(losses):
+        text = (
+            f"got compiled, but there are no such kernels for the loss {losses[0].loss.kind} on "
+            "these rows: there are for squared, trace-regression, logistic and softmax, and on "
+            "dense rows for mlp; take one-by-one"
+        )
+        raise DataError("evaluator", text)
+    from fedsim.problems.evaluators.compiled.evaluator import CompiledEvaluator  # noqa: PLC0415 - of a compiler: 0.5 s
+
+    return CompiledEvaluator(losses, usable_threads())
+
+
+# The problem of a scenario: partitioned data, or clients that have their own programs.
+
+_DOUBLE = np.dtype(np.float64)
+
+
+def problem_of(
+    spec: ProblemSpec,
+    clients: int | None,
+    seed: int,
+    folder: Path,
+    precision: Precision,
+    method: object = None,
+) -> Problem:
+    """Return the problem of the clients.
+
+    Args:
+        spec: what was written.
+        clients: the size of the fleet; None if not given.
+        seed: of all that is random.
+        folder: where relative paths start.
+        precision: of the samples.
+        method: that solves it, not yet configured; only clients' programs may depend on it.
+
+    Raises:
+        DataError: that cannot be had.
+    """
+    if isinstance(spec.loss, ProgramLoss):
+        with activity("asking the clients' program for its model"):
+            return spec.loss.problem_for(method, clients, seed, folder)
+    streams = stream(seed, "data"), stream(seed, "test")
+    if spec.data is None:  # which the scenario refuses for any other loss
+        raise DataError("data", "missing")
+    with activity("reading data"):
+        samples, test = load_both(spec.data, spec.test, folder, *streams)
+    with activity("dealing out samples to clients"):
+        return _deal(spec, spec.data, samples, test, clients, (seed, streams[1]), precision)
+
+
+def _deal(
+    spec: ProblemSpec,
+    data: Source,
+    samples: Samples,
+    test: Samples | None,
+    clients: int | None,
+    drawn_from: tuple[int, np.random.Generator],
+    precision: Precision,
+) -> Problem:
+    """Return the problem of samples that are split over clients, and then preprocessed.
+
+    Preprocessing is fitted once: on all training rows if the split needs the features after it,
+    otherwise once the training rows are known.
+    """
+    raw, treat = samples, None
+    if spec.split.sees_features:
+        if data.fits_clients or data.exchanges_fit:
+            seen = "clients" if data.fits_clients else "exchange"
+            text = f"the split {spec.split.kind} needs the features before clients have rows"
+            raise DataError("data.fit", f"got {seen}, but {text}; take fit: all")
+        if (early := data.transform_for(samples)) is not None:
+            samples = preprocess_samples(samples, early)
+            test = test and preprocess_samples(test, early)
+    held = spec.test if isinstance(spec.test, HeldOutClients) else None
+    wanted = clients + held.clients if held and clients is not None else clients
+    rows = spec.split.assign(samples, wanted, stream(drawn_from[0], "split"))
+    unassigned = samples.rows - row_count(rows)
+    if held:
+        rows, tested = held.divide(rows, drawn_from[1])
+        test = samples.take(tested)
+    if data.fits_clients:
+        samples, test = data.transform_clients(samples, rows, test)
+    elif data.transforms and not spec.split.sees_features:
+        treat = data.transform_for(_fitted_on(samples, rows, data, held=held is not None))
+    kind = spec.loss.storage_type(_kind(samples, treat), precision)
+    dealt = partition(samples, rows, treat, kind)
+    if test is not None:
+        test = preprocess_samples(test, treat, kind if spec.loss.converts else _DOUBLE)
+    problem = Problem.of(spec.loss, dealt, spec.penalty, test, spec.weighting)
+    problem = replace(problem, unassigned=unassigned)
+    if data.exchanges_fit:
+        problem = replace(problem, fit_exchange=data.fit_exchange(raw, rows))
+    if raw.described is None:
+        return problem
+    return replace(problem, naming=_naming(raw, rows, data.explain_fit(raw)))
+
+
+def _fitted_on(samples: Samples, rows: Sequence[Indices], data: Source, *, held: bool) -> Samples:
+    """Return the rows that preprocessing is fitted on: those of clients that train."""
+    kept = np.concatenate(rows)
+    if data.exchanges_fit:  # in the order of the data, so that sums are those of all rows
+        return samples.take(np.sort(kept))
+    return samples.take(kept) if held else samples
+
+
+def _naming(samples: Samples, rows: Sequence[Indices], fitted: str) -> Naming:
+    """Return the names of the clients and labels of a split, and each client's missing cells."""
+    described = samples.described or Description()
+    missing = np.array([np.isnan(samples.X[indices]).mean() for indices in rows])
+    names = names_of_clients(samples.client, described.clients, rows)
+    return Naming(names, described.labels, missing, described.notes, fitted)
+
+
+def _kind(samples: Samples, treat: Transform | None) -> np.dtype[Any]:
+    """Return the number type of features to be split: float64 for preprocessed ones."""
+    return samples.X.dtype if treat is None else _DOUBLE

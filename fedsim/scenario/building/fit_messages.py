@@ -1,0 +1,113 @@
+"""The messages of a preprocessing fit, which a method's server and clients exchange first.
+
+They are messages like the method's own, in round 1 before its first one: links, loss, silence and
+batteries treat them alike, so that bits, time and energy are charged by the same rules.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from fedsim.core.ports import Array, Client, Message, Payload, Server
+from fedsim.problems.tables.fit_exchange import FitExchange
+from fedsim.sim.config import Method, what_follows
+from fedsim.sim.participant import TakeBack
+from fedsim.wire import Octets
+
+_TRIES = 3
+"""Exchanges in a row without a new reply after which the server goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitRequest(Message):
+    """The columns whose distinct values the server asks for; empty for sums and counts."""
+
+    columns: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class FitStatistics(Message):
+    """A client's counts and sums, or distinct values."""
+
+    carries_reports = False
+
+    numbers: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class FitResult(Message):
+    """What the server has fitted to the statistics of all clients."""
+
+    numbers: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class FitReceived(Message):
+    """A client's confirmation that it has the result."""
+
+    carries_reports = False
+
+
+FIT_MESSAGES: tuple[type[Message], ...] = (FitRequest, FitStatistics, FitResult, FitReceived)
+"""The classes of these messages, numbered after the method's own."""
+
+
+class FittingMethod:
+    """Implements `fedsim.sim.config.Method`: fits preprocessing, then runs another method.
+
+    Args:
+        method: what runs after the fit.
+        exchange: the messages of the fit.
+    """
+
+    def __init__(self, method: Method, exchange: FitExchange) -> None:
+        self._method = method
+        self._exchange = exchange
+        self._requests = [FitRequest(Octets(step.request)) for step in exchange.steps]
+        self._handle: Callable[[Any, Message], Any] = method.handle
+        self.undelivered: TakeBack = self._take_back
+
+    def memory(self, initial: Array) -> object:
+        """Return a client's memory, as the method does."""
+        return self._method.memory(initial)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether clients of the method compute after their replies."""
+        return what_follows(self._method) is not None
+
+    def afterwards(self, client: Client) -> Any:  # noqa: ANN401 - a coroutine
+        """Continue at a client, as the method does."""
+        return cast("Any", self._method).afterwards(client)
+
+    def _take_back(self, client: Client, message: Message) -> None:
+        """Handle the loss of a message of the method; messages of the fit are asked for again."""
+        if not isinstance(message, FIT_MESSAGES):
+            self._method.undelivered(client, message)
+
+    async def serve(self, server: Server) -> None:
+        """Fit, and then serve as the method does."""
+        for request in self._requests:
+            await _ask_all(server, request)
+        await _ask_all(server, FitResult(Octets(self._exchange.result)))
+        await self._method.serve(server)
+
+    async def handle(self, client: Client, message: Message) -> Any:  # noqa: ANN401
+        """Answer a message of the fit, or as the method does."""
+        if isinstance(message, FitResult):
+            return FitReceived()
+        if not isinstance(message, FitRequest):
+            return await self._handle(client, message)
+        asked = cast("Octets", message.columns).data
+        step = next(step for step in self._exchange.steps if step.request == asked)
+        return FitStatistics(Octets(step.replies[client.id]))
+
+
+async def _ask_all(server: Server, message: Message) -> None:
+    """Exchange a message with all clients; those that do not reply are asked again."""
+    missing, tries = set(server.clients), 0
+    while missing and tries < _TRIES:
+        replies = await server.exchange(message, to=sorted(missing))
+        replied = missing & {reply.client for reply in replies}
+        missing -= replied
+        tries = 0 if replied else tries + 1

@@ -1,0 +1,430 @@
+"""A job: one run, ready to start."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from math import nan
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
+
+from fedsim.algorithms import Algorithm, Concern
+from fedsim.core.columns import one_if_equal
+from fedsim.core.errors import DataError
+from fedsim.core.ports import SERVER, Array, ClientId, Oracle
+from fedsim.core.streams import Streams, stream
+from fedsim.physics.run_length import RunLengthSequence
+from fedsim.problems import Observer, Problem, Reference
+from fedsim.problems.parts import LocalParts
+from fedsim.problems.programs import ProgramProblem, reports
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.stopping import Observe
+from fedsim.protocol.transport import VALUES, Transport
+from fedsim.results.record.client_table import Facts
+from fedsim.results.record.folder import MODELS
+from fedsim.results.record.manifest import EVERY
+from fedsim.results.record.models import Best, CheckpointWriter, ModelTable, NodeModels, OwnModels
+from fedsim.results.record.parts import PartWriter
+from fedsim.scenario import Group, Scenario, Variant
+from fedsim.scenario.building.deployment import Deployment
+from fedsim.scenario.building.evaluation import Evaluation
+from fedsim.scenario.building.facts import facts_of
+from fedsim.scenario.building.fit_messages import FittingMethod
+from fedsim.scenario.building.hops import BuiltTier, build_hops
+from fedsim.scenario.building.packing import packer
+from fedsim.scenario.building.personal import PersonalMethod
+from fedsim.scenario.building.smoothness import SmoothnessConstants
+from fedsim.scenario.compatibility import held_alike
+from fedsim.sim.config import Hop, Method, Numerics, WorldConfig
+from fedsim.sim.fleet import Roster
+from fedsim.sim.members import ClientConfig
+from fedsim.sim.network.models import played
+from fedsim.sim.tiers import RoundsOracle
+from fedsim.wire import HEADER_BITS
+
+# Executable runs: a job, or a replay of a recorded one.
+
+
+class ExecutableRun(Protocol):
+    """A run that is ready to start: a `Job`, or what is made of the log of one."""
+
+    @property
+    def variant(self) -> Variant:
+        """What it was built from."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The seed of all its streams."""
+        ...
+
+    @property
+    def members(self) -> RunLengthSequence[int]:
+        """The number of the group that each client belongs to."""
+        ...
+
+    @property
+    def deployment(self) -> Deployment:
+        """The fleet and the network."""
+        ...
+
+    @property
+    def setup(self) -> WorldConfig:
+        """Everything that its world is made of."""
+        ...
+
+    @property
+    def opening(self) -> str:
+        """What the first row of its log says."""
+        ...
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What is known of it before it begins, for its summary."""
+        ...
+
+    @property
+    def computing(self) -> Mapping[str, Any]:
+        """What was chosen of how its numbers are computed, for its manifest."""
+        ...
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """The hashes of the files that its scenario names beside its data, by path."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Facts]:
+        """What each client is, for the client table."""
+        ...
+
+    def advice(self) -> str:
+        """Return what to say beside that it diverged."""
+        ...
+
+    def run_notes(self) -> Iterable[tuple[str, str]]:
+        """Return notes on what clients' own programs did, each a key and a sentence."""
+        ...
+
+    def model_writer(self, folder: Path) -> CheckpointWriter:
+        """Return what keeps its models in the folder of the run."""
+        ...
+
+
+# Assembly: a world's `WorldConfig` from a scenario and the components built for it.
+
+
+def assemble(
+    scenario: Scenario,
+    seed: int,
+    deployment: Deployment,
+    policy: Participation,
+    oracles: Sequence[Oracle],
+    numerics: Numerics,
+    every: int = 1,
+    hops: tuple[Hop, ...] = (),
+) -> WorldConfig:
+    """Return everything that a world is made of.
+
+    Args:
+        scenario: what was written.
+        seed: of all random streams.
+        deployment: the fleet and the network that were built of it.
+        policy: the clients asked, and when a round closes.
+        oracles: the clients' losses, in order.
+        numerics: what is computed.
+        every: how many rounds lie between two that the observer looks at.
+        hops: what the nodes of each level run with their servers, where there are tiers.
+    """
+    return WorldConfig(
+        # Not `asdict`, which would copy every array and block in it.
+        **{field.name: getattr(numerics, field.name) for field in fields(numerics)},
+        fleet=_roster(deployment, oracles, seed),
+        header_bits=HEADER_BITS,
+        rng=Streams(seed),
+        topology=deployment.topology,
+        overlay=deployment.overlay,
+        hierarchy=deployment.hierarchy,
+        hops=hops,
+        network=played(scenario.network, deployment.medium),
+        silence=scenario.silence,
+        participation=policy,
+        stop=scenario.stop,
+        observe=Observe(every=every),
+        counting=scenario.counting,
+        higher=_higher(scenario),
+    )
+
+
+def _higher(scenario: Scenario) -> frozenset[str]:
+    """Return the columns of which more is better."""
+    reported = frozenset(name for name, more in reports(scenario.problem.loss).items() if more)
+    return reported.union(*(measure.higher for measure in scenario.measures))
+
+
+def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
+    """Return the clients, then the gateways: one of each group, the others when asked for."""
+    nodes, kinds, tree = deployment.nodes, deployment.kinds, deployment.hierarchy
+
+    def oracle(node: ClientId) -> Oracle:
+        if tree is None or node < tree.clients:
+            return oracles[node]
+        return cast("Oracle", RoundsOracle(sum(oracle(each).rows for each in tree.below[node])))
+
+    def member(client: ClientId) -> ClientConfig:
+        return kinds[nodes[client]].member(client, oracle(client), seed)
+
+    runs: list[tuple[int, ClientConfig]] = []
+    client = 0
+    for size, number in nodes.runs:
+        each = size if kinds[number].alike else 1
+        runs += [(each, member(first)) for first in range(client, client + size, each)]
+        client += size
+    return Roster(RunLengthSequence(runs), member)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, ready to start: a variant of a scenario under one seed.
+
+    Attributes:
+        variant: what it was built from.
+        seed: the seed of all its streams.
+        problem: the clients' losses.
+        algorithm: configured for the problem.
+        reference: the optimum; None where none is known.
+        infeasible: why no model meets the method's constraint, as a clause; empty if some do.
+        remarks: what readers of files chose: sentences, with the key that each concerns.
+        groups: the groups of the fleet; one of ideal clients where none was written; then the
+            tiers.
+        deployment: the fleet and the network.
+        participation: the clients asked.
+        observers: what is evaluated every round beside the objective: an `Observer` each, or an
+            `OwnObserver` where clients have models of their own.
+        concerns: the conditions of the method's theory that do not hold.
+        evaluation: the evaluator of the clients' work, and the problem as observers take it.
+        every: how many rounds lie between two that the observer looks at.
+        drawn: whether a random number was drawn for the problem or the method.
+        transport: how messages are carried between nodes, which has no effect on logs.
+        inputs: the hashes of the files that the scenario names beside its data, by path.
+        local: which parts of the model stay with clients; None for none.
+        times: returns the mean time of a round of each client alone, s.
+        tiers: what the servers above gateways run.
+    """
+
+    variant: Variant
+    seed: int
+    problem: Problem
+    algorithm: Algorithm
+    reference: Reference | None
+    concerns: tuple[Concern, ...]
+    groups: tuple[Group, ...]
+    deployment: Deployment
+    participation: Participation
+    observers: tuple[Callable[[Any], Mapping[str, float]], ...]
+    evaluation: Evaluation
+    every: int = 1
+    drawn: bool = False
+    transport: Transport = VALUES
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    local: LocalParts | None = None
+    times: Callable[[], Sequence[float]] = tuple
+    tiers: tuple[BuiltTier, ...] = ()
+    infeasible: str = ""
+    remarks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def members(self) -> RunLengthSequence[int]:
+        """The number of the group that each client, and then each gateway, belongs to."""
+        return self.deployment.nodes
+
+    @property
+    def clients(self) -> int:
+        """The number of clients, without gateways."""
+        return len(self.deployment.members)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The method's parameters as the numbers that run."""
+        return self.algorithm.model_dump(exclude={"kind"}, exclude_none=True, mode="json")
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario, complete."""
+        return self.variant.scenario
+
+    @property
+    def opening(self) -> str:
+        """What the first row of the log says: where gaps are measured from."""
+        reference = self.reference
+        if reference is None:
+            unknown = "no reference optimum is known for this loss"
+            return f"no reference optimum: {self.infeasible}" if self.infeasible else unknown
+        return (
+            f"reference {reference.title} {reference.value!r} by {reference.method}, "
+            f"gradient norm {reference.residual:.3g}"
+        )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What is known of the run before it begins, for its summary."""
+        return {
+            "variant": self.variant.name,
+            "seed": self.seed,
+            "algorithm": self.algorithm.kind,
+            "parameters": self.parameters,
+            "concerns": [f"{concern.key}: {concern.text}" for concern in self.concerns],
+            "target": self.scenario.stop.gap,
+            "targets": self.scenario.stop.targets,
+            "clients": self.clients,
+            "dimension": self.problem.dimension,
+            "problem": self.problem.fingerprint,
+            "reference": None if self.reference is None else self._reference,
+            **({} if self._tolerance is None else {"tolerance": self._tolerance}),
+        }
+
+    @property
+    def _tolerance(self) -> float | None:
+        """The value of the constraint up to which it is met; None without one."""
+        method = self.algorithm
+        return method.constraint_tolerance if method.constrained else None
+
+    @property
+    def _reference(self) -> dict[str, Any]:
+        keys = ("value", "method", "residual", "certified")
+        return {key: getattr(self.reference, key) for key in keys}
+
+    @property
+    def computing(self) -> Mapping[str, Any]:
+        """What was chosen of how its numbers are computed, and when looked at, for the manifest."""
+        chosen = self.scenario.observe.every is None and self.every > 1
+        return {**self.evaluation.choice, **({EVERY: self.every} if chosen else {})}
+
+    @property
+    def facts(self) -> dict[str, Facts]:
+        """What each client is, for the client table."""
+        names, rows = self.problem.naming.clients, self.problem.rows
+        return facts_of(self.groups, self.members, rows, names, self.deployment.hierarchy)
+
+    def run_notes(self) -> Iterable[tuple[str, str]]:
+        """Return notes on what clients' own programs did, each a key and a sentence."""
+        return self.problem.run_notes() if isinstance(self.problem, ProgramProblem) else ()
+
+    def advice(self) -> str:
+        """Return the step size, for a run that diverged, beside what theory knows to be safe."""
+        step_size = getattr(self.algorithm, "step_size", None)
+        if step_size is None:
+            return ""
+        name = self.algorithm.measured_by
+        try:
+            safe = SmoothnessConstants.of(self.problem, self.algorithm).step(name)
+        except DataError:  # a loss without a smoothness constant, or with none above 0
+            return f"; step_size is {step_size:g}, try a smaller one"
+        return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"
+
+    def model_writer(self, folder: Path) -> ModelTable:
+        """Return what keeps its models in the folder of the run."""
+        asked = self.scenario.models
+        best = Best(asked.best, rises=asked.best in _higher(self.scenario)) if asked.best else None
+        kept: OwnModels = self._personal.models if self._personal else NodeModels()
+        clients = kept if asked.clients else None
+        return ModelTable(
+            PartWriter(folder, MODELS), self.problem.shape, asked.every, best, clients
+        )
+
+    @cached_property
+    def setup(self) -> WorldConfig:
+        """Everything that the world is made of."""
+        among_peers = self.scenario.network.peers is not None
+        oracles = self.evaluation.oracles(among_peers=among_peers)
+        numerics = self._numerics()
+        parts = self.deployment, self.participation, oracles, numerics
+        config = assemble(self.scenario, self.seed, *parts, self.every, self._hops(numerics))
+        return replace(config, round_seconds=self.times)
+
+    def _hops(self, numerics: Numerics) -> tuple[Hop, ...]:
+        """Return the configuration of each level of the hierarchy; empty without tiers."""
+        if not self.tiers:
+            return ()
+        clients = BuiltTier(self.algorithm, self.participation, self.transport)
+        runs = cast("Method", numerics.algorithm)
+        return build_hops(self.scenario, clients, self.tiers, runs, self.seed, self.problem.layers)
+
+    @property
+    def personal(self) -> bool:
+        """Whether each client has a model of its own."""
+        return self.algorithm.personal or self.local is not None
+
+    @property
+    def sent_values(self) -> int:
+        """How many values of the model travel."""
+        return self.problem.dimension if self.local is None else len(self.local.shared)
+
+    def _observe(self, personal: PersonalMethod | None) -> "_Observed":
+        """Return what the observer evaluates: one model, or each client's own."""
+        if personal is None:
+            return _Observed(self.evaluation.value, self.observers)
+        value = personal.objective(self.evaluation.problem)
+        return _Observed(value, tuple(map(personal.observer, self.observers)))
+
+    @cached_property
+    def _initial(self) -> Array:
+        """The initial model, shape (d,)."""
+        start = self.scenario.problem.start
+        return start.draw(self.problem, stream(self.seed, "initial model"))
+
+    @cached_property
+    def _personal(self) -> PersonalMethod | None:
+        """What keeps the clients' own models; None where they have none."""
+        what = self.algorithm, self._initial, len(self.problem.losses), self.local
+        return PersonalMethod(*what) if self.personal else None
+
+    def _numerics(self) -> Numerics:
+        scenario, problem, method = self.scenario, self.problem, self.algorithm
+        wire, seed = scenario.wire, self.seed
+        initial, personal = self._initial, self._personal
+        # The method, after the exchange that fits preprocessing where that is charged.
+        exchange, runs = problem.fit_exchange, personal or method
+        layers = problem.layers if self.local is None else self.local.layers
+        observed = self._observe(personal)
+        return Numerics(
+            algorithm=runs if exchange is None else FittingMethod(runs, exchange),
+            initial=initial,
+            smoothness=lambda: problem.coefficients * problem.client_smoothness,
+            weights=problem.weights,
+            samples=one_if_equal(problem.rows.astype(float)),
+            evaluate=observed.evaluate,
+            valued=problem.valued,
+            optimum=self.reference.value if self.reference else nan,
+            measures=observed.measures,
+            tolerance=self._tolerance,
+            packer_up=partial(
+                packer,
+                wire.up,
+                wire.values,
+                seed,
+                meanings=method.up,
+                unbiased=method.unbiased,
+                layers=layers,
+            ),
+            packer_down=partial(
+                packer,
+                wire.down,
+                wire.values,
+                seed,
+                SERVER,
+                meanings=method.down,
+                unbiased=method.unbiased_down,
+                layers=layers,
+                by_client=not held_alike(scenario),
+            ),
+            evaluator=self.evaluation.evaluator,
+            transport=self.transport,
+            alike=True,
+        )
+
+
+class _Observed(NamedTuple):
+    """What is evaluated of a committed model, shape (d,): the objective, and further figures."""
+
+    evaluate: Callable[[Array], float]
+    measures: tuple[Observer, ...]

@@ -1,0 +1,388 @@
+"""Personal models: what a client keeps of its own model, and how the observer sees it.
+
+A method of the averaging family sends all of its model. Where parts of it stay local, server and
+client see only what is sent: the client's steps move both, and what stays is put back into its
+memory when they end. So the methods themselves need no change, and what is packed, charged and
+lost is what travels. The observer evaluates each client's loss at the client's own model.
+"""
+
+from collections.abc import Callable, Sequence
+from glob import escape
+from typing import Any, cast, overload
+
+import numpy as np
+
+from fedsim.algorithms import Algorithm
+from fedsim.algorithms.local_steps import Minibatches
+from fedsim.algorithms.local_training import LocalUpdates
+from fedsim.core.errors import DataError, Failed
+from fedsim.core.ports import Array, Client, ClientId, Message, Oracle, Server, Silence, Work
+from fedsim.problems import (
+    Loss,
+    Observer,
+    OwnObserver,
+    Problem,
+    ProgramProblem,
+    kernels,
+)
+from fedsim.problems.optimizers import SGD, Ranges, Training
+from fedsim.problems.parts import LocalParts, local_parts
+from fedsim.protocol.participation import Participation, Sample
+from fedsim.sim.participant import TakeBack
+
+
+def division(problem: Problem, algorithm: Algorithm, policy: Participation) -> LocalParts | None:
+    """Return which parts of the model stay with clients; None for none.
+
+    Args:
+        problem: the clients' losses.
+        algorithm: of the scenario.
+        policy: which clients are asked.
+
+    Raises:
+        ParameterError: a pattern is the name of no part, or nothing would be sent.
+        DataError: the method has no rule for the statistics of batch normalisation.
+    """
+    if isinstance(problem, ProgramProblem):
+        return None
+    one = problem.losses[0]
+    kept = problem.loss.kept_names(one.features, one.outputs)
+    named = algorithm.local if isinstance(algorithm, LocalUpdates) else ()
+    if not kept and not named:
+        return None
+    if kept and (reason := _no_statistics(problem.loss, algorithm)):
+        raise DataError("loss.statistics", reason)
+    if kept and _averages_statistics(problem.loss) and _extrapolates(problem, policy):
+        text = (
+            "got averaged, but the weights of an unbiased estimate may add up to more than 1, where"
+            " variances may be negative; take participation.estimate: self-normalised, or local"
+        )
+        raise DataError("loss.statistics", text)
+    statistics = () if _averages_statistics(problem.loss) else kept
+    return local_parts((*named, *map(escape, statistics)), problem.parts)
+
+
+def _averages_statistics(loss: Loss) -> bool:
+    return getattr(loss, "statistics", "") == "averaged"  # of `TorchLoss`, which may stay unloaded
+
+
+def _extrapolates(problem: Problem, policy: Participation) -> bool:
+    """Return whether the weights of replies may add up to more than 1."""
+    if not isinstance(policy, Sample) or policy.estimate != "unbiased":
+        return False
+    by_rows = np.allclose(problem.weights, problem.rows / problem.rows.sum())
+    return policy.chances != "by-size" or not by_rows
+
+
+def _no_statistics(loss: Loss, algorithm: Algorithm) -> str:
+    """Return why a method cannot train a module with statistics; empty if it can."""
+    if not isinstance(algorithm, LocalUpdates):
+        return (
+            f"running means and variances follow local steps, which {algorithm.kind} does not take"
+            " as one piece; take group norm, or fedavg"
+        )
+    if _averages_statistics(loss) and not algorithm.takes_means:
+        return (
+            f"got averaged, but the server of {algorithm.kind} goes beyond means of the clients'"
+            " models, where variances may be negative; take local, or fedavg"
+        )
+    if not _averages_statistics(loss) and (algorithm.personal or algorithm.goes_on):
+        return (
+            f"got local, but clients of {algorithm.kind} have whole models of their own; take"
+            " averaged, which leaves each its own statistics"
+        )
+    if getattr(algorithm, "alpha_rate", None) is not None:
+        return "got statistics, which have no gradient to move alpha by; leave out alpha_rate"
+    return ""
+
+
+class PersonalMemory:
+    """What a client remembers.
+
+    Attributes:
+        inner: the state of its method.
+        own: what stays local, shape (own,); None under a method with models of its own.
+    """
+
+    __slots__ = ("inner", "own")
+
+    def __init__(self, inner: Any, own: Array | None) -> None:  # noqa: ANN401 - of the method
+        self.inner, self.own = inner, own
+
+
+class OwnModels(Sequence[Array]):
+    """The models of all clients, each made when it is looked up.
+
+    Args:
+        count: of the clients.
+        model: returns the model of a client, shape (d,).
+    """
+
+    def __init__(self, count: int, model: Callable[[ClientId], Array]) -> None:
+        self._count, self._model = count, model
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> Array: ...
+    @overload
+    def __getitem__(self, at: slice) -> "OwnModels": ...
+    def __getitem__(self, at: int | slice) -> "Array | OwnModels":
+        if isinstance(at, slice):
+            some = range(self._count)[at]
+            return OwnModels(len(some), lambda client: self._model(some[client]))
+        if not -self._count <= at < self._count:
+            raise IndexError(at)
+        return self._model(at % self._count)
+
+
+class PersonalMethod:
+    """Implements `fedsim.sim.config.Method` for a method whose clients have models of their own.
+
+    Args:
+        method: what runs.
+        initial: the whole initial model, shape (d,).
+        clients: how many there are.
+        parts: what is sent and what stays; None where all of the method's model is sent.
+    """
+
+    def __init__(
+        self, method: Algorithm, initial: Array, clients: int, parts: LocalParts | None
+    ) -> None:
+        self.method, self.parts, self._clients = method, parts, clients
+        self._initial = initial
+        self._memories: dict[ClientId, PersonalMemory] = {}
+        self._seen: dict[ClientId, Array] = {}
+        self.undelivered: TakeBack = self._take_back
+
+    def memory(self, initial: Array) -> PersonalMemory:
+        """Return a client's memory; `initial` is the whole initial model."""
+        if self.parts is None:
+            return PersonalMemory(self.method.memory(initial), None)
+        sent, local = initial[self.parts.shared], initial[self.parts.local]
+        return PersonalMemory(self.method.memory(sent), local)
+
+    async def serve(self, server: Server) -> None:
+        """Serve as the method does, with the part of the model that is sent."""
+        self._memories, self._seen = {}, {}
+        await self.method.serve(cast("Server", _PersonalServer(server, self)))
+
+    async def handle(self, client: Client[PersonalMemory], message: Any) -> Message | Silence:  # noqa: ANN401
+        """Answer a message as the method does."""
+        self._memories[client.id] = client.state
+        return await self.method.handle(self._view(client), message)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether clients of the method compute after their replies."""
+        return self.method.goes_on
+
+    def afterwards(self, client: Client[PersonalMemory]) -> Any:  # noqa: ANN401 - a coroutine
+        """Go on at a client, as the method does."""
+        return self.method.afterwards(self._view(client))
+
+    def _take_back(self, client: Client[PersonalMemory], message: Any) -> None:  # noqa: ANN401
+        """Handle the loss of a message as the method does."""
+        self.method.undelivered(self._view(client), message)
+
+    def _view(self, client: Client[PersonalMemory]) -> Client[Any]:
+        return cast("Client[Any]", _PersonalClient(client, self))
+
+    def sent_part(self, w: Array) -> Array:
+        """Return the part of a model, shape (d,), that is sent."""
+        return w if self.parts is None else w[self.parts.shared]
+
+    def close_round(self) -> None:
+        """Keep what the clients' own models are now, for what looks at this round."""
+        self._seen = {client: self._own(memory) for client, memory in self._memories.items()}
+
+    def _own(self, memory: PersonalMemory) -> Array:
+        return self.method.own_model(memory.inner) if memory.own is None else memory.own
+
+    def models(self, w: Array) -> OwnModels:
+        """Return the clients' models in a round that was closed with the model `w`, shape (d,)."""
+        return OwnModels(self._clients, lambda client: self._model(client, w))
+
+    def objective(self, problem: Problem) -> Callable[[Array], float]:
+        """Return a function of a round's model: the losses of the clients' models, joined."""
+
+        def value(w: Array) -> float:
+            pairs = zip(problem.losses, self.models(w), strict=True)
+            return problem.total([loss.value(model) for loss, model in pairs])
+
+        return value
+
+    def observer(self, observe: OwnObserver) -> Observer:
+        """Return what a measure sees of the clients' models, as a function of a round's model."""
+        return lambda w: observe(self.models(w))
+
+    def _model(self, client: ClientId, w: Array) -> Array:
+        model = self._seen.get(client)
+        if self.parts is None:
+            return self._initial if model is None else model
+        return self.whole_model(w[self.parts.shared], model)
+
+    def whole_model(self, sent: Array, own: Array | None = None) -> Array:
+        """Return a whole model; of what stays local, by default as at the beginning."""
+        if self.parts is None:
+            return sent
+        return self.parts.join(sent, self._initial[self.parts.local] if own is None else own)
+
+
+class _PersonalServer:
+    """A server of the part of the model that is sent; for the rest, the server itself."""
+
+    def __init__(self, server: Server, method: PersonalMethod) -> None:
+        self._server, self._method = server, method
+        self.initial = method.sent_part(server.initial)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the server
+        return getattr(self._server, name)
+
+    def commit(self, model: Array, **measures: float) -> None:
+        """Close the round with a whole model."""
+        self._method.close_round()
+        self._server.commit(self._method.whole_model(model), **measures)
+
+
+class _PersonalClient:
+    """A client whose method sees the part of its model that is sent."""
+
+    def __init__(self, client: Client[PersonalMemory], method: PersonalMethod) -> None:
+        self._client, self._memory, self._method = client, client.state, method
+        self.state = client.state.inner
+        self.oracle: Oracle = client.oracle
+        if method.parts is not None:
+            first = getattr(method.method, "local_first", None) or 0
+            steps = PartOracle(client.oracle, method.parts, self._memory, first)
+            self.oracle = cast("Oracle", steps)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the client
+        return getattr(self._client, name)
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """See `fedsim.core.ports.Client.compute`; what stays local is kept after the steps."""
+        if not isinstance(self.oracle, PartOracle):
+            return await self._client.compute(work, begun)
+        result = await self._client.compute(work._replace(sent=False), begun)  # a part is kept
+        if work.client is None:
+            return result
+        return self.oracle.take(result)
+
+
+class PartOracle:
+    """A client's loss, whose steps begin with the received part and the one that it keeps.
+
+    Args:
+        oracle: of the whole model.
+        parts: what is sent and what stays.
+        memory: where the client keeps its part.
+        first: the steps on that alone, before those on what is sent alone; 0 for joint steps.
+
+    Attributes:
+        rows: the number of samples, n_m.
+    """
+
+    def __init__(
+        self, oracle: Oracle, parts: LocalParts, memory: PersonalMemory, first: int
+    ) -> None:
+        self._oracle, self._parts, self._memory, self._first = oracle, parts, memory, first
+        self._drawn = False
+        self._less: Array | None = None
+        self.rows, self.weight, self.random = oracle.rows, oracle.weight, oracle.random
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
+        raise Failed(
+            f"the method asks for {name} of a client's loss, but what stays local"
+            " (algorithm.local) moves by local steps only; leave out algorithm.local"
+        )
+
+    def later_draws(self, count: int, batch: int, rng: np.random.Generator) -> None:
+        """Return None: minibatches are drawn at once."""
+
+    def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:
+        """Draw minibatches; before those of the first call, those of the steps on its own part."""
+        return self._after_first(batch, rng, lambda: self._oracle.draws(count, batch, rng))
+
+    def passes(
+        self, count: int, batch: int | None, rng: np.random.Generator, *, drop_last: bool = False
+    ) -> Minibatches:
+        """Draw the minibatches of passes, after those of the steps on its own part."""
+        passes = self._oracle.passes
+        return self._after_first(batch, rng, lambda: passes(count, batch, rng, drop_last=drop_last))
+
+    def _after_first(
+        self, batch: int | None, rng: np.random.Generator, draw: Callable[[], Minibatches]
+    ) -> Minibatches:
+        if self._drawn or not self._first:
+            return draw()
+        self._drawn = True
+        return [*self._oracle.draws(self._first, batch, rng), *draw()]
+
+    def sgd_steps(
+        self,
+        w: Array,
+        eta: float,
+        drawn: Minibatches,
+        pull: float | None = None,
+        *,
+        change: bool = False,
+    ) -> Work:
+        """Describe steps from the received part `w`; see `fedsim.core.ports.Oracle.sgd_steps`."""
+        self._less = w if change else None
+        start = self._parts.join(w, self._start)
+        if not self._first:
+            return self._oracle.sgd_steps(start, eta, drawn, pull)
+        steps = len(drawn) - self._first if self._drawn else len(drawn)
+        return self._alternate(start, drawn, Training(SGD(), (eta,) * steps, pull=pull))
+
+    def optimizer_steps(self, w: Array, drawn: Minibatches, training: Training) -> Work:
+        """Describe the steps of an optimizer from the received part `w`."""
+        self._less = None
+        start = self._parts.join(w, self._start)
+        if not self._first:
+            return self._oracle.optimizer_steps(start, drawn, training)
+        return self._alternate(start, drawn, training)
+
+    @property
+    def _start(self) -> Array:
+        """What the client keeps."""
+        return cast("Array", self._memory.own)
+
+    def _alternate(self, start: Array, drawn: Minibatches, training: Training) -> Work:
+        """Describe steps on the client's own part, and then on what is sent (FedRep).
+
+        Each is charged as a whole gradient.
+        """
+        if not self._drawn:
+            drawn = [*(None,) * self._first, *drawn]
+        eta = training.rates[0]
+        first_steps = training._replace(
+            rates=(eta,) * self._first, pull=None, state=None, kept=False
+        )
+        work = self._oracle.optimizer_steps(start, drawn, training)
+        pair = (
+            first_steps._replace(moved=self._ranges(kept=True)),
+            training._replace(moved=self._ranges(kept=False)),
+        )
+        return work._replace(kernel=kernels.alternating_steps, arguments=(start, drawn, *pair))
+
+    def _ranges(self, *, kept: bool) -> Ranges:
+        parts = self._parts
+        return tuple(
+            (part.start, part.stop) for part in parts.parts if (part.name in parts.names) is kept
+        )
+
+    def take(self, found: Array) -> Array:
+        """Keep the client's own part of the result of steps; return what the method sees of it.
+
+        Args:
+            found: the model, shape (d,), and behind it an optimizer's state where that is kept.
+        """
+        d = self._parts.dimension
+        ends = found[self._parts.shared]
+        self._memory.own = found[self._parts.local]
+        if self._less is not None:
+            ends = ends - self._less
+        return ends if len(found) == d else np.concatenate([ends, found[d:]])

@@ -1,0 +1,36 @@
+"""What holds for a client's numeric work in the simulated and in the live world."""
+
+from math import inf
+from typing import Any
+
+from fedsim.core.errors import Diverged
+from fedsim.core.ports import Array, ClientId, Work
+from fedsim.problems.evaluators import Evaluator
+
+
+def submit_work(evaluator: Evaluator, work: Work) -> Any:  # noqa: ANN401 - of a type of the evaluator
+    """Hand work to an evaluator; return the ticket for its result.
+
+    Raises:
+        ValueError: it has no finite number of operations.
+    """
+    if not 0.0 <= work.operations < inf:
+        raise ValueError(f"work has a finite number of operations, not {work.operations}")
+    return evaluator.submit(work)
+
+
+def check_result(
+    evaluator: Evaluator,
+    ticket: Any,  # noqa: ANN401
+    result: Array,
+    client: ClientId,
+    number: int,
+) -> Array:
+    """Return the result of a client's work in a round, given the ticket that it came for.
+
+    Raises:
+        Diverged: a vector that was computed is not finite.
+    """
+    if not evaluator.finite(ticket, result):
+        raise Diverged(number, f"client {client} has computed what is not finite")
+    return result

@@ -1,0 +1,115 @@
+"""The main task of a star: the server's coroutine, and its end together with the clients' tasks."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from fedsim.protocol.stopping import NoClientsLeft, RunStopped
+from fedsim.results.record.summary import DONE, NO_CLIENTS, Ending
+from fedsim.sim.worlds.server import RoundServer
+
+Serve = Callable[[Any], Coroutine[Any, Any, None]]
+"""`Algorithm.serve`, a coroutine function of the server."""
+
+EndClients = Callable[[], Iterable["asyncio.Future[None]"]]
+"""Ends the clients, in order; returns a future for each whose handler is being cancelled."""
+
+ENDED = "the algorithm has ended"
+"""Why a run is over that no rule has stopped."""
+
+
+class MainTask:
+    """Runs the server's coroutine in the main task, and ends the tasks of the clients.
+
+    Args:
+        serve: the server's part of the method.
+        server: what it is called with.
+        end_clients: see `EndClients`.
+        begin: called before the coroutine starts; it may stop the run.
+
+    Attributes:
+        over: whether the world has ended, so that no client replies any more.
+    """
+
+    def __init__(
+        self,
+        serve: Serve,
+        server: RoundServer,
+        end_clients: EndClients,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.over = False
+        self._method = serve
+        self._server = server
+        self._end_clients = end_clients
+        self._begin = begin
+        self._main: asyncio.Task[object] | None = None
+        self._stopped = ""
+        self._failures: list[BaseException] = []
+
+    def stop(self, reason: str) -> None:
+        """End the run now."""
+        if not self._stopped and not self._failures:
+            self._stopped = reason
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._main is not None:
+            self._main.cancel()
+
+    async def run(self) -> Ending:
+        """Return how it ended; the first client that fails ends it, too."""
+        self._main = asyncio.current_task()
+        try:
+            return await self._serve_until_end()
+        finally:
+            self.over = True
+            # In order: what is aborted stands in the log.
+            ends = await asyncio.gather(*self._end_clients(), return_exceptions=True)
+            for end in ends:  # a handler may fail as it is cancelled, too
+                if isinstance(end, Exception) and not self._failures:
+                    raise end
+
+    def fail(self, name: str, failure: BaseException) -> None:
+        """End the run: a client has stopped answering before the world has ended."""
+        if isinstance(failure, asyncio.CancelledError):
+            failure = RuntimeError(f"the handler of {name} was cancelled from within")
+        self._failures.append(failure)
+        self._cancel()
+
+    async def _serve_until_end(self) -> Ending:
+        """Return how the server has ended."""
+        try:
+            return await self._serve()
+        except asyncio.CancelledError:
+            if self._failures:
+                raise self._failures[0] from None
+            if not self._stopped or self._main is None:
+                raise
+            self._main.uncancel()
+            return Ending(DONE, self._stopped)
+
+    async def _serve(self) -> Ending:
+        try:
+            self._begin()
+            await self._method(self._server)
+        except RunStopped as stopped:
+            return ending_of(stopped)
+        except BaseExceptionGroup as group:  # a task of a group may have committed
+            stopped_in, others = group.split(RunStopped)
+            if stopped_in is None or others is not None:
+                raise
+            return _first(stopped_in)
+        return Ending(DONE, ENDED)
+
+
+def ending_of(stopped: BaseException) -> Ending:
+    """Return the ending of a run that was stopped by this exception."""
+    return Ending(NO_CLIENTS if isinstance(stopped, NoClientsLeft) else DONE, str(stopped))
+
+
+def _first(error: BaseException) -> Ending:
+    """Return how a run has ended, by the first error in a group, or in a group within it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return ending_of(error)

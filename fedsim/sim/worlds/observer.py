@@ -1,0 +1,321 @@
+"""The observer: evaluates the model of every round, records it, and stops the run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite, isnan, nan
+from typing import Protocol
+
+from fedsim.core.errors import Diverged, DuplicateColumnError
+from fedsim.core.ports import SERVER, Array, constant
+from fedsim.core.progress import activity
+from fedsim.core.table_columns import CONSTRAINT, FEASIBLE
+from fedsim.protocol.stop_rules import Constraint, RoundEnd
+from fedsim.protocol.stopping import Counting, Observe, RunStopped, Stop
+from fedsim.results.record.models import NodeModels
+from fedsim.results.record.recorder import RunRecorder
+from fedsim.results.record.rounds import OWN, Traffic
+from fedsim.results.record.schema import NO_PEER, Event
+from fedsim.sim.worlds.clock import Clock
+from fedsim.sim.worlds.server import RowLog
+
+OnRound = Callable[[RoundEnd], None]
+"""Callback for the end of every round that is committed."""
+
+
+def ignore_round(*_: object) -> None:
+    """Ignore an evaluation."""
+
+
+class ObserverConfig(Protocol):
+    """The configuration of an observer, as `fedsim.sim.config.WorldConfig` has it."""
+
+    @property
+    def initial(self) -> Array:
+        """The initial model, shape (d,)."""
+        ...
+
+    @property
+    def evaluate(self) -> Callable[[Array], float]:
+        """Return the objective at a model."""
+        ...
+
+    @property
+    def valued(self) -> bool:
+        """Whether the objective is known; if not, NaN is a number like others."""
+        ...
+
+    @property
+    def optimum(self) -> float:
+        """The least objective; NaN where none is known."""
+        ...
+
+    @property
+    def measures(self) -> Sequence[Callable[[Array], Mapping[str, float]]]:
+        """What else is evaluated; each returns figures by name."""
+        ...
+
+    @property
+    def tolerance(self) -> float | None:
+        """Up to which the constraint, one of the measures, is met; None without one."""
+        ...
+
+    @property
+    def observe(self) -> Observe:
+        """Which rounds are evaluated."""
+        ...
+
+    @property
+    def counting(self) -> Counting:
+        """Which model a round is looked at with."""
+        ...
+
+    @property
+    def stop(self) -> Stop:
+        """When the run ends."""
+        ...
+
+    @property
+    def higher(self) -> frozenset[str]:
+        """The columns of measures of which more is better."""
+        ...
+
+
+class IdleEnergy(Protocol):
+    """The idle energy of the fleet."""
+
+    def take(self, now: float) -> float:
+        """Return the energy since the last call, J."""
+        ...
+
+    def take_grams(self, now: float) -> float:
+        """Return the CO2 emitted for it since the last call, g; 0 if not tracked."""
+        ...
+
+
+class Observer:
+    """Evaluates committed models on the scenario's schedule; costs no simulated time.
+
+    The table of rounds begins with round 0, the model that the run starts with. A round is looked
+    at with the model that its commit hands over; under `counting: iterates` with the one before.
+
+    Args:
+        may_stay: whether a round may end without a step, so that the last model is kept for it.
+        log: takes the rows of rounds; the book's own if None.
+
+    Attributes:
+        start: the objective of the model that the run starts with; NaN before `begin`.
+        last_round: number and objective of the last round that was committed.
+        abandoned: how many rounds were no step of the algorithm.
+        feasible: whether the last model that was evaluated meets the constraint; None without one.
+    """
+
+    def __init__(
+        self,
+        setup: ObserverConfig,
+        book: RunRecorder,
+        calendar: Clock,
+        traffic: Traffic,
+        idle: IdleEnergy,
+        on_round: OnRound,
+        *,
+        may_stay: bool = True,
+        log: RowLog | None = None,
+    ) -> None:
+        self.start = nan
+        self.last_round = self._last_seen = 0, nan
+        self.abandoned = 0
+        self.feasible: bool | None = None
+        self._setup = setup
+        self._over = setup.stop.watch()
+        self._book, self._emissions = book, book.log.emissions
+        self._log: RowLog = book.log if log is None else log
+        self._calendar = calendar
+        self._traffic = traffic
+        self._idle_meter = idle
+        self._on_round = on_round
+        self._iterates = setup.counting == "iterates"
+        self._keeps = may_stay or self._iterates
+        self._idle_until = 0.0
+        self._held: Array  # after the last round that was committed, if it is kept
+        self._given: dict[str, float] | None = None  # what the method gave beside it
+        self._about: Mapping[str, float] = {}  # figures of it that came with it
+        self._unlooked: Array | None = None
+        self._unseen: dict[str, None] = {}
+
+    def begin(self, model: Array | None = None, about: Mapping[str, float] | None = None) -> None:
+        """Write round 0, which costs nothing, and stop the run where a rule applies to it.
+
+        Args:
+            model: that the run starts with, shape (d,); by default the configuration's.
+            about: further figures of this model.
+        """
+        start = constant(self._setup.initial if model is None else model)
+        if self._keeps:
+            self._held, self._about = start, about or {}
+        self.start, seen = self._evaluate(0, start.copy())
+        self._close(0, self.start, {**seen, **(about or {})}, start, complete=False)
+
+    def commit(
+        self, model: Array, measures: dict[str, float], about: Mapping[str, float] | None = None
+    ) -> None:
+        """Evaluate the round, write it down, and stop the run where a rule applies.
+
+        Args:
+            model: after the round, shape (d,).
+            measures: further figures of the round.
+            about: further figures of this model, which are shown with it.
+        """
+        kept = constant(model)  # the method may modify its own
+        looked_at = self._held.copy() if self._iterates else model
+        shown = constant(looked_at) if self._iterates else kept
+        figures = {**measures, **((self._about if self._iterates else about) or {})}
+        if self._keeps:
+            self._held, self._given, self._about = kept, figures, about or {}
+        self._write_round(looked_at, shown, figures)
+
+    @property
+    def nodes(self) -> NodeModels | None:
+        """Takes the models of peers before their round is committed, where these are kept.
+
+        The rows of nodes that have left are NaN.
+        """
+        return self._book.models.nodes
+
+    def stay(self) -> None:
+        """End a round that was given up or not answered, with the last one's model and figures."""
+        self.abandoned += 1
+        complete = self._given is not None
+        self._write_round(self._held.copy(), self._held, self._given or {}, complete=complete)
+
+    def _write_round(
+        self, model: Array, kept: Array, measures: dict[str, float], *, complete: bool = True
+    ) -> None:
+        number = self._book.rounds.rounds + 1
+        looked = self._setup.observe.looks(number) or number >= self._setup.stop.rounds
+        objective, seen = self._look(number, model) if looked else (nan, {})
+        if not isfinite(model.sum()):
+            raise Diverged(number, "the model is not finite")
+        if looked:
+            self._last_seen = number, objective
+        figures = self._join(seen or self._unseen, measures)
+        self.write_idle(Event.ROUND, number)
+        self.last_round = number, objective
+        self._unlooked = None if looked else kept
+        self._close(number, objective, figures, kept, complete=complete and looked)
+
+    def _close(
+        self,
+        number: int,
+        objective: float,
+        figures: Mapping[str, float | None],
+        kept: Array,
+        *,
+        complete: bool,
+    ) -> None:
+        """Write the row of a round, and stop the run where a rule applies."""
+        gap, now = objective - self._setup.optimum, self._calendar.now if number else 0.0
+        table, traffic = self._book.rounds, self._traffic
+        table.add(
+            number, now, traffic, objective=objective, gap=gap, measures=figures, complete=complete
+        )
+        end = RoundEnd(
+            round=number,
+            t=now,
+            bits=traffic.bits_up + traffic.bits_down,
+            joules=traffic.joules,
+            objective=objective,
+            gap=gap,
+            figures=figures,
+            higher=self._setup.higher,
+            constraint=self._constraint(figures),
+        )
+        self._book.models.see(number, kept, end.feasible_figure)
+        self._on_round(end)
+        reason = self._over(end)
+        if reason:
+            raise RunStopped(reason)
+
+    def end(self) -> None:
+        """Evaluate the model of the last round, if that has not been evaluated."""
+        if self._unlooked is None:
+            return
+        number, model = self.last_round[0], self._unlooked.copy()
+        self._unlooked = None
+        objective, figures = self._look(number, model)
+        gap = objective - self._setup.optimum
+        self._book.rounds.amend(objective=objective, gap=gap, measures=figures)
+        self.last_round = self._last_seen = number, objective
+
+    def _look(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
+        """Return the objective of a round's model, and the measures.
+
+        Raises:
+            Diverged: the objective is not finite.
+        """
+        objective, figures = self._evaluate(number, model)
+        if self._setup.valued and not isfinite(objective):
+            raise Diverged(number, f"the objective is {objective:g}")
+        return objective, figures
+
+    def _evaluate(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
+        """Return the objective of a round's model, and the measures."""
+        with activity(f"looking at the model of round {number}"):
+            objective = self._setup.evaluate(model)
+        figures: dict[str, float] = {}
+        for observe in self._setup.measures:
+            figures |= observe(model)
+        if (constraint := self._constraint(figures)) is not None:
+            self.feasible = constraint.met
+            figures[FEASIBLE] = int(self.feasible)
+        self._unseen = dict.fromkeys(figures)
+        return objective, figures
+
+    def _constraint(self, figures: Mapping[str, float | None]) -> Constraint | None:
+        """Return the constraint among the figures of a round; None for a method without one."""
+        if (tolerance := self._setup.tolerance) is None:
+            return None
+        value = figures.get(CONSTRAINT)
+        return Constraint(nan if value is None else value, tolerance)
+
+    def _join(
+        self, figures: Mapping[str, float | None], given: Mapping[str, float]
+    ) -> dict[str, float | None]:
+        """Return the measures together with the figures of the method.
+
+        Raises:
+            DuplicateColumnError: the algorithm has given what there is a column of already.
+        """
+        for name in given:
+            if name not in figures and name not in OWN:
+                continue
+            where = (
+                "a measure of the scenario fills the same column; leave that out of measures"
+                if name in figures
+                else "every round table has a column of that name; the method takes another name"
+            )
+            text = f"the method gives a figure {name!r} of its own, and {where}"
+            raise DuplicateColumnError(text)
+        return {**figures, **given}
+
+    @property
+    def kept(self) -> str:
+        """Which rounds of a run that diverged are finite, as a clause."""
+        number, value = self._last_seen
+        if not self.last_round[0]:
+            return "no round was finite"
+        if not number:
+            return "no round was seen to be finite"
+        which = "last finite one" if number == self.last_round[0] else "last one seen to be finite"
+        known = "" if isnan(value) else f", with the objective {value:.6g}"
+        return f"round {number} was the {which}{known}"
+
+    def write_idle(self, event: Event, number: int, detail: int = -1) -> None:
+        """Write a row of the server with the fleet's idle energy since the last one."""
+        now = self._calendar.now
+        seconds = now - self._idle_until
+        joules = self._idle_meter.take(now)
+        if self._emissions is not None:
+            self._emissions.rest(self._idle_meter.take_grams(now))
+        self._idle_until = now
+        self._traffic.joules += joules
+        self._log.append(now, seconds, event, SERVER, NO_PEER, number, joules=joules, detail=detail)
+        self._traffic.grams = self._book.log.total_emissions()

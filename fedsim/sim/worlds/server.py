@@ -1,0 +1,376 @@
+"""The server of a world: feeds its protocol endpoint, and records what arrives."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.core.ports import SERVER, Array, ClientId, Message, Reply
+from fedsim.protocol.participation import ExchangeOutcome, Sent
+from fedsim.protocol.reporting import CHOSEN, to_candidates
+from fedsim.protocol.selection import Cohort
+from fedsim.protocol.server import Post, ReplyOutcome, ServerProtocol
+from fedsim.protocol.stopping import NoClientsLeft
+from fedsim.protocol.transport import Envelope
+from fedsim.results.record.rounds import Traffic
+from fedsim.results.record.schema import NO_PEER, Event
+from fedsim.sim.worlds.clock import Cancellable, Clock, Clocked
+from fedsim.wire.feedback import resolve_pending
+from fedsim.wire.packers import Packing
+from fedsim.wire.replies import ReplyColumns
+
+_COUNTED = ReplyOutcome.COUNTED
+
+
+class RowLog(Protocol):
+    """The event log, as actors write to it; see `fedsim.results.record.log.EventLog`."""
+
+    @property
+    def append(self) -> Callable[..., None]:
+        """Add a row."""
+        ...
+
+    @property
+    def word(self) -> Callable[[str], int]:
+        """Return the number of a message's name or a detail."""
+        ...
+
+
+class Downlinks(Protocol):
+    """The network, as the server sends through it."""
+
+    def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
+        """Accept a message for each of some clients, and charge its bits."""
+        ...
+
+
+class Attendance(Protocol):
+    """Which clients can be reached, as the server asks."""
+
+    def why_gone(self, clients: Sequence[ClientId]) -> str:
+        """Return why none of these clients will ever take part again; empty if one may."""
+        ...
+
+    def charge(self, client: ClientId) -> float:
+        """Return the state of charge of a client's battery; NaN on mains."""
+        ...
+
+    async def change(self) -> None:
+        """Wait until the presence or the battery of any client has changed."""
+
+
+class RoundServer(Clocked):
+    """Implements `fedsim.core.ports.Server`.
+
+    Attributes:
+        id: its number in the log.
+        weights: the clients' shares of all samples, shape (M,).
+    """
+
+    def __init__(
+        self,
+        protocol: ServerProtocol,
+        *,
+        calendar: Clock,
+        network: Downlinks,
+        presence: Attendance,
+        log: RowLog,
+        traffic: Traffic,
+        initial: Array,
+        smoothness: Callable[[], Array],
+        weights: Array,
+        packing: Packing,
+        rng: np.random.Generator,
+        commit: Callable[[Array, dict[str, float]], None],
+        stay: Callable[[], None],
+        looks: set[str],
+        number: ClientId = SERVER,
+    ) -> None:
+        super().__init__(calendar, looks)
+        self.id = number
+        self.clients = protocol.clients
+        self.initial = initial
+        self.weights = weights
+        self.pack = packing.pack
+        self._repeated = packing.repeat
+        self.rng = rng
+        self._protocol = protocol
+        self._smoothness = smoothness
+        self._network = network
+        self._presence = presence
+        self._log = log
+        self._traffic = traffic
+        self._commit = commit
+        self._stay = stay
+        self._watched = protocol.watched
+        self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
+        self._outcome: ExchangeOutcome | None = None  # of the last exchange, for an informed policy
+        self._sent_before = 0  # by clients, before it
+
+    @property
+    def round(self) -> int:
+        """The number of the round that is open, from 1."""
+        return self._protocol.round
+
+    @property
+    def smoothness(self) -> Array:
+        """The smoothness constants of the clients' losses, shape (M,)."""
+        return self._smoothness()
+
+    def coefficients(self, replies: Sequence[Reply]) -> Array:
+        """See `fedsim.core.ports.Server.coefficients`."""
+        return self._protocol.estimator.coefficients(replies, self.weights)
+
+    def factors(self, replies: Sequence[Reply]) -> Array | float:
+        """See `fedsim.core.ports.Server.factors`."""
+        return self._protocol.estimator.factors(replies)
+
+    @property
+    def answers(self) -> tuple[int, int, int]:
+        """The numbers of clients asked, of reports, and of replies in transit.
+
+        It may be read from another thread; without an exchange all are 0.
+        """
+        exchange, sent = self._protocol.exchange, self._sent - self._sent_before
+        if exchange is None:
+            return 0, 0, 0
+        return exchange.asked, exchange.reported, max(sent - exchange.reported, 0)
+
+    @property
+    def _sent(self) -> int:
+        return self._traffic.transmissions + self._traffic.beacons
+
+    @property
+    def stuck(self) -> str:
+        """Describe which clients the server was still waiting for at the end; empty if none."""
+        return self._protocol.stuck
+
+    def commit(self, model: Array, **measures: float) -> None:
+        """See `fedsim.core.ports.Server.commit`."""
+        self._commit(model, measures)
+        self._protocol.round += 1
+
+    async def exchange(
+        self,
+        message: Message | Mapping[ClientId, Message],
+        *,
+        to: Sequence[ClientId] | None = None,
+        again: Callable[[], Message | Mapping[ClientId, Message]] | None = None,
+    ) -> Sequence[Reply]:
+        """See `fedsim.core.ports.Server.exchange`."""
+        self._protocol.check_free()
+        to = self._protocol.recipients(message, to)
+        while True:
+            cohort = await self._cohort(to, message)
+            resolved, opened = resolve_pending(message, cohort.clients), self._calendar.now
+            chosen: Cohort | None = cohort
+            if cohort.drawn and self._protocol.asks_candidates:
+                chosen = await self._ask_candidates(resolved, cohort)
+                resolved = CHOSEN
+            if chosen is not None:
+                self._traffic.cohort += len(chosen.clients)
+                await self._hold(resolved, chosen)
+                if not self._protocol.given_up:
+                    return self._protocol.replies()
+            self._abandon(opened)
+            if cohort.gone:
+                return []
+            # Clients may have received the message of the abandoned round.
+            message = self._repeated(message) if again is None else again()
+
+    # -- what it does ------------------------------------------------------------------
+
+    async def _hold(self, message: Sent, cohort: Cohort) -> None:
+        """Open an exchange, and wait until it is over."""
+        post = self._protocol.open(message, cohort.clients)
+        self._sent_before = self._sent
+        if self._watched:
+            self._protocol.begin_watch(self._calendar.now, cohort.clients)
+        try:
+            self._send(post, "" if isinstance(message, Mapping) else message.label)
+            await self._wait_finished()
+        except BaseException:
+            self._protocol.cancel()
+            raise
+        if self._watched:
+            self._outcome = self._protocol.close_watch(self._calendar.now)
+
+    async def _ask_candidates(self, message: Sent, cohort: Cohort) -> Cohort | None:
+        """Return which candidates are asked for an update, after their reports; None for none."""
+        await self._hold(to_candidates(message), cohort)
+        if self._protocol.given_up or self._outcome is None:
+            return None
+        chosen = self._protocol.choose(self._outcome)
+        self._write_cohort(chosen)
+        return chosen
+
+    async def _wait_until(self, when: float) -> None:
+        """Wait until a time at which the policy begins a round."""
+        self._over = over = asyncio.get_running_loop().create_future()
+        timer = self._calendar.at_deadline(when, self._wake)
+        try:
+            await over
+        finally:
+            self._over = None
+            timer.cancel()
+
+    async def _cohort(self, to: Sequence[ClientId] | None, message: Sent) -> Cohort:
+        """Return the cohort, once a client can be asked, or none of those named ever will be.
+
+        Raises:
+            NoClientsLeft: no client can take part any more, named or not.
+        """
+        wanted = self.clients if to is None else to
+        while wanted:
+            if self._watched and to is None and (delay := self._protocol.delay(self._calendar.now)):
+                await self._wait_until(self._calendar.now + delay)
+            cohort = self._protocol.cohort(to, self._calendar.now, message)
+            if cohort is not None:
+                reported = cohort.drawn and self._protocol.asks_candidates
+                self._write_cohort(replace(cohort, drawn=False) if reported else cohort)
+                return cohort
+            if self._presence.why_gone(wanted):
+                if reason := self._presence.why_gone(self.clients):
+                    raise NoClientsLeft(reason)
+                await self._instant()
+                if self._presence.why_gone(self.clients):
+                    continue
+                cohort = self._protocol.all_gone(wanted)
+                self._write_cohort(cohort)
+                return cohort
+            await self._presence.change()
+        return Cohort(wanted)
+
+    async def _instant(self) -> None:
+        """Wait for the end of this instant, at which further clients may leave."""
+        self._over = over = asyncio.get_running_loop().create_future()
+        self._calendar.at_deadline(self._calendar.now, self._wake)
+        try:
+            await over
+        finally:
+            self._over = None
+
+    def _send(self, post: Post, label: str) -> None:
+        """Record that messages go to a cohort, and send them.
+
+        Args:
+            post: the messages with their receivers; possibly none.
+            label: of the one for all; empty where each has its own.
+        """
+        now, number = self._calendar.now, self._protocol.round
+        if post:
+            word = self._log.word(label)
+            self._log.append(now, 0.0, Event.EXCHANGE, self.id, NO_PEER, number, word)
+        for envelope, clients in post:
+            envelope.word = self._log.word(envelope.message.label)
+            self._network.send_down(clients, envelope)
+
+    async def _wait_finished(self) -> None:
+        """Wait until the exchange is over: enough reports, or it was given up."""
+        if self._protocol.over:
+            return
+        self._over = over = asyncio.get_running_loop().create_future()
+        now, timers = self._calendar.now, list[Cancellable]()
+        for span, act in (
+            (self._protocol.deadline, self._on_deadline),
+            (self._protocol.round_timeout, self._on_timeout),
+        ):
+            if span < inf:
+                timers.append(self._calendar.at_deadline(now + span, act))
+        try:
+            await over
+        finally:
+            self._over = None
+        for timer in timers:
+            timer.cancel()
+
+    def _abandon(self, opened: float) -> None:
+        """End a round in which too few clients have reported, or none: the model stays."""
+        now, number = self._calendar.now, self._protocol.round
+        word = self._log.word(self._protocol.progress)
+        self._log.append(now, now - opened, Event.ABANDONED, self.id, NO_PEER, number, detail=word)
+        for reply, verdict in self._protocol.abandon():
+            self._write_late(
+                reply.client, reply.round, self._log.word(reply.message.label), verdict
+            )
+        self._stay()
+
+    # -- what happens to it ------------------------------------------------------------
+
+    def receive(self, client: ClientId, envelope: Envelope) -> None:
+        """Receive a reply."""
+        if self._watched:
+            self._protocol.see_reply(client, envelope, self._calendar.now)
+        verdict = self._protocol.receive_reply(client, envelope)
+        if verdict is _COUNTED:  # as nearly all are
+            return
+        if verdict is ReplyOutcome.CLOSED:
+            self._wake()
+        elif verdict is ReplyOutcome.KEPT or verdict is ReplyOutcome.DROPPED:
+            self._write_late(client, envelope.round, envelope.word, verdict)
+
+    def receive_all(self, number: int, clients: NDArray[np.int64], replies: ReplyColumns) -> bool:
+        """Receive many replies at once, if possible; see `ServerProtocol.receive_all`."""
+        verdict = self._protocol.receive_all(number, clients, replies)
+        if verdict is ReplyOutcome.CLOSED:
+            self._wake()
+        return verdict is not None
+
+    def lose(self, client: ClientId) -> None:
+        """Notice, now or later, that a client's connection has ended: it will not report."""
+        now = self._calendar.now
+        when = self._protocol.notice(now)
+        if when <= now:
+            if self._protocol.client_left(client):
+                self._wake()
+        elif when < inf:
+            asked = client, self._protocol.asked_in(client)
+            self._calendar.at_deadline(when, self._notice, asked)
+
+    def _notice(self, left: tuple[ClientId, int]) -> None:
+        """Notice at a beat that a client has left in some exchange."""
+        if self._protocol.client_left(*left):
+            self._wake()
+
+    def _on_deadline(self) -> None:
+        if self._protocol.deadline_expired():
+            self._wake()
+
+    def _on_timeout(self) -> None:
+        if self._protocol.abandon_round():
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wake the task that waits for the end of the exchange."""
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    # -- what is written down ----------------------------------------------------------
+
+    def _write_cohort(self, cohort: Cohort) -> None:
+        now, number = self._calendar.now, self._protocol.round
+        append, charge = self._log.append, self._presence.charge
+        for client, why in cohort.skipped:
+            word, share = self._log.word(why), charge(client)
+            append(
+                now,
+                0.0,
+                Event.SKIPPED,
+                client,
+                NO_PEER,
+                number,
+                detail=word,
+                state_of_charge=share,
+            )
+        for client in cohort.clients if cohort.drawn else ():
+            share = charge(client)
+            append(now, 0.0, Event.SAMPLED, client, NO_PEER, number, state_of_charge=share)
+
+    def _write_late(self, client: ClientId, number: int, word: int, verdict: ReplyOutcome) -> None:
+        detail = self._log.word(verdict.value)
+        now = self._calendar.now
+        self._log.append(now, 0.0, Event.LATE, client, self.id, number, word, detail=detail)

@@ -1,0 +1,78 @@
+"""compare, the report and robust say the same of the same study."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedsim
+from fedsim.results.analysis import Comparison
+from fedsim.results.report import overview
+from fedsim.results.report.study import ReportedStudy
+from tests.runs import small
+
+FLEET = [{"count": 5, "device": "phone-mid", "radio": "lte"}]
+GD = {"algorithm": {"kind": "gd", "step_size": "1/L"}}
+GAPS = {"target": 5000, "equal": 5e4, "sampled": 5e4}
+
+
+def study(seeds: int, name: str, tmp_path: Path) -> Path:
+    """Run one of the studies, and return its folder."""
+    stop = {"rounds": 20} if name == "whole" else {"rounds": 60, "gap": GAPS[name]}
+    changes: dict[str, Any] = {"variants": {"gd": GD}}
+    if name == "sampled":
+        two = {"algorithm": {"kind": "fedavg", "step_size": "0.3/L_max", "local_steps": 2}}
+        one = {"kind": "fedavg", "step_size": "0.3/L_max", "local_steps": 1}
+        clients = {"kind": "uniform", "count": 2}
+        changes = {"algorithm": one, "participation": clients, "variants": {"two": two}}
+    fedsim.run(small(fleet=FLEET, seeds=seeds, stop=stop, **changes), out=tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "seeds", "words"),
+    [
+        ("target", 1, "reaches a gap below 5000 with 22 % less energy than gd (one seed; less in"),
+        ("target", 3, "less energy than gd (the same in all 3 seeds; less in 100 % of 16 worlds)"),
+        ("equal", 1, "take the same energy to a gap below 50000 (one seed)"),
+        ("sampled", 3, "too few seeds to tell whether"),
+        ("whole", 1, "every run has 20 rounds and no target"),
+    ],
+)
+def test_all_commands_give_one_verdict(name: str, seeds: int, words: str, tmp_path: Path) -> None:
+    """Those of `run`, `compare`, `robust`, report and explorer, before and after worlds."""
+    place = study(seeds, name, tmp_path / "runs")
+    known = fedsim.robust(place, worlds=16)
+    known.write(place / "robustness")
+    comparison = Comparison.of([place])
+    (answer,) = comparison.answers
+    assert words in answer
+    assert ("16 worlds" in answer) == (name == "target")
+    assert known.answer() == answer
+    assert fedsim.open(place).shown.answer() == answer
+    page = list(overview.answers(ReportedStudy(comparison)))
+    said = f"{answer[:1].upper()}{answer[1:]}"  # and the cause, if there is one
+    assert any(each == f"{said}." or each.startswith(f"{said}, because ") for each in page)
+    explored = fedsim.explore(place, tmp_path / "explorer.html").read_text(encoding="utf-8")
+    assert json.dumps(answer)[1:-1] in explored
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [1, 3, 6])
+def test_verdicts_and_ratios_are_the_same_everywhere(seeds: int, tmp_path: Path) -> None:
+    fedsim.run(
+        small(fleet=FLEET, variants={"gd": GD}, seeds=seeds, stop={"rounds": 20}), out=tmp_path
+    )
+    known = fedsim.robust(tmp_path, worlds=16)
+    known.write(tmp_path / "robustness")
+    comparison = Comparison.of([tmp_path])
+    (case,) = comparison.cases
+    by_worlds = known.verdicts[known.verdicts["against"] == comparison.against]
+    pairs = case.pairs.set_index("cost")
+    (_, page) = overview.tables(ReportedStudy(comparison))
+    of_page = {row[1].text: row[-1].text for row in page.rows}
+    for cost, head in (("t", "time"), ("joules", "energy")):
+        (row,) = by_worlds[by_worlds["cost"] == cost].to_dict("records")
+        assert row["verdict"] == pairs["verdict"][cost] == of_page[head]
+        assert row["ratio"] == pytest.approx(pairs["ratio"][cost], rel=1e-9)

@@ -1,0 +1,55 @@
+"""What messages are made of."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.core.blocks.wording import format_path, nearest, printable, show, unknown
+
+
+@given(st.text())
+def test_anything_is_one_printable_line(text: str) -> None:
+    line = printable(text)
+    assert line.isprintable()
+    assert len(line) <= 60
+
+
+@given(st.text(alphabet=st.characters(categories=["L", "N"]), max_size=60))
+def test_letters_are_left_alone(text: str) -> None:
+    assert printable(text) == text
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_any_value_is_shown_on_one_short_line(value: object) -> None:
+    assert show(value).isprintable()
+    assert len(show(value)) <= 62
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("censro", "; did you mean 'censor'?"),
+        ("CENSOR", "; did you mean 'censor'?"),
+        ("Kind", "; did you mean 'kind'?"),
+        ("xyzzy", ""),
+        (5, ""),
+        (None, ""),
+    ],
+)
+def test_the_nearest_name(name: object, hint: str) -> None:
+    assert nearest(name, ["censor", "kind", "momentum"]) == hint
+
+
+def test_an_unknown_name_comes_with_all_that_are_known() -> None:
+    assert unknown("gdd", ["chb", "gd"]) == "got \"gdd\"; did you mean 'gd'? One of: chb, gd"
+    assert unknown(5, ["chb", "gd"]) == "got 5. One of: chb, gd"
+
+
+def test_a_path_is_dotted() -> None:
+    assert format_path(()) == ""
+    assert format_path(("fleet", 0, "radio\n")) == "fleet.0.radio\\n"

@@ -1,0 +1,157 @@
+"""The answer in one sentence: what it says follows from the costs alone."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsim.results.analysis import Target, answer
+from fedsim.results.analysis.compare.answer import MOST
+
+GAP = Target("gap", 1e-3)
+
+
+def costs(
+    joules: Mapping[str, Sequence[float]], seconds: float = 1.0, unit: float = 1.0
+) -> pd.DataFrame:
+    """Return one row per run; a NaN is a run that did not get there."""
+    rows = [
+        {"variant": name, "seed": seed, "reached": not np.isnan(each), "round": 5, "t": seconds}
+        | {
+            "bits_up": 8.0,
+            "bits_down": 2.0,
+            "joules": each * unit,
+            "transmissions": 3,
+            "beacons": 0,
+        }
+        for name, figures in joules.items()
+        for seed, each in enumerate(figures)
+    ]
+    return pd.DataFrame(rows)
+
+
+def said(joules: Mapping[str, Sequence[float]], target: Target = GAP) -> str:
+    return answer(costs(joules), target, {name: name for name in joules})
+
+
+@pytest.mark.parametrize(
+    ("joules", "sentence"),
+    [
+        ({"a": [3.0], "b": [4.0]}, "a reaches a gap below 0.001 with 25 % less energy than b"),
+        ({"a": [3.0, 30.0], "b": [6.0, 60.0]}, "50 % less energy than b (the same in all 2 seeds)"),
+        ({"a": [3.0], "b": [3.0]}, "a and b take the same energy to a gap below 0.001 (one seed)"),
+        ({"a": [3.0], "b": [np.nan]}, "only a reaches a gap below 0.001 in 5 rounds, 10 bit"),
+        ({"a": [np.nan], "b": [np.nan]}, "no run reached a gap below 0.001"),
+        ({"a": [3.0, np.nan], "b": [np.nan, np.nan]}, "only a (reached in 1 of 2 seeds) reaches"),
+        ({"a": [3.0]}, "a reaches a gap below 0.001 in 5 rounds"),
+    ],
+)
+def test_it_says_which_is_cheapest_and_how_sure_that_is(
+    joules: Mapping[str, Sequence[float]], sentence: str
+) -> None:
+    assert sentence in said(joules)
+
+
+def test_where_no_run_got_there_the_nearest_one_is_named() -> None:
+    table, labels = costs({"a": [np.nan], "b": [np.nan]}), {"a": "A", "b": "B"}
+    rounds = pd.DataFrame(
+        {"variant": ["a", "a", "b", "c"], "gap": [0.5, 0.25, 0.125, 0.1], "test_loss": np.nan}
+    )
+    nearest = "no run reached a gap below 0.001; closest: B, 0.125"
+    assert answer(table, GAP, labels, rounds=rounds) == nearest
+    best = rounds.rename(columns={"gap": "test_accuracy"})
+    accurate = answer(table, Target("test_accuracy", 0.9), labels, rounds=best)
+    assert accurate.endswith("; closest: A, 0.5")
+    unknown = Target("test_loss", 0.1)
+    assert (
+        answer(table, unknown, labels, rounds=rounds) == "no run reached test_loss of at most 0.1"
+    )
+
+
+def test_seeds_that_do_not_decide_are_said_not_to() -> None:
+    joules = {"a": [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], "b": [2.0, 1.0, 2.0, 1.0, 2.1, 1.0]}
+    assert "a and b are statistically indistinguishable in energy" in said(joules)
+
+
+def test_a_whole_run_has_no_target() -> None:
+    table, labels = costs({"a": [3.0], "b": [4.0]}), {"a": "a", "b": "b"}
+    longer = table.assign(round=[5, 6])
+    assert answer(longer, Target(), labels).startswith("over the whole run, a takes 25 %")
+    assert said({"a": [np.nan]}, Target()) == ""
+
+
+def test_costs_of_equally_many_rounds_without_a_target_rank_nothing() -> None:
+    sentence = said({"a": [3.0], "b": [4.0]}, Target())
+    assert sentence.startswith("every run has 5 rounds and no target, so costs do not rank")
+    assert "less" not in sentence
+
+
+def test_a_start_model_that_meets_the_target_has_no_ratio() -> None:
+    table, labels = costs({"a": [0.0], "b": [2.0]}), {"a": "a", "b": "b"}
+    assert answer(table, GAP, labels).endswith("with less energy than b (one seed)")
+    nothing = dict.fromkeys(("round", "t", "bits_up", "bits_down", "joules"), 0)
+    already = "the start model already meets a gap below 0.001: every cost is 0"
+    assert answer(table.assign(**nothing), GAP, labels) == already
+
+
+def test_a_difference_below_the_practical_one_has_no_winner() -> None:
+    sentence = "a and b take the same energy to a gap below 0.001, within 1 % (one seed)"
+    assert said({"a": [3.0], "b": [3.000006]}) == sentence
+
+
+def test_seeds_that_are_too_few_are_said_to_be() -> None:
+    few = said({"a": [1.0, 2.0, 1.5], "b": [1.3, 2.1, 9.0]})
+    goal = "takes less energy to a gap below 0.001"
+    wanted = f"too few seeds to tell whether a or b {goal} (a takes less in 3 of 3 seeds)"
+    assert few == wanted
+    missed = said({"a": [1.0, 2.0, 1.5], "b": [1.3, np.nan, np.nan]})
+    assert missed.startswith("too few seeds to tell whether a or b (reached in 1 of 3 seeds)")
+
+
+def worlds(share: float, low: float, high: float) -> pd.DataFrame:
+    """Return what `fedsim robust` says of a against b."""
+    row = {"variant": "a", "against": "b", "cost": "joules", "typical": share}
+    return pd.DataFrame([row | {"ratio_low": low, "ratio_high": high, "worlds": 512}])
+
+
+@pytest.mark.parametrize(
+    ("other", "share", "ends", "sentence"),
+    [
+        (4.0, 0.98, (0.6, 0.9), "25 % less energy than b (one seed; less in 98 % of 512 worlds)"),
+        (
+            *(4.0, 0.63, (0.6, 1.4)),
+            "depends on uncertain constants (a takes less in 63 % of 512 worlds)",
+        ),
+        (
+            *(3.01, 0.63, (0.8, 1.4)),
+            "depends on uncertain constants (ratio 0.8 to 1.4 in nine of ten of 512 worlds)",
+        ),
+        (3.01, 0.98, (0.995, 1.001), "the same energy to a gap below 0.001, within 1 % (one seed"),
+    ],
+)
+def test_worlds_and_seeds_make_one_verdict(
+    other: float, share: float, ends: tuple[float, float], sentence: str
+) -> None:
+    table, labels = costs({"a": [3.0], "b": [other]}), {"a": "a", "b": "b"}
+    assert sentence in answer(table, GAP, labels, worlds=worlds(share, *ends))
+
+
+def test_seeds_that_do_not_decide_are_not_outvoted_by_worlds() -> None:
+    noisy = costs({"a": [1.0, 2.0] * 3, "b": [2.0, 1.1] * 3})
+    sentence = answer(noisy, GAP, {"a": "a", "b": "b"}, worlds=worlds(1.0, 0.9, 0.95))
+    assert "a and b are statistically indistinguishable in energy" in sentence
+    assert "100 %" not in sentence
+
+
+def test_without_energy_it_is_about_time_and_without_time_about_bits() -> None:
+    table = costs({"a": [1.0], "b": [1.0]}, unit=0.0)
+    slow = table.assign(t=[1.0, 2.0])
+    assert "in 50 % less time than b" in answer(slow, GAP, {"a": "a", "b": "b"})
+    ideal = table.assign(t=0.0, bits_up=[2.0, 8.0])
+    assert "with 60 % fewer bits than b" in answer(ideal, GAP, {"a": "a", "b": "b"})
+
+
+def test_of_very_many_variants_nothing_is_said() -> None:
+    many = {f"v{number}": [1.0 + number] for number in range(MOST + 1)}
+    assert said(many) == ""

@@ -1,0 +1,189 @@
+"""The figures of a scenario's own regime: losses, messages at once, their size, and their queue."""
+
+from typing import Any
+
+import pytest
+
+from fedsim.results.accuracy import (
+    CLOSED_FORMS,
+    FIT,
+    LARGE,
+    LOSSES,
+    MANY,
+    ONE,
+    OVERFLOW,
+    SMALL,
+    TCP,
+    TRANSFERS,
+    UDP,
+)
+from fedsim.results.record.regimes import RoundMessages, errors_of_models
+
+SERVER = {"uplink": "10 Mbit/s", "downlink": "10 Mbit/s", "latency": "10 ms"}
+NETWORK = {"topology": "star", "server": SERVER, "model": "tcp", "peers": None}
+NEW = {"connections": "new"}
+REMEDY = "For kept TCP connections: `network: {model: tcp}`."
+
+
+def group(kind: str = "wifi", *, loss: str = "none", **more: Any) -> dict[str, Any]:
+    """Return a group of clients as a run records it."""
+    radio = {"kind": kind, "up": "10 Mbit/s", "down": "10 Mbit/s", "latency": "10 ms"}
+    return {"radio": {**radio, "loss": {"kind": loss}, **more}}
+
+
+def said(network: Any, groups: Any, messages: RoundMessages | None = None) -> str:
+    """Return the only sentence about a network."""
+    (found,) = errors_of_models({**NETWORK, **network}, groups, messages)
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    ("network", "loss", "messages", "model", "regime"),
+    [
+        ({}, "none", RoundMessages(10, 1e5), "linux", FIT),
+        ({"tcp": {"queue": 99}}, "none", RoundMessages(10, 1e5), "linux", OVERFLOW),
+        (
+            {"tcp": {"queue": 99, "discipline": "fq-codel"}},
+            "none",
+            RoundMessages(10, 1e5),
+            "linux",
+            FIT,
+        ),
+        ({"tcp": {"queue": 20}}, "none", RoundMessages(10, 2000), "linux", FIT),
+        ({"tcp": {"queue_bdp": 3.0}}, "none", RoundMessages(10, 1e5), "linux", FIT),
+        ({"tcp": {"queue_bdp": 2.9}}, "none", RoundMessages(10, 1e5), "linux", OVERFLOW),
+        ({}, "none", RoundMessages(1, 1e5), "linux", ONE),
+        ({}, "independent", RoundMessages(10, 1e5), "linux", LOSSES),
+        ({"tcp": {"stack": "ns-3"}}, "independent", None, "ns-3", LOSSES),
+        ({"tcp": {"stack": "ns-3"}}, "none", RoundMessages(1, 1e6), "ns-3", SMALL),
+        ({"tcp": {"stack": "ns-3"}}, "none", RoundMessages(1, 1.1e6), "ns-3", LARGE),
+        ({"model": "fluid"}, "none", RoundMessages(10, 1e5), "fluid", MANY),
+        ({"model": "lv08"}, "independent", RoundMessages(1, 1e5), "lv08", LOSSES),
+        (
+            {"model": "fluid", "wifi": {"transport": "tcp"}},
+            "none",
+            RoundMessages(5, 1e5),
+            "wifi",
+            TCP,
+        ),
+        ({"model": "fluid", "wifi": {"transport": "udp"}}, "none", None, "wifi", UDP),
+    ],
+)
+def test_a_scenario_has_the_errors_of_its_own_regime(
+    network: Any, loss: str, messages: RoundMessages | None, model: str, regime: str
+) -> None:
+    found = TRANSFERS[model][regime]
+    text = said(network, [group(loss=loss)], messages)
+    assert f"{regime}: {found} (" in text
+    assert f"{found.cases} cases compared with " in text
+    assert f": {found.extent})" in text
+    assert (REMEDY in text) is (model in {"fluid", "lv08"})
+
+
+def test_kept_connections_are_not_measured_and_new_ones_are() -> None:
+    default, kept, new = (
+        said({"tcp": law}, [group()], RoundMessages(10, 1e5))
+        for law in (None, {"connections": "kept"}, NEW)
+    )
+    assert default == kept
+    unmeasured, _, rest = kept.partition(" Over new connections")
+    assert unmeasured == "Transfer times over kept connections: not measured yet."
+    assert new == f"Transfer times{rest}"
+    wifi = {"model": "fluid", "wifi": {"transport": "tcp"}}  # its default is another
+    assert "not measured" not in said(wifi, [group()], RoundMessages(5, 1e5))
+
+
+@pytest.mark.parametrize("law", [{"broadcast": "cell"}, {"lora": {}}, {"cell": {}}])
+def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
+    """`model: tcp` is refused beside each of them."""
+    assert REMEDY not in said({"model": "fluid", **law}, [group()], RoundMessages(10, 1e5))
+
+
+@pytest.mark.parametrize(
+    ("network", "groups", "messages", "here"),
+    [
+        ({}, [group()], RoundMessages(10, 1e5), ""),
+        (
+            {},
+            [group()],
+            RoundMessages(2, 1e2),
+            (
+                "Fewer of your messages overlap than was tested."
+                " Your messages are smaller than was tested."
+            ),
+        ),
+        (
+            {},
+            [group()],
+            RoundMessages(99, 1e7),
+            (
+                "More of your messages overlap than was tested."
+                " Your messages are larger than was tested."
+            ),
+        ),
+        (
+            {},
+            [group(up="100 kbit/s")],
+            RoundMessages(10, 1e5),
+            "Your links are slower than was tested.",
+        ),
+        ({}, [group(up="unlimited")], RoundMessages(10, 1e5), ""),  # the server's is the narrowest
+        (
+            {"server": {**SERVER, "uplink": "unlimited", "latency": "1 s"}},
+            [group(up="unlimited")],
+            RoundMessages(10, 1e5),
+            ("Your links are faster than was tested. Your round trips are longer than was tested."),
+        ),
+        ({}, [group(up=None)], RoundMessages(10, 1e5), ""),  # a trace
+        (
+            {"model": "fluid", "wifi": {"transport": "tcp"}},
+            [group(loss="independent")],
+            RoundMessages(5, 1e5),
+            "Your losses are random; those tested were not.",
+        ),
+    ],
+)
+def test_what_of_a_scenario_is_beyond_the_cases_is_named(
+    network: Any, groups: Any, messages: RoundMessages, here: str
+) -> None:
+    assert said({"tcp": NEW, **network}, groups, messages).partition("). ")[2] == here
+
+
+@pytest.mark.parametrize(
+    ("network", "radio", "name"),
+    [
+        ({"model": "fluid"}, "nb-iot", "nb-iot"),
+        ({"model": "fluid"}, "lora-sf9", "lora"),
+        ({"model": "fluid"}, "zigbee", "short-range"),
+        ({"model": "fluid", "cell": {}}, "lte-2020", "cell"),
+    ],
+)
+def test_what_has_only_a_closed_form_is_not_held_against_tcp(
+    network: Any, radio: str, name: str
+) -> None:
+    text = said(network, [group(radio)], RoundMessages(10, 1e5))
+    assert text == CLOSED_FORMS[name]
+    assert "rrors are unknown" in text
+
+
+def test_a_fleet_of_several_radios_has_a_sentence_for_each_model() -> None:
+    network = {**NETWORK, "model": "fluid", "wifi": {"transport": "tcp"}}
+    groups = [group("wifi-6"), group("lte"), group("wifi")]
+    found = dict(errors_of_models(network, groups, RoundMessages(20, 1e5)))
+    assert list(found) == ["wifi", "fluid"]
+    assert not list(errors_of_models(network, [], None))  # ideal clients
+    peers = {**NETWORK, "peers": {"kind": "ring"}}
+    assert dict(errors_of_models(peers, groups)) == {"tcp": CLOSED_FORMS["peers"]}
+
+
+def test_frames_of_lora_are_held_against_aloha_and_lorasim() -> None:
+    text = said({"model": "fluid", "lora": {"channels": 3}}, [group("lora-sf9")])
+    assert "worst error 2.6 % in 8 cases compared with pure ALOHA" in text
+    assert text.endswith("No real gateway was measured.")
+
+
+def test_messages_are_those_of_a_round_of_the_table() -> None:
+    costs = {"cohort": 10.0, "transmissions": 5.0, "bits_up": 4000.0, "bits_down": 4000.0}
+    assert RoundMessages.of_round(costs) == RoundMessages(10, 100.0)
+    assert RoundMessages.of_round({**costs, "transmissions": 0.0}) == RoundMessages(10, 50.0)
+    assert RoundMessages.of_round({**costs, "cohort": 0.0}) is None

@@ -1,0 +1,66 @@
+"""What the folder of a run tells in words: what its data are called, and what a JSON file lacks."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from fedsim.core.errors import DataError
+from fedsim.core.table_columns import higher_is_better
+from fedsim.results.record.folder import SCENARIO
+from fedsim.results.record.manifest import check_kinds
+from fedsim.results.record.scenarios import data_of, read_text, sign
+
+
+@pytest.mark.parametrize(
+    ("data", "called"),
+    [
+        ({"kind": "catalogue", "name": "mnist"}, "mnist"),
+        ({"kind": "csv", "path": "somewhere/mine.csv"}, "mine.csv"),
+        ({"kind": "tong"}, "tong"),
+        (None, "quadratic"),  # clients that have data of their own
+    ],
+)
+def test_data_are_called_by_their_name_or_file_or_kind(
+    data: dict[str, Any] | None, called: str
+) -> None:
+    assert data_of({"problem": {"data": data, "loss": {"kind": "quadratic"}}}) == called
+
+
+class Told(BaseModel):
+    rounds: int
+    reason: str
+
+
+def test_all_that_a_file_does_not_tell_is_named() -> None:
+    with pytest.raises(DataError, match="it lacks rounds, reason"):
+        check_kinds(Told, {}, Path("summary.json"))
+    with pytest.raises(DataError, match=r"it lacks reason\b"):
+        check_kinds(Told, {"rounds": "many"}, Path("summary.json"))
+
+
+def test_a_value_of_the_wrong_kind_is_shown() -> None:
+    with pytest.raises(DataError, match="rounds: got 'many'; "):
+        check_kinds(Told, {"rounds": "many", "reason": ""}, Path("summary.json"))
+
+
+@pytest.mark.parametrize(
+    "word", ["accuracy", "acc", "precision", "recall", "f1", "auc", "r2", "score", "iou"]
+)
+def test_figures_of_a_users_own_that_are_good_where_they_are_high(word: str) -> None:
+    assert higher_is_better(word)
+    assert higher_is_better(f"eval_{word}")
+    assert higher_is_better(f"eval-{word}")
+    assert not higher_is_better(f"{word}_loss")
+
+
+def test_a_scenario_of_a_run_that_has_not_ended_is_held_against_its_own_hash(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / SCENARIO).write_text(sign("seeds: 1\n"), encoding="utf-8")
+    assert read_text(tmp_path).startswith("seeds: 1\n")
+    changed = sign("seeds: 1\n").replace("seeds: 1", "seeds: 2")
+    (tmp_path / SCENARIO).write_text(changed, encoding="utf-8")
+    with pytest.raises(DataError, match="does not match its hash"):
+        read_text(tmp_path)

@@ -1,0 +1,365 @@
+"""The report in a real browser: no errors, no requests, tabs, hovers, two widths."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Error, Locator, Playwright, expect, sync_playwright
+from playwright.sync_api import Page as Tab
+
+from fedsim.core.atomic import write_whole
+from fedsim.results.report import convergence
+from fedsim.results.report.page import TABS, content_of, page_of
+from fedsim.results.report.progress import Progress
+from fedsim.results.report.study import ReportedStudy
+
+NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+WIDTHS = (1280, 390)
+
+
+def program(playwright: Playwright) -> str:
+    """Return a browser of this machine; skip where there is none."""
+    own = Path(playwright.chromium.executable_path)
+    named = os.environ.get("FEDSIM_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+    if named is None and not own.exists():
+        wanted = "install Debian's chromium-headless-shell, or run `playwright install chromium`"
+        pytest.skip(f"there is no {', '.join(NAMES)} here, nor FEDSIM_BROWSER: {wanted}")
+    return named or str(own)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        path = program(playwright)
+        try:
+            own = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        except Error as error:
+            pytest.fail(f"{path} does not start: {error}")
+        yield own
+        own.close()
+
+
+class Seen:
+    """What a page has asked for, and what it has complained of."""
+
+    def __init__(self, tab: Tab) -> None:
+        self.tab = tab
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        tab.on("request", lambda request: self.requests.append(request.url))
+        tab.on("console", lambda message: self.complaints.append(message.text))
+        tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        tab.on("dialog", self._dismiss)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.complaints.append(dialog.message)
+        dialog.dismiss()
+
+
+@pytest.fixture(scope="module", params=WIDTHS)
+def seen(request: pytest.FixtureRequest, browser: Browser, path: Path) -> Iterator[Seen]:
+    """Open the report in a window of some width."""
+    own = Seen(browser.new_page(viewport={"width": request.param, "height": 900}))
+    own.tab.goto(path.as_uri())
+    yield own
+    own.tab.close()
+
+
+@pytest.fixture
+def tab(seen: Seen, path: Path) -> Iterator[Tab]:
+    """Return the report, and see at the end that it has asked for nothing and said nothing."""
+    yield seen.tab
+    assert seen.complaints == []
+    asked = [url for url in seen.requests if not url.startswith(("data:", "blob:"))]
+    assert asked == [path.as_uri()]
+
+
+def opened(tab: Tab, name: str) -> Locator:
+    """Open a tab, and return its panel."""
+    tab.get_by_role("tab", name=name, exact=True).click()
+    return tab.get_by_role("tabpanel", name=name, exact=True)
+
+
+@pytest.mark.slow
+def test_every_tab_opens_its_panel_alone(tab: Tab) -> None:
+    for name in TABS:
+        panel = opened(tab, name)
+        assert panel.is_visible()
+        assert tab.locator("[role=tabpanel]:visible").count() == 1
+        assert panel.get_by_role("heading", name=name, exact=True).is_visible()
+
+
+def test_every_figure_is_drawn(tab: Tab) -> None:
+    for name in TABS:
+        panel = opened(tab, name)
+        for plot in panel.locator(".plot").all():
+            own = plot.locator("svg.area:visible, svg.graph:visible")
+            assert own.count() == 1
+            box = own.bounding_box()
+            assert box is not None
+            assert box["width"] > 200
+            assert box["height"] > 30
+
+
+def test_a_figure_is_on_the_first_screen(tab: Tab) -> None:
+    opened(tab, "Overview")
+    box = tab.locator('[data-figure="overview-round"] svg.area').bounding_box()
+    assert box is not None
+    assert 0 < box["y"] < box["y"] + box["height"] < 900
+
+
+def test_nothing_is_wider_than_the_window(tab: Tab) -> None:
+    for name in TABS:
+        opened(tab, name)
+        inner, wide = tab.evaluate("[innerWidth, document.documentElement.scrollWidth]")
+        assert wide <= inner, name
+
+
+def test_words_are_large_enough_to_read(tab: Tab) -> None:
+    smallest = (
+        "[...document.querySelectorAll('section:not([hidden]) *')]"
+        ".filter(each => each.children.length === 0 && each.textContent.trim())"
+        ".map(each => parseFloat(getComputedStyle(each).fontSize)).reduce((a, b) => Math.min(a, b))"
+    )
+    for name in TABS:
+        opened(tab, name)
+        assert tab.evaluate(smallest) >= 9, name  # the exponents of an axis are the smallest
+
+
+@pytest.mark.parametrize(
+    ("name", "figure", "says"),
+    [
+        ("Fleet", "fleet-0", "latency"),
+        ("Convergence", "convergence-bits", "bit: "),
+        ("Energy", "kinds", "J"),
+        ("Participation", "participation", "replied"),
+        ("Timeline", "timeline", "client-"),
+    ],
+)
+def test_hovers_tell_what_is_under_the_pointer(tab: Tab, name: str, figure: str, says: str) -> None:
+    plot = opened(tab, name).locator(f'[data-figure="{figure}"]')
+    plot.scroll_into_view_if_needed()
+    marks = {
+        "Fleet": ".nodes path",
+        "Convergence": "g:not([hidden]) > .line",
+        "Timeline": ".spans rect",
+    }
+    place = plot.locator(marks.get(name, ".bars rect")).first
+    box = place.bounding_box()
+    assert box is not None
+    # A curve is hovered at its first point, all else in its middle.
+    share = 0 if name == "Convergence" else 0.5
+    tab.mouse.move(box["x"] + share * box["width"] + 3, box["y"] + share * box["height"] + 3)
+    tab.mouse.move(box["x"] + share * box["width"], box["y"] + share * box["height"])
+    told = tab.locator(".tip:visible")
+    assert says in (told.text_content() or "")
+    tab.mouse.move(1, 1)
+    assert told.count() == 0
+
+
+def test_a_hover_reads_a_curve_as_its_table_has_it(tab: Tab, study: ReportedStudy) -> None:
+    plot = opened(tab, "Convergence").locator('[data-figure="convergence-round"]')
+    plot.scroll_into_view_if_needed()
+    label = study.labels["gd"]
+    own = convergence.points(study, "gap")["gd"]
+    last = own.iloc[-1]
+    tab.mouse.move(1, 1)
+    plot.hover()
+    lines = plot.locator("g:not([hidden])", has=tab.locator("path.line"))
+    (line,) = [each for each in lines.all() if each.evaluate("each => each.dataset.tip") == label]
+    end = line.locator(".line").bounding_box()
+    assert end is not None
+    tab.mouse.move(end["x"] + end["width"], end["y"] + end["height"])
+    name, _, figures = (tab.locator(".tip").text_content() or "").partition("\n")
+    at, _, value = figures.partition(": ")
+    assert name == label
+    assert float(at) == last["round"]
+    assert float(value) == pytest.approx(last["mean"], rel=5e-3)
+
+
+def test_tabs_obey_the_keyboard(tab: Tab) -> None:
+    tab.get_by_role("tab", name=TABS[0]).focus()
+    for key, name in (
+        *(("ArrowRight", name) for name in TABS[1:]),
+        ("ArrowRight", TABS[0]),
+        ("ArrowLeft", TABS[-1]),
+        ("Home", TABS[0]),
+        ("End", TABS[-1]),
+    ):
+        tab.keyboard.press(key)
+        chosen = tab.locator("[role=tab][aria-selected=true]")
+        assert chosen.text_content() == name
+        assert chosen.evaluate("each => each === document.activeElement")
+        assert tab.locator("[role=tab][tabindex='0']").count() == 1
+
+
+def test_a_menu_changes_the_figure_and_says_what_it_shows(tab: Tab) -> None:
+    panel = opened(tab, "Timeline")
+    note = panel.locator(".note")
+    first = note.text_content() or ""
+    assert first.startswith("round 1:")
+    panel.get_by_label("Round", exact=True).select_option("last")
+    assert (note.text_content() or "").startswith("round 25:")
+    panel.get_by_label("Run", exact=True).select_option("3")
+    assert (note.text_content() or "").startswith("round 25:")
+    panel.get_by_label("Round", exact=True).select_option("first")
+    assert (note.text_content() or "").startswith("round 1:")
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"), [("Overview", "overview-bits"), ("Convergence", "convergence-bits")]
+)
+def test_a_name_in_the_legend_hides_its_curve_and_shows_it_again(
+    tab: Tab, name: str, figure: str
+) -> None:
+    panel = opened(tab, name)
+    shapes = panel.locator(f'[data-figure="{figure}"] :is(.line, .band):visible')
+    before = shapes.count()
+    assert before == 6
+    for left in (before - 2, before):  # a mean, and its band
+        panel.get_by_role("button", name="gd", exact=True).click()
+        assert shapes.count() == left
+
+
+def test_a_curve_that_is_hidden_stays_so_under_another_measure(tab: Tab) -> None:
+    panel = opened(tab, "Convergence")
+    lines = panel.locator('[data-figure="convergence-t"] .line:visible')
+    panel.get_by_role("button", name="gd", exact=True).click()
+    for measure in ("objective", "gap"):
+        panel.get_by_label("Measure", exact=True).select_option(measure)
+        assert lines.count() == 2
+    panel.get_by_role("button", name="gd", exact=True).click()
+    assert lines.count() == 3
+
+
+def test_figures_are_read_from_the_right_and_wide_tables_scroll_by_themselves(tab: Tab) -> None:
+    for name in TABS:
+        panel = opened(tab, name)
+        for table in panel.locator(".scroll:has(table)").all():
+            assert table.evaluate(
+                "each => [...each.querySelectorAll('td[data-value]')].every("
+                "cell => !cell.matches('.figure') || getComputedStyle(cell).textAlign === 'right')"
+            )
+            own, room = table.evaluate("each => [each.scrollWidth, each.clientWidth]")
+            if own > room:
+                table.evaluate("each => each.scrollTo(1e6, 0)")
+                assert table.evaluate("each => each.scrollLeft") > 0
+    cost = opened(tab, "Overview").locator("td.figure").first
+    assert cost.evaluate("each => getComputedStyle(each).fontVariantNumeric") == "tabular-nums"
+
+
+def test_hashes_are_folded_away_until_somebody_asks(tab: Tab) -> None:
+    panel = opened(tab, "Audit")
+    assert panel.locator("code:visible").count() == 0
+    panel.locator("td summary").first.click()
+    assert len(panel.locator("code:visible").first.inner_text()) == 64
+
+
+def test_an_address_with_a_tab_opens_it(tab: Tab) -> None:
+    tab.evaluate("location.hash = '/audit'")
+    tab.locator("#audit").wait_for()
+    assert tab.locator("[role=tabpanel]:visible").count() == 1
+
+
+def test_a_name_that_is_a_script_is_read_and_not_run(tab: Tab) -> None:
+    assert "alert(1)" in tab.locator("h1").inner_text()
+    assert tab.locator("script").count() == 1
+
+
+@pytest.mark.parametrize("fragment", ["", "#/audit", "#audit"])
+def test_the_page_opens_at_its_top(browser: Browser, path: Path, fragment: str) -> None:
+    tab = browser.new_page(viewport={"width": 1280, "height": 400})
+    tab.goto(path.as_uri() + fragment)
+    tab.get_by_role("tab", selected=True).wait_for()
+    tab.wait_for_load_state()
+    assert tab.evaluate("window.scrollY") == 0
+    name = "Audit" if fragment else "Overview"
+    assert tab.get_by_role("tab", selected=True).text_content() == name
+    tab.close()
+
+
+CONTRASTS = """() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const light = (colour) => {
+    const parts = channels(colour).map((each) => each / 255).map((each) =>
+      each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const paper = light(getComputedStyle(document.body).backgroundColor);
+  return [...document.querySelectorAll("h1, p, td, th, svg text, .tabs button, summary")].map(
+    (each) => {
+      const style = getComputedStyle(each);
+      const ink = light(each.closest("svg") ? style.fill : style.color);
+      return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+    });
+}"""
+
+
+@pytest.mark.parametrize(("scheme", "dark"), [("light", False), ("dark", True)])
+def test_every_word_is_read_in_the_light_and_in_the_dark(
+    browser: Browser, path: Path, scheme: Literal["light", "dark"], *, dark: bool
+) -> None:
+    tab = browser.new_page(color_scheme=scheme)
+    tab.goto(path.as_uri())
+    paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", paper))) < 200) is dark
+    assert min(tab.evaluate(CONTRASTS)) >= 4.5  # of the Web Content Accessibility Guidelines, AA
+    tab.close()
+
+
+def test_the_first_figures_need_no_script(browser: Browser, path: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(path.as_uri())
+    names = ("overview-bits", "fleet-0", "convergence-t", "energy", "participation", "timeline")
+    for name in names:
+        assert tab.locator(f'[data-figure="{name}"] svg[role=img]').is_visible()
+    context.close()
+
+
+def test_all_tabs_are_printed_with_whole_tables_and_the_choices_made(
+    browser: Browser, path: Path
+) -> None:
+    tab = browser.new_page(viewport={"width": 720, "height": 1000})  # a page of A4, less margins
+    tab.goto(path.as_uri())
+    tab.emulate_media(media="print")
+    assert not tab.locator("[role=tablist]").is_visible()
+    for section in tab.locator("main > section").all():
+        assert section.is_visible()
+    assert tab.locator("#whose-energy").is_visible()
+    widest = "Math.max(...[...document.querySelectorAll('table')].map((each) => each.scrollWidth))"
+    assert tab.evaluate(widest) <= tab.evaluate("document.body.clientWidth")
+    tab.close()
+
+
+def test_a_page_in_progress_loads_itself_anew_unless_another_tab_is_read(
+    browser: Browser, study: ReportedStudy, tmp_path: Path
+) -> None:
+    content, file = content_of(study), tmp_path / "page.html"
+
+    def drawn(share: float) -> None:
+        state = Progress("study", f"{share:.0%} done", share, {"gd": [("done", "seed 1")]})
+        write_whole(file, page_of(content, replace(state, pause=0.1)).encode())
+
+    drawn(0.25)
+    tab = browser.new_page()
+    tab.goto(file.as_uri())
+    expect(tab.locator("#progress .answer")).to_have_text("25% done")
+    drawn(0.5)
+    expect(tab.locator("#progress .answer")).to_have_text("50% done")
+    tab.close()
+    other = browser.new_page()
+    other.goto(f"{file.as_uri()}#/energy")
+    drawn(0.75)
+    other.wait_for_timeout(500)  # several times as long as the page waits
+    expect(other.locator("#energy")).to_be_visible()
+    expect(other.locator("#progress .answer")).to_have_text("50% done")
+    other.evaluate("location.hash = '/progress'")
+    expect(other.locator("#progress .answer")).to_have_text("75% done")
+    other.close()

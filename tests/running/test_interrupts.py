@@ -110,7 +110,7 @@ def test_an_interrupt_ends_before_extensions_are_taken_apart_and_after_all_is_ti
     ended = subprocess.run(command, check=False, capture_output=True, text=True)
     assert ended.returncode == 130, ended.stderr
     assert ended.stdout == "tidied up\n"
-    assert ended.stderr.startswith("interrupted (SIGINT);")
+    assert ended.stderr.startswith("interrupted (SIGINT).")
 
 
 def test_an_interrupt_is_found_that_comes_while_a_class_is_made() -> None:

@@ -188,7 +188,7 @@ def test_a_node_that_reads_the_time_has_the_run_made_again(tmp_path: Path) -> No
 )
 def test_it_is_said_why_exchanges_are_played_as_events(parts: dict[str, Any], why: str) -> None:
     (note,) = fedsim.check(scenario(**parts)).events
-    assert "not by a kernel" in note.text
+    assert "not in a kernel" in note.text
     assert why in note.text
 
 

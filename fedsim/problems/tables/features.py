@@ -112,8 +112,8 @@ def check_filled(
             faulty.setdefault(recipe.features[int(place)].name, called)
     if faulty:
         listed = ", ".join(f"{name} of {client}" for name, client in list(faulty.items())[:8])
-        own = "fit: clients fills missing cells by each client's own values"
-        text = f"{own}, but it has none in {listed}"
+        filling = "fit: clients fills missing cells by each client's own values"
+        text = f"{filling}, but it has none in {listed}"
         raise DataError("data.fit", f"{text}; take fit: all, or leave the columns out with"
                         f" `drop: [{', '.join(faulty)}]`")  # fmt: skip
 

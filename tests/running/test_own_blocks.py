@@ -98,15 +98,14 @@ def remade(out: Path, told: list[str], *args: Any, **keys: Any) -> int:
 
 def test_the_same_values_are_the_same_run_and_others_are_not(tmp_path: Path) -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=np.where(Y > 0, "ill", "well"))
-    for number, (same, other) in enumerate(
-        [
-            (lambda: fedsim.arrays(X.copy(), Y), lambda: fedsim.arrays(X + 1e-12, Y)),
-            (
-                lambda: fedsim.table(frame.copy(), target="y"),
-                lambda: fedsim.table(frame.replace("well", "good"), target="y"),
-            ),
-        ]
-    ):
+    pairs: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
+        (lambda: fedsim.arrays(X.copy(), Y), lambda: fedsim.arrays(X + 1e-12, Y)),
+        (
+            lambda: fedsim.table(frame.copy(), target="y"),
+            lambda: fedsim.table(frame.replace("well", "good"), target="y"),
+        ),
+    ]
+    for number, (same, other) in enumerate(pairs):
         out, told = tmp_path / str(number), list[str]()
         assert remade(out, told, scenario(same())) == 0
         assert remade(out, told, scenario(same())) == 0
@@ -142,6 +141,7 @@ def test_values_have_one_digest_each_and_nothing_else_has_any() -> None:
     assert digest_of(1, 2) not in {digest_of([1, 2]), digest_of(2, 1), digest_of(1), ""}
     endless: list[Any] = []
     endless.append(endless)
+    others: tuple[Any, ...]
     others = print, int, object(), np, lambda: 1, {1}, iter([]), [print], endless, type("", (), {})
     assert [digest_of(each) for each in (*others, np.array([1], object))] == [""] * 11
     assert digest_of(print, 1) == digest_of(int, 1) != digest_of(print, 2)

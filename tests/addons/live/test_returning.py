@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fedsim
 from fedsim.addons.live import api
 from fedsim.addons.live.access import Access, Address
 from fedsim.addons.live.client import ClientSession
@@ -300,7 +299,7 @@ def test_after_broken_connections_the_server_has_the_sum_of_what_clients_have_se
     monkeypatch.setattr(FrameConnection, "send_bytes", _bound(breaking.send_bytes))
     monkeypatch.setattr(ClientMemory, "answer", _bound(breaking.answer))
     monkeypatch.setattr(api, "_start_here", start_again)
-    result = fedsim.addons.live.run_live(chb | changes, out=tmp_path, timing=FAST)
+    result = api.run_live(chb | changes, out=tmp_path, timing=FAST)
     presence = result.events["event"].isin(["offline", "online"]).sum()
     assert presence == 2 * len(places)
     moved = result.model(round=10) - result.model(round=11)  # held as the last round is answered

@@ -42,9 +42,9 @@ def test_a_log_in_which_time_has_decided_something_is_refused(
     assert name is None or event in name
     decided = events.astype({"event": str})
     decided.loc[7, "event"] = event
-    row = decided.loc[7]
+    row: Any = decided.loc[7]
     who = "a round was abandoned" if event == "abandoned" else f"{row['node']} "
-    said = f"cannot re-price: .*{who}.* at {re.escape(quantity(float(row['t']), 's'))}"
+    said = f"cannot re-price: .*{who}.* at {re.escape(quantity(row['t'], 's'))}"
     with pytest.raises(DataError, match=said):
         _check(decided, tmp_path)
     _check(events, tmp_path)

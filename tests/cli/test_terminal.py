@@ -36,6 +36,7 @@ def read_until(terminal: int, words: bytes) -> bytes:
     return shown
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_puts_the_terminal_back_and_the_same_command_resumes(
     jobs: str, tmp_path: Path

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         with_grams,
     )
     from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
-    from fedsim.analysis.figures import convergence, progress, stacked_bars
+    from fedsim.analysis.figures import convergence, progress
     from fedsim.analysis.latex import paper_tables
     from fedsim.analysis.log.edges import edges
     from fedsim.analysis.log.energy import battery_deaths, idle_and_tail
@@ -48,7 +48,13 @@ if TYPE_CHECKING:
     from fedsim.analysis.log.usage import client_utilisation, link_utilisation
     from fedsim.analysis.log.waiting import CAUSES, waiting_by_cause
     from fedsim.analysis.paper_style import PaperStyle
-    from fedsim.analysis.plots.clients import plot_participation, plot_silence, plot_upload_cdf
+    from fedsim.analysis.plots.amounts import stacked_bars
+    from fedsim.analysis.plots.clients import (
+        plot_outcomes,
+        plot_participation,
+        plot_silence,
+        plot_upload_cdf,
+    )
     from fedsim.analysis.plots.costs import plot_pareto, plot_time_to_target
     from fedsim.analysis.plots.curves import plot_curves
     from fedsim.analysis.plots.energy import plot_batteries, plot_energy
@@ -146,6 +152,7 @@ __all__ = [
     "plot_curves",
     "plot_energy",
     "plot_network",
+    "plot_outcomes",
     "plot_pareto",
     "plot_participation",
     "plot_round",

@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from matplotlib.axes import Axes
 
-from fedsim.analysis import COLOURS, DEVICE_COLOURS, EVERY_AXIS, Comparison
+from fedsim.analysis import EVERY_AXIS, Comparison, label_axis, look
+from fedsim.analysis.plots.canvas import label_with_unit
 from fedsim.errors import FedsimError
 from fedsim.extras import VERSION
 from fedsim.record.folder import RunFolder
 from fedsim.record.live import CurvePoint, LiveRun
 from fedsim.record.parts import read_table
-from fedsim.report.charts import Curve, curves, line_icon
-from fedsim.report.components import PageFigure, style
 from fedsim.report.convergence import measure_name
+from fedsim.report.drawing import PageFigure, draw, line_icon, page_style
 from fedsim.report.page import render
 from fedsim.report.study import ReportedStudy
-from fedsim.report.svg import Area, Scale, linear, logarithmic
 from fedsim.report.templating import asset, environment, palette, script_hash
 from fedsim.running.probe import duration
 from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
@@ -42,7 +42,7 @@ _VALUES = 3_000  # points of a figure
 
 _RUNS, _EVENTS = 30, 12  # lines of each
 
-_HEIGHT = 240  # pixels of a figure
+_SIZE = 3.7, 2.4  # inches of a figure
 
 _TEXT = "text/html; charset=utf-8"
 
@@ -94,7 +94,7 @@ class StudyPages:
                 fedsim=VERSION,
                 name=self.out.name,
                 report=str(self.out / REPORT),
-                palette=palette((*COLOURS, *DEVICE_COLOURS)),
+                palette=palette(),
                 style=asset("fedsim.report", "page.css") + asset("fedsim.browser", "live.css"),
                 scripts=[script, live],
             )
@@ -244,7 +244,7 @@ def _numbers(now: Snapshot) -> dict[str, int]:
 
 def icon(number: int) -> object:
     """Return a piece of the curve of a variant."""
-    return line_icon(*style(number))
+    return line_icon(**look(number))
 
 
 def _share(now: Snapshot) -> float:
@@ -316,28 +316,22 @@ def _figure_of(
 ) -> PageFigure:
     least, most = _POINTS
     count = min(max(_VALUES // max(len(lines), 1), least), most)
-    drawn, ends = [], dict[str, list[float]](x=[], y=[])
-    for (variant, seed), own in lines.items():
-        rows = [own[row] for row in _spread(len(own), count)]
-        xs, ys = ([getattr(each, name) for each in rows] for name in (x, y))
-        ends["x"] += xs
-        ends["y"] += ys
-        colour, dash = style(numbers[variant])
-        drawn.append(Curve(f"{variant}, seed {seed}", colour, xs, ys, dash=dash))
     title, unit = EVERY_AXIS[x]
     called, unit_y = EVERY_AXIS.get(y, (measure_name(y), ""))
-    lowest = [0.0] if y == "joules" else []
-    upwards = _scale([*lowest, *ends["y"]], log=y == "gap", unit=unit_y)
-    called += ", log scale" if y == "gap" else f", {upwards.unit}" if upwards.unit else ""
-    across = _scale([0.0, *ends["x"]], log=False, unit=unit)
-    area = Area(f"{called} against {title}", _HEIGHT, across, title, upwards, upwards=called)
-    return PageFigure(curves(area, drawn))
 
+    def plot(axis: Axes) -> None:
+        for (variant, _), own in lines.items():
+            rows = [own[row] for row in _spread(len(own), count)]
+            values = np.array([[getattr(each, name) for name in (x, y)] for each in rows])
+            known = np.isfinite(values).all(axis=1) & ((values[:, 1] > 0) | (y != "gap"))
+            gid = f"variant-{numbers[variant]}"
+            axis.plot(*values[known].T, gid=gid, **look(numbers[variant]))
+        axis.set_xlim(left=0)
+        label_with_unit(axis.xaxis, title, unit)
+        if y == "gap":
+            label_axis(axis.yaxis, called, log=True)
+        else:
+            label_with_unit(axis.yaxis, called, unit_y)
 
-def _scale(values: Sequence[float], *, log: bool, unit: str) -> Scale:
-    """Return the axis of some values; those that are not numbers do not count."""
-    known = [each for each in values if isfinite(each) and (each > 0 or not log)]
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    if log and known:
-        return logarithmic(low, high)
-    return linear(low, high, unit)
+    with page_style():
+        return draw(f"{y}-{x}", f"{called} against {title}", plot, size=_SIZE)

@@ -8,7 +8,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fedsim.analysis import COLOURS
 from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.pairwise import PRACTICAL
 from fedsim.explorer.histories import CompactHistory, pack
@@ -126,7 +125,7 @@ def render(study: ExploredStudy) -> str:
             fedsim=VERSION,
             panels=list(_panels(study)),
             costs=_costs(study),
-            palette=palette(COLOURS),
+            palette=palette(),
             style=asset("fedsim.report", "page.css") + asset("fedsim.explorer", "explorer.css"),
             script=script,
             hash=script_hash(script),

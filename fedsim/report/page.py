@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.analysis import COLOURS, DEVICE_COLOURS, Comparison
+from fedsim.analysis import Comparison, look
 from fedsim.analysis.compare.pairwise import fewest_seeds
 from fedsim.analysis.costs import without_start
 from fedsim.extras import VERSION
@@ -16,11 +16,10 @@ from fedsim.record.outputs import Call, check_page, output
 from fedsim.record.regimes import RoundMessages, errors_of_models
 from fedsim.record.scenarios import differing, flat, format_value
 from fedsim.report import convergence, energy, fleet, network, overview, timeline
-from fedsim.report.charts import line_icon
-from fedsim.report.components import PageFigure, PageTable, TableCell, number, options, style, words
+from fedsim.report.components import PageTable, TableCell, number, options, words
+from fedsim.report.drawing import PageFigure, line_icon, page_style, renamed
 from fedsim.report.study import ReportedRun, ReportedStudy
-from fedsim.report.svg import ink
-from fedsim.report.templating import asset, environment, palette, script_hash
+from fedsim.report.templating import asset, environment, ink, palette, script_hash
 from fedsim.text import format_number
 
 # The scenario: as the first variant had it, and where the others differ.
@@ -196,8 +195,6 @@ TABS = (
 
 _BATTERIES = 12  # variants of which a page shows the batteries
 
-_SMALL, _LARGE = 150, 280  # pixels that curves are high, on the first screen and in their tab
-
 
 def write(folder: Path, out: Path | None = None, targets: Sequence[str] = ()) -> Path:
     """Write the report of the runs in a folder, and return where it is.
@@ -240,12 +237,14 @@ def write_comparison(comparison: Comparison, file: Path) -> None:
 def render(own: ReportedStudy) -> str:
     """Return the page of a study, as HTML."""
     script = asset("fedsim.report", "page.js")
+    with page_style():
+        content = _content(own)
     return (
         environment("fedsim.report")
         .get_template("page.html")
         .render(
-            **_content(own),
-            palette=palette((*COLOURS, *DEVICE_COLOURS)),
+            **content,
+            palette=palette(),
             style=asset("fedsim.report", "page.css"),
             script=script,
             hash=script_hash(script),
@@ -265,7 +264,7 @@ def _content(own: ReportedStudy) -> Content:
     }
     fleets = fleet.fleets(own)
     for index, (_, run) in enumerate(fleets):
-        plots[f"fleet-{index}"] = network.drawings(own, run)
+        plots[f"fleet-{index}"] = network.drawings(own, run, f"fleet-{index}")
     measures = convergence.measures(own)
     return {
         "tabs": TABS,
@@ -278,7 +277,7 @@ def _content(own: ReportedStudy) -> Content:
                 "variants": names,
                 "table": fleet.fleet_table(own, run),
                 "values": options(
-                    (unit, network.ON_LINKS[unit]) for unit in plots[f"fleet-{index}"] if unit
+                    (value, network.ON_LINKS[value]) for value in plots[f"fleet-{index}"]
                 ),
             }
             for index, (names, run) in enumerate(fleets)
@@ -307,23 +306,20 @@ def _content(own: ReportedStudy) -> Content:
 
 def _merge(figures: Mapping[str, PageFigure]) -> dict[str, PageFigure]:
     """Return every figure once, with all the choices that it is shown for."""
-    choices: dict[PageFigure, list[str]] = {}
+    choices: dict[int, list[str]] = {}
     for choice, figure in figures.items():
-        choices.setdefault(figure, []).append(choice)
-    return {" ".join(own): figure for figure, own in choices.items()}
+        choices.setdefault(id(figure), []).append(choice)
+    return {" ".join(own): figures[own[0]] for own in choices.values()}
 
 
 def _convergence(own: ReportedStudy) -> dict[str, dict[str, PageFigure]]:
     """Return the figures of the overview, and those of every measure, by what a menu calls it."""
-    costs = convergence.axes(own)
-    names = [f"{place}-{cost}" for place in ("overview", "convergence") for cost in costs]
-    plots: dict[str, dict[str, PageFigure]] = {name: {} for name in names}
+    plots: dict[str, dict[str, PageFigure]] = {}
     for index, measure in enumerate(convergence.measures(own)):
-        if not index:
-            for cost, figure in convergence.figures(own, measure, _SMALL).items():
-                plots[f"overview-{cost}"][""] = figure
-        for cost, figure in convergence.figures(own, measure, _LARGE).items():
-            plots[f"convergence-{cost}"][measure] = figure
+        for cost, figure in convergence.figures(own, measure, f"curves-{index}").items():
+            plots.setdefault(f"convergence-{cost}", {})[measure] = figure
+            if not index:
+                plots[f"overview-{cost}"] = {"": renamed(figure, "overview")}
     return plots
 
 
@@ -332,14 +328,14 @@ def _by_variant(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, dict[str
     plots: dict[str, dict[str, PageFigure]] = {"batteries": {}}
     for index, variant in enumerate(own.variants):
         found = {
-            "kinds": energy.kinds(own, variant),
-            "clients": energy.clients(own, variant),
-            "participation": fleet.figure(own, clients, variant),
+            "kinds": energy.kinds(own, variant, f"kinds-{index}"),
+            "clients": energy.clients(own, variant, f"clients-{index}"),
+            "participation": fleet.figure(own, clients, variant, f"participation-{index}"),
         }
         for name, figure in found.items():
             plots.setdefault(name, {})[str(index)] = figure
     for index, run in enumerate(islice(own.variants.values(), _BATTERIES)):
-        charge = energy.batteries(own, run)
+        charge = energy.batteries(own, run, f"batteries-{index}")
         if charge is not None:
             plots["batteries"][str(index)] = charge
     return plots
@@ -348,7 +344,7 @@ def _by_variant(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, dict[str
 def _timelines(own: ReportedStudy, runs: Sequence[ReportedRun]) -> Iterator[tuple[str, PageFigure]]:
     most = timeline.lanes_each(len(runs))
     for index, run in enumerate(runs):
-        for name, figure in timeline.figures(own, run, most).items():
+        for name, figure in timeline.figures(own, run, f"timeline-{index}", most).items():
             yield f"{index}/{name}", figure
 
 
@@ -370,6 +366,10 @@ def _present(tables: list[PageTable | None]) -> list[PageTable]:
 def _legend(own: ReportedStudy) -> list[Content]:
     drawn = convergence.drawn_first(own)
     return [
-        {"icon": line_icon(*style(index)), "name": own.labels[variant], "drawn": variant in drawn}
+        {
+            "icon": line_icon(**look(index)),
+            "name": own.labels[variant],
+            "drawn": variant in drawn,
+        }
         for index, variant in enumerate(own.labels)
     ]

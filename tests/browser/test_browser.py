@@ -45,8 +45,7 @@ def test_the_page_shows_curves_and_the_report_and_fits(
     expect(tab.locator("#state .drawing")).to_have_count(3)
     expect(tab.locator(".seed.done")).to_have_count(8)
     assert tab.title() == "8/8 small"
-    area = tab.locator("#state svg.area").first
-    area.hover(position={"x": 3, "y": 3})
+    expect(tab.locator("#state svg.drawn[role=img]").first).to_be_visible()
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     tab.get_by_role("tab", name="Report of ended runs").click()
     report = tab.frame_locator("#ended")

@@ -290,6 +290,26 @@ def test_a_deadline_below_goes_on_without_a_late_client(tmp_path: Path) -> None:
     }
 
 
+def test_a_gateway_that_hears_of_nobody_keeps_the_model_of_its_round(tmp_path: Path) -> None:
+    """All its rounds are without a reply; they bear the number of the server's round."""
+    problem = local(tmp_path)
+    slow = {"kind": "ideal", "up": "0.1 kbit/s"}
+    policy = {"kind": "full", "deadline": "1 s", "late": "drop"}
+    blocks = {"fleet": [{"count": 2}, {"count": 3, "radio": slow}], "participation": policy}
+    seen = models(problem, tmp_path, {"count": 2, "rounds": 2}, **blocks, stop={"rounds": 3})
+    w, made, p = np.zeros(problem.dimension), list[Array](), problem.weights
+    for _ in range(3):
+        w = p[[0, 1]].sum() * edge(problem, w, BELOW[0], 2) + p[[2, 3, 4]].sum() * w
+        made.append(w)
+    check_near(seen, made)
+    rows = read_table(tmp_path / "run", "events").to_pylist()
+    due = np.cumsum([row["event"] == "round" for row in rows]) + 1
+    sent = [(row["event"], row["node"]) == ("send", "gateway-6") for row in rows]
+    assert sum(sent) == 3 * (2 * 3 + 1)  # to three clients in two rounds, and the answer
+    assert [row["round"] for row, own in zip(rows, sent, strict=True) if own] == [*due[sent]]
+
+
+
 def test_a_gateway_without_power_is_out_and_its_clients_with_it(tmp_path: Path) -> None:
     problem = local(tmp_path)
     low: dict[str, Any] = {"count": 1, "rounds": 1}  # the gateway of both, on mains

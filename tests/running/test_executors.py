@@ -13,8 +13,8 @@ import fedsim
 from fedsim.algorithms import GradientDescent
 from fedsim.core.errors import BlockError, RunError
 from fedsim.results.record.folder import SUMMARY
-from fedsim.running.executors import ExecutorEngine, check_classes, check_versions
-from fedsim.running.workers import Known, Order, Outcome, Run
+from fedsim.running.executors import ExecutorEngine, check_versions
+from fedsim.running.workers import Known, Order, Outcome, Run, encode_order
 from fedsim.scenario import load
 from fedsim.scenario.registries import blocks_in
 from tests.runs import files, small
@@ -215,7 +215,7 @@ def test_an_executor_that_takes_no_more_runs_ends_the_call_and_what_was_made_is_
 
 def test_where_the_connection_breaks_runs_are_sent_again_however_often(tmp_path: Path) -> None:
     class Distant(ExecutorEngine):
-        def _is_cut_off(self, error: Exception) -> bool:
+        def _is_cut_off(self, task: Any, error: Exception) -> bool:
             return isinstance(error, CancelledError)
 
     sent = list[int]()
@@ -280,7 +280,7 @@ def test_a_class_that_was_typed_in_cannot_be_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = Order(load(small(algorithm={"kind": "gd", "step_size": 0.1})), tmp_path)
-    check_classes(order)
+    encode_order(order, script=False)
     monkeypatch.setattr(GradientDescent, "__module__", "__main__")
-    with pytest.raises(BlockError, match="the class GradientDescent is defined in the script"):
-        check_classes(order)
+    with pytest.raises(BlockError, match="GradientDescent is of the script or was typed in"):
+        encode_order(order, script=False)

@@ -16,13 +16,14 @@ from tests.runs import SMALL, small
 from tests.tiers import missing
 
 EXTRAS = {
+    "fedsim.addons.flower": "flower",
     "fedsim.flower": "flower",
+    "fedsim.addons.jax": "jax",
     "fedsim.jax": "jax",
-    "fedsim.addons.jax.problems": "jax",
     "fedsim.problems.pytrees": "jax",
+    "fedsim.addons.torch": "torch",
     "fedsim.torch": "torch",
     "fedsim.problems.modules": "torch",
-    "fedsim.problems.modules.layers": "torch",
 }
 """Packages that need an extra to be imported."""
 

@@ -15,19 +15,7 @@ from fedsim.scenario.registries import REGISTRIES
 from fedsim.wire import COMPRESSORS, Compressor
 
 SOURCE = Path(fedsim.__file__).parent
-HYPHENATED = re.compile(r"(?<![\w./:{-])[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?![\w/(-]|\.\w)")
-
-WORDS = {
-    *("cut-off", "fan-in", "floating-point", "max-min", "n-th", "near-feasible", "off-line"),
-    *("on-line", "one-by-one", "re-priced", "one-way", "p-values", "re-enactment", "round-trip"),
-    *("energy-module-nbiot", "kilowatt-hour", "ns-3", "single-board"),
-    *("scikit-learn", "client-0", "client-1", "l0-norm", "m-1", "text-align", "max-width"),
-    *("built-in", "user-defined", "user-supplied", "tick-datasets", "mu-strongly", "map-style"),
-    *("discrete-event", "event-driven", "communication-efficient", "paper-2", "one-step"),
-    *("pow-d", "rpow-d"),  # names of a paper
-    *("near-duplicate", "credit-g", "p-value", "latin-1", "utf-8", "utf-16"),
-}
-"""Hyphenated words that are no kinds: of English, of other packages, and of styles."""
+NAMED = re.compile(r"\bkind: ([a-z][a-z0-9-]*)")
 
 
 def texts(path: Path) -> Iterator[str]:
@@ -71,16 +59,15 @@ def test_a_block_that_is_made_without_its_kind_has_that_by_which_it_is_found() -
             assert field.is_required() or not accepted or field.default in accepted, model
 
 
-@pytest.mark.slow
-def test_what_messages_name_is_there(known: set[str]) -> None:
-    seen = set[str]()
-    for path in SOURCE.rglob("*.py"):
-        if path.name == "entries.py":  # of files on the net
-            continue
-        named = {word for text in texts(path) for word in HYPHENATED.findall(text)}
-        assert named <= known | WORDS, path
-        seen |= named
-    assert len(seen & known) > 20
+def test_a_kind_that_a_message_names_is_there(known: set[str]) -> None:
+    named = {
+        (kind, path.relative_to(SOURCE).as_posix())
+        for path in SOURCE.rglob("*.py")
+        for text in texts(path)
+        for kind in NAMED.findall(text)
+    }
+    assert len(named) > 10
+    assert not [(kind, path) for kind, path in sorted(named) if kind not in known]
 
 
 @pytest.mark.parametrize("loss", LOSSES)

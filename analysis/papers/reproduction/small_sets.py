@@ -158,7 +158,7 @@ def numbers(each: SmallSet, name: str) -> Array:
     except OSError as error:
         raise _missing(each, path, error) from error
     except ValueError as error:
-        text = f"{path} is not a table of numbers, a row a line: {error}"
+        text = f"{path} is not a table of numbers, one row per line: {error}"
         raise DataError("data.path", text) from error
 
 

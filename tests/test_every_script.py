@@ -45,6 +45,7 @@ TESTED = {
     "claims": "test_claims",
     "claim_stages": "test_claims",
     "designing": "addons/robustness/test_told",
+    "flower_examples": "addons/flower/test_examples",
     "live/fuzz": "addons/live/test_fuzz",
     "live/hostile": "addons/live/test_hostile",
     "papers/run": "test_papers",

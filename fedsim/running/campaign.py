@@ -7,7 +7,7 @@ A run that fails does not end the others, wherever they are made. When all have 
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import BrokenExecutor, as_completed
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -47,11 +47,8 @@ from fedsim.running.workers import (
     Order,
     Outcome,
     Run,
-    encode_order,
     find_finished,
     make,
-    make_all,
-    process_callback,
     run_name,
     workers,
 )
@@ -147,15 +144,7 @@ class Campaign:
         ended = set[tuple[str, int]]()
         watch, left = once(watch, ended), dict.fromkeys(self.runs)
         try:
-            for outcome in engine.outcomes(self.order, [*map(self._find, left)], watch):
-                if outcome.files is not None and self.order.place is not None:
-                    folder, trash = self.order.folder(outcome.run), self.order.trash
-                    given = self.order.place, outcome.seconds, trash if self.order.fresh else ""
-                    unpack(outcome.files, folder, *given)
-                if outcome.ended is not None and outcome.earlier is None:
-                    watch(outcome.ended)
-                del left[outcome.run]
-                self._take(watch, outcome)
+            self._collect(engine, left, watch)
         except BrokenExecutor as error:
             if not engine.processes:
                 count = sum(self._key(run) not in ended for run in left)
@@ -165,21 +154,30 @@ class Campaign:
             self._make_in_pools([*left], engine.processes, watch)
         return self._check_outcomes()
 
+    def _collect(self, engine: ExecutorEngine, left: dict[Run, None], watch: Watch) -> None:
+        """Make runs by an executor; those whose outcome has come are taken out of `left`.
+
+        Raises:
+            BrokenExecutor: it takes no more runs.
+        """
+        for outcome in engine.outcomes(self.order, [*map(self._find, left)], watch):
+            if outcome.files is not None and self.order.place is not None:
+                folder, trash = self.order.folder(outcome.run), self.order.trash
+                given = self.order.place, outcome.seconds, trash if self.order.fresh else ""
+                unpack(outcome.files, folder, *given)
+            if outcome.ended is not None and outcome.earlier is None:
+                watch(outcome.ended)
+            del left[outcome.run]
+            self._take(watch, outcome)
+
     def _run_pool(self, runs: Sequence[Run], jobs: int, watch: Watch) -> list[Run]:
         """Make runs in a pool of processes; return those without an outcome if a process died."""
-        if not runs:
-            return []
-        pickled, left = encode_order(self.order), []
-        known = [self._find(run) for run in runs]
-        with workers(min(jobs, len(runs)), watch) as pool:
-            with postpone_signals():  # an interrupt must not leave a process half started
-                futures = {pool.submit(_make_reported, pickled, [each]): each.run for each in known}
-            for future in as_completed(futures):
-                try:
-                    self._take(watch, *future.result())
-                except BrokenExecutor:
-                    left.append(futures[future])
-        return sorted(left, key=runs.index)
+        left = dict.fromkeys(runs)
+        if runs:
+            with workers(min(jobs, len(runs)), watch) as pool, suppress(BrokenExecutor):
+                # An interrupt must not leave a process half started.
+                self._collect(ExecutorEngine(pool, postpone_signals), left, watch)
+        return [*left]
 
     def _find(self, run: Run) -> Known:
         """Return a run with what has been made of it; damaged earlier runs go to the trash."""
@@ -275,11 +273,6 @@ def _of_run(error: Exception, order: Order, run: Run) -> Exception:
     else:  # raised by user-defined code
         error.add_note(f"in the run {run_name(order, run)}")
     return error
-
-
-def _make_reported(pickled: bytes, runs: Sequence[Known]) -> list[Outcome]:
-    """Make runs in this process and report their progress."""
-    return make_all(pickled, runs, process_callback())
 
 
 def once(watch: Watch, over: set[tuple[str, int]]) -> Watch:

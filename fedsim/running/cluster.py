@@ -48,14 +48,20 @@ CHOICES = "tcp://HOST:PORT or local:N"
 
 
 def engine_of(executor: Executor) -> ExecutorEngine:
-    """Return an engine for an executor; with that of a Dask client it reports progress."""
+    """Return an engine for an executor; with that of a Dask client it reports progress.
+
+    Raises:
+        RunError: the Dask client is closed.
+    """
     if type(executor).__module__.partition(".")[0] != "distributed":
         return ExecutorEngine(executor)
-    # Dask has no public attribute for the client.
-    return DaskEngine(executor, vars(executor)["_client"], f"fedsim-{token_hex(8)}")
+    client: Client = vars(executor)["_client"]  # Dask has no public attribute for it
+    if client.status not in {"running", "connecting"}:
+        raise RunError("the Dask client of this executor is closed")
+    return DaskEngine(executor, client=client, address=client.scheduler.address)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DaskEngine(ExecutorEngine):
     """Makes runs by Dask's workers.
 
@@ -64,11 +70,13 @@ class DaskEngine(ExecutorEngine):
 
     Attributes:
         client: connected to the scheduler.
+        address: the scheduler's.
         topic: of the events that report progress.
     """
 
     client: "Client"
-    topic: str
+    address: str
+    topic: str = field(default_factory=lambda: f"fedsim-{token_hex(8)}")
     _sent: "list[Future]" = field(default_factory=list)
 
     apart: ClassVar[bool] = True
@@ -86,7 +94,7 @@ class DaskEngine(ExecutorEngine):
         while self.client.status == "connecting":
             time.sleep(_PAUSE)
         if self.client.status != "running":
-            raise BrokenExecutor(f"the scheduler {self.client.scheduler.address} is gone")
+            raise BrokenExecutor(f"the scheduler {self.address} is gone")
         # As the result of a task with a key, Dask sends the campaign once to each worker, and again
         # where it is lost.
         self._sent[:] = [self.client.submit(_keep, pickled, key=f"{self.topic}-campaign")]
@@ -97,10 +105,10 @@ class DaskEngine(ExecutorEngine):
         if self.client.status == "running":
             self.client.cancel(tasks)
 
-    def _is_cut_off(self, error: Exception) -> bool:
+    def _is_cut_off(self, task: "Future", error: Exception) -> bool:
         from distributed.client import FutureCancelledError
 
-        return isinstance(error, FutureCancelledError | OSError)
+        return task.status != "error" and isinstance(error, FutureCancelledError | OSError)
 
 
 def _keep(pickled: bytes) -> bytes:

@@ -8,20 +8,19 @@ and is named as failed when it is lost a second time. Outcomes of other runs are
 import os
 import platform
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
-from fedsim.core.blocks.plugins import specs_in
-from fedsim.core.errors import BlockError, FedsimError, RunError
+from fedsim.core.errors import FedsimError, RunError
 from fedsim.core.progress import activity
 from fedsim.running.run import Watch, environment
 from fedsim.running.workers import (
@@ -44,9 +43,11 @@ class ExecutorEngine:
     Attributes:
         executor: of `concurrent.futures`, or one whose `submit` returns jobs with `done`, `result`
             and `cancel`, such as submitit's.
+        sending: the context in which tasks are submitted.
     """
 
     executor: Executor
+    sending: Callable[[], AbstractContextManager[object]] = nullcontext
 
     apart: ClassVar[bool] = False
     """Whether lost runs are sent again one by one, since workers have several at a time."""
@@ -71,54 +72,64 @@ class ExecutorEngine:
             BrokenExecutor: it takes no more runs, as when a pool has lost a process.
         """
         del watch  # a task of a plain executor reports nothing before it ends
-        if not isinstance(self.executor, ProcessPoolExecutor | ThreadPoolExecutor):
-            check_classes(order)
-        pickled, came = encode_order(order), False
+        here = isinstance(self.executor, ProcessPoolExecutor | ThreadPoolExecutor)
+        pickled, came = encode_order(order, script=here), False
+        given_up = list[tuple[Known, Exception]]()
         waves = deque([(runs, False)])  # sent together, and whether for the last time
         while waves:
             several, last = waves.popleft()
             lost, cut_off = list[Known](), list[Known]()
             for known, outcome in self._wave(pickled, several):
-                if not isinstance(outcome, Exception):
+                if isinstance(outcome, Outcome):
                     came = True
                     yield outcome
-                elif self._is_cut_off(outcome):
+                elif outcome is None:
                     cut_off.append(known)
                 elif not last:
                     lost.append(known)
-                elif came or len(runs) == 1:
-                    yield Outcome(known.run, error=_lost_error(order, known, outcome))
                 else:
-                    raise RunError(f"no worker can make runs: {_words(outcome)}") from outcome
+                    given_up.append((known, outcome))
             again = [[each] for each in lost] if self.apart else [lost]
             waves.extend((each, True) for each in again if each)
             if cut_off:
                 waves.append((cut_off, last))
+        if given_up and len(runs) > 1 and not came:  # the runs are not to blame
+            error = given_up[0][1]
+            raise RunError(f"no worker can make runs: {_words(error)}") from error
+        for known, error in given_up:
+            yield Outcome(known.run, error=_lost_error(order, known, error))
 
     def _wave(
         self, pickled: bytes, runs: Sequence[Known]
-    ) -> Iterator[tuple[Known, Outcome | Exception]]:
-        """Send runs together; yield the outcome of each, or why there is none."""
+    ) -> Iterator[tuple[Known, Outcome | Exception | None]]:
+        """Send runs together; yield the outcome of each, the error it was lost by, or None.
+
+        None: the connection broke, for which neither the run nor its worker is to blame.
+        """
         tasks, refused = dict[Any, Known](), None
-        with getattr(self.executor, "batch", nullcontext)():  # of submitit: one array job for all
-            for known in runs:
-                try:
-                    tasks[self._submit(pickled, known)] = known
-                except RuntimeError as error:
-                    refused = error
-                    break
+        batch = getattr(self.executor, "batch", None)  # of submitit: one array job, sent at its end
+        sent = batch is None
         try:
+            with (batch or self.sending)():
+                for known in runs:
+                    try:
+                        tasks[self._submit(pickled, known)] = known
+                    except RuntimeError as error:
+                        refused = error
+                        break
+            sent = True
             for task in _as_ended(tasks):
                 try:
                     (outcome,) = task.result()
                 except FedsimError:
                     raise
                 except Exception as error:  # noqa: BLE001 - executors raise errors of their own
-                    yield tasks[task], error
+                    yield tasks[task], None if self._is_cut_off(task, error) else error
                 else:
                     yield tasks[task], outcome
         finally:
-            self._cancel([task for task in tasks if not task.done()])
+            if sent:
+                self._cancel([task for task in tasks if not task.done()])
         if refused is not None:
             raise BrokenExecutor(str(refused)) from refused
 
@@ -129,9 +140,8 @@ class ExecutorEngine:
         for task in tasks:
             task.cancel()
 
-    def _is_cut_off(self, error: Exception) -> bool:
-        """Return whether the connection broke, for which neither a run nor a worker is to blame."""
-        del error
+    def _is_cut_off(self, task: Any, error: Exception) -> bool:  # noqa: ANN401, ARG002 - for Dask
+        """Return whether a task gave an error because the connection broke."""
         return False
 
 
@@ -200,17 +210,3 @@ def check_versions(wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
         )
         worker = f"the worker {platform.node()}, process {os.getpid()}"
         raise RunError(f"{worker}, would make other runs: {report}; install the same versions")
-
-
-def check_classes(order: Order) -> None:
-    """Validate that workers can load the classes of a scenario.
-
-    Raises:
-        BlockError: one is defined in the running script or an interactive session.
-    """
-    blocks = (block for each in order.plan.variants for block in specs_in(each.scenario))
-    for model in {model for block in blocks for model in type(block).__mro__}:
-        if model.__module__ == "__main__":
-            text = "is defined in the script or an interactive session, which workers do not have"
-            helps = "put it into a separate file, and give that as a plugin"
-            raise BlockError(f"the class {model.__name__} {text}: {helps}")

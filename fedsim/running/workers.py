@@ -300,18 +300,22 @@ class Order:
         return beginning(self.plan.variants[run.number], run.seed)
 
 
-def encode_order(order: Order) -> bytes:
+def encode_order(order: Order, *, script: bool = True) -> bytes:
     """Return an order pickled for workers.
+
+    Args:
+        order: the campaign.
+        script: whether workers import the script that runs here.
 
     Raises:
         BlockError: a block cannot be pickled.
     """
     try:
-        return dump(order)
+        return dump(order, script=script)
     except (pickle.PicklingError, AttributeError, TypeError) as error:  # of pickle
         text = (
-            f"a block of this scenario cannot be sent to another process ({error}): use jobs=1, or"
-            " put its class into a separate file, a plugin"
+            f"a block of this scenario cannot be sent to another process ({error}): use jobs=1 and"
+            " no executor, or put its class into a separate file, a plugin"
         )
         raise BlockError(text) from error
 

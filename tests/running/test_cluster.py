@@ -6,16 +6,21 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import dask
 import pytest
 from distributed import Client, LocalCluster
+from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
 from distributed.utils import get_mp_context
 from tqdm import tqdm
 
 import fedsim
+from fedsim.extend import RoundCheck, StopRule
 from fedsim.problems.references import convex
 from fedsim.results.record.folder import SUMMARY
 from fedsim.results.record.lock import hold
@@ -23,6 +28,7 @@ from fedsim.running import api, cluster, staging
 from fedsim.running.folder import status
 from fedsim.running.run import RunProgress, environment
 from fedsim.running.watching import Snapshot
+from fedsim.running.workers import Known, Run
 from fedsim.scenario.registries import blocks_in
 from tests.runs import files, small
 
@@ -307,16 +313,66 @@ def test_a_notebook_shows_how_far_runs_elsewhere_are(
     assert any(place % 1 and "seed" in state for place, state in shown), "while they go on"
 
 
+class Never(StopRule):
+    """It ends no run."""
+
+    kind: Literal["never"] = "never"
+
+    def watch(self) -> RoundCheck:
+        return lambda _: ""
+
+
 def test_a_class_that_was_typed_in_is_refused(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "deadly.py").write_text(DEADLY)
-    blocks = blocks_in([tmp_path / "deadly.py"])
-    for each in blocks:
-        monkeypatch.setattr(each, "__module__", "__main__")
-    scenario = small(wire={"values": "float64", "up": {"compressor": "deadly"}}, stop={"rounds": 5})
-    with pytest.raises(fedsim.BlockError, match="the class Deadly is defined in the script"):
-        fedsim.run(scenario, out=tmp_path / "out", blocks=blocks, executor=client.get_executor())
+    monkeypatch.setattr(Never, "__module__", "__main__")
+    scenario = small(stop={"rounds": 5, "never": {}})
+    with pytest.raises(fedsim.BlockError, match="Never is of the script or was typed in"):
+        fedsim.run(scenario, out=tmp_path, blocks=[Never], executor=client.get_executor())
+
+
+def test_an_error_of_a_task_is_not_taken_for_a_broken_connection(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise FileNotFoundError("no such file on this machine")
+
+    monkeypatch.setattr(cluster, "_make_on_worker", fail)
+    said = "^no worker can make runs: FileNotFoundError: no such file on this machine$"
+    with pytest.raises(fedsim.RunError, match=said):
+        fedsim.run(OTHER, out=tmp_path, executor=client.get_executor())
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "cut_off"),
+    [
+        ("error", OSError(), False),
+        ("error", FutureCancelledError("a key", "of the task"), False),
+        ("cancelled", FutureCancelledError("a key", "scheduler-connection-lost"), True),
+        ("finished", OSError(), True),
+        ("lost", CommClosedError(), True),
+        ("finished", ValueError(), False),
+    ],
+)
+def test_a_connection_is_broken_where_the_task_itself_has_no_error(
+    client: Client, state: str, error: Exception, *, cut_off: bool
+) -> None:
+    engine = cluster.engine_of(client.get_executor())
+    assert engine._is_cut_off(SimpleNamespace(status=state), error) == cut_off
+
+
+def test_a_scheduler_that_is_gone_is_named() -> None:
+    gone: Any = SimpleNamespace(status="closed")  # as Dask leaves a client that does not reconnect
+    engine = cluster.DaskEngine(gone, client=gone, address="tcp://there:8786")
+    with pytest.raises(BrokenExecutor, match=r"^the scheduler tcp://there:8786 is gone$"):
+        engine._submit(b"", Known(Run(0, 1)))
+
+
+def test_a_client_that_is_closed_is_refused(client: Client, tmp_path: Path) -> None:
+    with Client(client.scheduler.address, set_as_default=False) as own:
+        executor = own.get_executor()
+    with pytest.raises(fedsim.RunError, match=r"^the Dask client of this executor is closed$"):
+        fedsim.run(OTHER, out=tmp_path, executor=executor)
 
 
 def test_a_worker_with_other_versions_is_named_and_makes_nothing(

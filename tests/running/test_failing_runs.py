@@ -175,7 +175,7 @@ def test_a_script_from_standard_input_makes_runs_in_processes(tmp_path: Path) ->
     done = subprocess.run([sys.executable, "-"], input=own, text=True, check=False,
                           capture_output=True)  # fmt: skip
     last = done.stderr.strip().splitlines()[-1]
-    assert "Never was read from standard input" in last
+    assert "Never is of the script or was typed in" in last
     assert "jobs=1" in last
 
 

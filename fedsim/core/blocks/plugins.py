@@ -159,19 +159,27 @@ def text_of(model: type) -> bytes:
     return Path(file).read_bytes()
 
 
-def dump(value: object) -> bytes:
+def dump(value: object, *, script: bool = True) -> bytes:
     """Return a pickle that contains the plugins of the classes in it.
 
+    Args:
+        value: what is pickled.
+        script: whether the process that reads it imports the script that runs here, if any.
+
     Raises:
-        pickle.PicklingError: among others, a class or function was read from standard input or
-            typed in, where no other process finds it.
+        pickle.PicklingError: among others, a class or function is of that script and cannot be
+            imported, or was typed in, where no other process finds it.
     """
     stream = BytesIO()
-    _Pickler(stream).dump(value)
+    _Pickler(stream, script=script and has_script()).dump(value)
     return stream.getvalue()
 
 
 class _Pickler(pickle.Pickler):
+    def __init__(self, stream: BytesIO, *, script: bool) -> None:
+        super().__init__(stream)
+        self._script = script
+
     def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - as pickle has it
         """Reduce classes and functions of plugins to plugin and name; leave the rest to pickle."""
         if not isinstance(value, type | FunctionType):
@@ -182,9 +190,9 @@ class _Pickler(pickle.Pickler):
             return _find_offered, _offered[value]
         if isinstance(value, type) and value in INSTALLED:
             return load_installed, (INSTALLED[value],)
-        if value.__module__ == "__main__" and not has_script():
+        if value.__module__ == "__main__" and not self._script:
             name = value.__qualname__
-            text = f"{name} was read from standard input or typed in, where workers do not find it"
+            text = f"{name} is of the script or was typed in, where workers do not find it"
             raise pickle.PicklingError(text)
         return NotImplemented
 

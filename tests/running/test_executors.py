@@ -1,7 +1,14 @@
 """Any executor makes the runs; what a worker loses is sent again, and nothing else is lost."""
 
+import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,8 +20,8 @@ import fedsim
 from fedsim.algorithms import GradientDescent
 from fedsim.core.errors import BlockError, RunError
 from fedsim.results.record.folder import SUMMARY
-from fedsim.running.executors import ExecutorEngine, check_classes, check_versions
-from fedsim.running.workers import Known, Order, Outcome, Run
+from fedsim.running.executors import ExecutorEngine, check_versions
+from fedsim.running.workers import Known, Order, Outcome, Run, encode_order
 from fedsim.scenario import load
 from fedsim.scenario.registries import blocks_in
 from tests.runs import files, small
@@ -213,9 +220,72 @@ def test_an_executor_that_takes_no_more_runs_ends_the_call_and_what_was_made_is_
     assert files(tmp_path) == alone
 
 
+class Apart(ExecutorEngine):
+    apart = True
+
+
+def outcomes_of(jobs: Jobs, out: Path, engine: type[ExecutorEngine]) -> dict[int, str]:
+    """Return how each of three runs ended: its error, or nothing."""
+    executor: Any = jobs
+    order = Order(load(small(seeds=3, stop={"rounds": 2})), out)
+    known = [Known(Run(0, seed)) for seed in (1, 2, 3)]
+    found = engine(executor).outcomes(order, known, lambda _: None)
+    return {each.run.seed: str(each.error or "") for each in found}
+
+
+def test_a_run_that_is_lost_twice_before_any_is_made_does_not_end_the_others(
+    tmp_path: Path,
+) -> None:
+    """A worker that had all three died. The run that is then sent first, alone, is lost again."""
+    ends = outcomes_of(Jobs(lambda number: number < 4), tmp_path, Apart)
+    (named,) = (each for each in ends.values() if each)
+    assert re.match(r"base, seed \d: its workers died", named)
+    assert sorted(ends) == [1, 2, 3]
+
+
+def test_where_each_run_is_lost_alone_too_one_error_says_so(tmp_path: Path) -> None:
+    jobs = Jobs(lambda _: True)
+    with pytest.raises(fedsim.RunError, match=r"^no worker can make runs: OSError: the node"):
+        outcomes_of(jobs, tmp_path, Apart)
+    assert jobs.batches == [3, 1, 1, 1]
+
+
+def test_an_interrupt_while_runs_are_sent_cancels_what_was_sent(tmp_path: Path) -> None:
+    sent = list[Future[list[Outcome]]]()
+
+    class Interrupted(Executor):
+        def submit(self, *_: object) -> Future[list[Outcome]]:  # type: ignore[override]
+            if len(sent) == 2:
+                raise KeyboardInterrupt
+            sent.append(Future())
+            return sent[-1]
+
+    order = Order(load(small(seeds=3)), tmp_path)
+    known = [Known(Run(0, seed)) for seed in (1, 2, 3)]
+    with pytest.raises(KeyboardInterrupt):
+        next(ExecutorEngine(Interrupted()).outcomes(order, known, lambda _: None))
+    assert [each.cancelled() for each in sent] == [True, True]
+
+
+def test_an_interrupt_before_a_batch_is_sent_asks_its_jobs_nothing(tmp_path: Path) -> None:
+    class Unsent(Job):
+        def done(self) -> bool:
+            raise AttributeError("it has not been submitted")
+
+    class Batch(Jobs):
+        def submit(self, task: Callable[..., Any], *given: Any) -> Job:
+            if self.submitted:
+                raise KeyboardInterrupt
+            self.submitted += 1
+            return Unsent(lambda: None)
+
+    with pytest.raises(KeyboardInterrupt):
+        outcomes_of(Batch(), tmp_path, ExecutorEngine)
+
+
 def test_where_the_connection_breaks_runs_are_sent_again_however_often(tmp_path: Path) -> None:
     class Distant(ExecutorEngine):
-        def _is_cut_off(self, error: Exception) -> bool:
+        def _is_cut_off(self, task: Any, error: Exception) -> bool:
             return isinstance(error, CancelledError)
 
     sent = list[int]()
@@ -280,7 +350,7 @@ def test_a_class_that_was_typed_in_cannot_be_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = Order(load(small(algorithm={"kind": "gd", "step_size": 0.1})), tmp_path)
-    check_classes(order)
+    encode_order(order, script=False)
     monkeypatch.setattr(GradientDescent, "__module__", "__main__")
-    with pytest.raises(BlockError, match="the class GradientDescent is defined in the script"):
-        check_classes(order)
+    with pytest.raises(BlockError, match="GradientDescent is of the script or was typed in"):
+        encode_order(order, script=False)

@@ -83,7 +83,6 @@ class LossOracle:
 
     @property
     def _loss(self) -> LocalLoss:
-        """The loss itself."""
         kept = self._kept
         return kept if isinstance(kept, LocalLoss) else kept[self._client]
 

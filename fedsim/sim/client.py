@@ -141,7 +141,6 @@ class Participant(Clocked):
 
     @property
     def _slowdowns(self) -> np.random.Generator:
-        """The random stream of slowdowns."""
         if self._slow is None:
             self._slow = self._make_rng("slowdown", self.id)
         return self._slow

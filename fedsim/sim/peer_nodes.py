@@ -304,7 +304,6 @@ class SimPairNode(SimNode):
             self._reply(sender, offer)
 
     def _reply(self, sender: ClientId, offer: Envelope) -> None:
-        """Answer an offer."""
         reply = Reply(sender, offer.round, offer.message)
         self._post(sender, self._protocol.answer(offer, self._answer(self, reply)))
 

@@ -68,7 +68,6 @@ class Star:
         return cast("Method", setup.algorithm)
 
     def _make_network(self) -> ServerLanes:
-        """Return the lanes."""
         return self._fleet.network()
 
     def _connect(self) -> None:

@@ -132,7 +132,6 @@ def _report_robustness(
 
 
 def _print_robustness(known: "Robustness") -> None:
-    """Print answer, tables and notes."""
     if answer := known.answer():
         _out.print(f"{escape(answer)}\n")
     for table in known.tables():

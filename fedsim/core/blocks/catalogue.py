@@ -52,7 +52,6 @@ def find_installed(
 
 
 def _every_entry_point() -> EntryPoints:
-    """Return the entry points of all packages."""
     return cast("EntryPoints", entry_points())  # before Python 3.12 its type has another form
 
 

@@ -257,7 +257,6 @@ def _number(value: object) -> float:
 
 
 def _shorten(value: object) -> str:
-    """Return a short description of a value."""
     if isinstance(value, list | dict):
         kind = "a list" if isinstance(value, list) else "a dictionary"
         return f"{kind} of {len(value)}"

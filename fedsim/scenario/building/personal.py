@@ -350,7 +350,6 @@ class PartOracle:
 
     @property
     def _start(self) -> Array:
-        """The client's own part."""
         return cast("Array", self._memory.own)
 
     def _alternate(self, start: Array, drawn: Minibatches, training: Training) -> Work:

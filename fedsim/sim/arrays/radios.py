@@ -353,7 +353,6 @@ class RadioArrays:
             self._end_stage(ids, ends[over], order, rows)
 
     def _end_stage(self, ids: Ids, now: Array, order: EventOrder, rows: RowBlocks) -> None:
-        """Move radios to their next stages."""
         events = order.add(now, self._armed[ids] - self._base, priority=SETTLE)
         paid = self._log_stage(ids, now, events, rows)
         self._stage[ids] += 1

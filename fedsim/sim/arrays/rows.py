@@ -25,7 +25,6 @@ _EMPTY = {"peer": NO_PEER, "message": -1, "state_of_charge": np.nan, "detail": -
 
 
 def _blank_row() -> bytearray:
-    """Return the bytes of a blank row."""
     row = np.zeros(1, ROW_DTYPE)
     for name, value in _EMPTY.items():
         row[name] = value

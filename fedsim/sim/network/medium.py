@@ -90,7 +90,6 @@ class MediumNetwork(ServerLanes):
             self._interference = Interference(self._calendar, self._moving.near)
 
     def _is_busy(self) -> bool:
-        """Return whether messages are in transit."""
         return bool(self._open)
 
     def _powers_of(self, client: ClientId) -> RadioPowers:
@@ -324,7 +323,6 @@ class MediumNetwork(ServerLanes):
         why: str,
         bits: RowBits,
     ) -> None:
-        """Write a row."""
         now, supply = self._calendar.now, self._up[node].radio.supply
         span = 0.0 if sent is None else max(now - sent.began, 0.0)
         envelope = packet.envelope

@@ -347,7 +347,6 @@ class RoundServer(Clocked):
             self._wake()
 
     def _wake(self) -> None:
-        """Wake the task that waits."""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 

@@ -75,7 +75,7 @@ class Streams:
             # NumPy's own words of one decide whether all are what they would be.
             if (states[0] == _seed_sequence(self.seed, keys[0]).generate_state(4, np.uint64)).all():
                 seeds: Any = map(_KnownSeed, states, keys, [self.seed] * len(keys))
-                return [np.random.Generator(np.random.PCG64(each)) for each in seeds]
+                return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
         return [self(purpose, number) for number in numbers]
 
 
@@ -138,10 +138,10 @@ def _mix_seeds(seed: int, keys: NDArray[np.uint32]) -> NDArray[np.uint64]:
         seed: of all sequences.
         keys: words of 32 bits, shape (words, n).
     """
-    own = [seed >> bit & 0xFFFFFFFF for bit in range(0, max(seed.bit_length(), 1), 32)]
-    own += [0] * (_POOL - len(own))
+    words_of_seed = [seed >> bit & 0xFFFFFFFF for bit in range(0, max(seed.bit_length(), 1), 32)]
+    words_of_seed += [0] * (_POOL - len(words_of_seed))
     shape = keys.shape[1:]
-    entropy = [*(np.full(shape, word, np.uint32) for word in own), *keys]
+    entropy = [*(np.full(shape, word, np.uint32) for word in words_of_seed), *keys]
     mixing = _Hash(0x43B0D7E5, 0x931E8875)
     pool = [mixing(words) for words in entropy[:_POOL]]
     for source in range(_POOL):
@@ -149,7 +149,7 @@ def _mix_seeds(seed: int, keys: NDArray[np.uint32]) -> NDArray[np.uint64]:
             if into != source:
                 pool[into] = _mix(pool[into], mixing(pool[source]))
     for words in entropy[_POOL:]:
-        pool = [_mix(each, mixing(words)) for each in pool]
+        pool = [_mix(word, mixing(words)) for word in pool]
     drawing_out = _Hash(0x8B51F9DD, 0x58F38DED)
     words = np.stack([drawing_out(pool[number % _POOL]) for number in range(8)], axis=-1)
     return words.astype("<u4").view("<u8").astype(np.uint64)
@@ -194,17 +194,17 @@ class EntityStreams:
 
     def of(self, number: int) -> np.random.Generator:
         """Return the stream of an entity."""
-        made = self._made.get(number)
-        if made is None:
-            made = self._made[number] = self._streams(self._purpose, number)
-        return made
+        stream = self._made.get(number)
+        if stream is None:
+            stream = self._made[number] = self._streams(self._purpose, number)
+        return stream
 
     def of_many(self, numbers: Sequence[int]) -> list[np.random.Generator]:
         """Return the streams of some entities."""
-        made = self._made
-        new = [number for number in numbers if number not in made]
-        made.update(zip(new, self._streams.of_entities(self._purpose, new), strict=True))
-        return [made[number] for number in numbers]
+        streams = self._made
+        new = [number for number in numbers if number not in streams]
+        streams.update(zip(new, self._streams.of_entities(self._purpose, new), strict=True))
+        return [streams[number] for number in numbers]
 
     def addresses(
         self, numbers: NDArray[np.int64], address: Callable[[np.random.Generator], int]
@@ -212,7 +212,7 @@ class EntityStreams:
         """Return the addresses of some streams, each looked up once; see `StreamGroup`."""
         self.drawn = True
         new = numbers[self._addresses[numbers] == 0]
-        self._addresses[new] = [address(each) for each in self.of_many(new.tolist())]
+        self._addresses[new] = [address(stream) for stream in self.of_many(new.tolist())]
         return self._addresses[numbers]
 
 

@@ -97,7 +97,7 @@ def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
 def _list_accepted(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return the accepted kinds of feedback of a link, as written in a scenario."""
     kinds: tuple[Feedback, ...] = ("ef21", "ef")
-    return [f"error_feedback: {one}" for one in kinds if not why_not(scenario, way, one)]
+    return [f"error_feedback: {kind}" for kind in kinds if not why_not(scenario, way, kind)]
 
 
 def _requires_unbiased(scenario: ScenarioKeys, way: str) -> bool:

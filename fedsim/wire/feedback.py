@@ -313,17 +313,17 @@ def resolve_pending(
     if isinstance(message, Message):
         if not _pending(message):
             return message
-        each = _for_each(message, clients)
-        first = next(iter(each.values()), message)
-        return first if all(one is first for one in each.values()) else each
+        messages = _for_each(message, clients)
+        first = next(iter(messages.values()), message)
+        return first if all(other is first for other in messages.values()) else messages
     groups: dict[int, list[ClientId]] = {}
     for client in clients:
         groups.setdefault(id(message[client]), []).append(client)
-    made = dict(message)
+    resolved = dict(message)
     for group in groups.values():
         if _pending(one := message[group[0]]):
-            made.update(_for_each(one, group))
-    return made
+            resolved.update(_for_each(one, group))
+    return resolved
 
 
 def _pending(message: Message) -> bool:

@@ -71,7 +71,11 @@ def wrong_kind(
         text = f"got {show(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
         return failure(("", f"{text} One of: {', '.join(known)}", block))
     if key not in block:
-        meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]
+        meant = [
+            f" ('{printable(str(written))}' is none)"
+            for written in block
+            if nearest(written, [key])
+        ]
         text = f"missing{''.join(meant)}. One of: {', '.join(known)}"
         return failure((key, text, block))
     return failure((key, _unknown_kind(block[key], known, hint), block[key]))
@@ -196,7 +200,7 @@ class OneOf:
             model.__get_pydantic_json_schema__(model.__pydantic_core_schema__, handler)
             for model in models
         ]
-        if alone := [kind for each in models for kind in _alone(each, self.key)]:
+        if alone := [kind for model in models for kind in _alone(model, self.key)]:
             blocks.append({"type": "string", "enum": alone})
         return {"anyOf": blocks}
 

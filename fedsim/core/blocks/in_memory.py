@@ -62,7 +62,7 @@ def _remember(held: InMemory) -> None:
 
 def _forget(key: str, gone: ref[InMemory]) -> None:
     """Forget an object that no block has any more."""
-    kept = [each for each in _HELD.get(key, ()) if each is not gone]
+    kept = [reference for reference in _HELD.get(key, ()) if reference is not gone]
     if kept:
         _HELD[key] = kept
     else:
@@ -71,8 +71,8 @@ def _forget(key: str, gone: ref[InMemory]) -> None:
 
 def _find(key: str) -> InMemory | None:
     """Return the object with a key; of equal ones the latest that a block has."""
-    alive = (each() for each in reversed(_HELD.get(key, [])))
-    return next((each for each in alive if each is not None), None)
+    alive = (reference() for reference in reversed(_HELD.get(key, [])))
+    return next((held for held in alive if held is not None), None)
 
 
 def _unpickle(key: str, pickled: bytes) -> InMemory:
@@ -122,9 +122,9 @@ class Holding(Spec):
     @classmethod
     def _holding(cls, held: InMemory, fields: dict[str, Any]) -> Self:
         _remember(held)
-        made = cls(digest=held.key, **fields)
-        made._held = held
-        return made
+        block = cls(digest=held.key, **fields)
+        block._held = held
+        return block
 
     @model_validator(mode="after")
     def _hold_again(self) -> Self:
@@ -171,13 +171,13 @@ def code_in(value: object) -> list[str]:
     That are the classes of blocks, unless they came with a plugin or an entry point, and the
     functions, classes, modules and other objects that blocks have.
     """
-    found = dict[str, None]()
+    names = dict[str, None]()
     for block in specs_in(value):
         if is_handed_over(type(block)):
-            found[type(block).__name__] = None
+            names[type(block).__name__] = None
         elif isinstance(block, Holding) and block.is_code:
-            found[str(getattr(block, "name", type(block).__name__))] = None
-    return [*found]
+            names[str(getattr(block, "name", type(block).__name__))] = None
+    return [*names]
 
 
 def check_unchanged(value: object) -> None:

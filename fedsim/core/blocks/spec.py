@@ -93,8 +93,8 @@ def _take_per_cent(fields: Mapping[str, FieldInfo]) -> None:
 def _is_share(field: FieldInfo) -> bool:
     """Return whether the bounds of a number are those of a share: from 0 to 1."""
     kinds = {field.annotation, *get_args(field.annotation)}
-    low = {getattr(each, "ge", getattr(each, "gt", None)) for each in field.metadata}
-    high = {getattr(each, "le", getattr(each, "lt", None)) for each in field.metadata}
+    low = {getattr(bound, "ge", getattr(bound, "gt", None)) for bound in field.metadata}
+    high = {getattr(bound, "le", getattr(bound, "lt", None)) for bound in field.metadata}
     return float in kinds and 0 in low and 1 in high
 
 
@@ -180,7 +180,7 @@ class KindFirst(Spec):
     def __pydantic_init_subclass__(cls, **rest: Any) -> None:
         """Put the fields of a subclass in that order."""
         super().__pydantic_init_subclass__(**rest)
-        declared = [name for each in cls.__mro__ for name in get_annotations(each)]
+        declared = [name for base in cls.__mro__ for name in get_annotations(base)]
         fields = cls.__pydantic_fields__
         named = dict.fromkeys(("kind", "topology", *declared))
         cls.__pydantic_fields__ = {name: fields[name] for name in named if name in fields}

@@ -98,7 +98,7 @@ def alike(one: object, other: object) -> bool:
         return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other, strict=True))
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         same: bool = one.shape == other.shape and one.dtype == other.dtype
-        seeds = [getattr(each, "seed", None) for each in (one, other)]  # of what a step draws
+        seeds = [getattr(work, "seed", None) for work in (one, other)]  # of what a step draws
         return same and seeds[0] == seeds[1] and one.tobytes() == other.tobytes()
     if isinstance(one, csr_array) and isinstance(other, csr_array):
         return alike(_parts(one), _parts(other))

@@ -29,7 +29,7 @@ def failure(*wrong: tuple[str, str, object]) -> ValidationError:
     """Return an error about a block under validation.
 
     Args:
-        wrong: key paths within the block ("" is the block itself), messages, values found.
+        wrong: triples of a key path within the block ("" for the block), a message, and the value.
     """
     details = [
         InitErrorDetails(
@@ -110,7 +110,7 @@ class OneOf:
     """An annotation for pydantic: a block read by one of the classes of a registry.
 
     Attributes:
-        registry: of the kind of block.
+        registry: the registry of these blocks.
         default: the kind of a block that does not name one; empty if a kind is required.
     """
 
@@ -138,7 +138,7 @@ class OneOf:
             raise failure((self.key, str(error), kind)) from error
 
     def takes(self, value: object) -> bool:
-        """Return whether a value is an instance already, created in Python."""
+        """Return whether a value is already an instance, created in Python."""
         return self.registry.takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
@@ -161,11 +161,11 @@ class OneOf:
     def suggest(self, value: str, context: object, field: str = "") -> str:
         """Return "; did you mean {kind: sklearn, name: iris}?" for "iris", or an empty text.
 
-        For "xlsx" it is "; did you mean 'table'?": that block is `also_called` so.
+        For "xlsx" it is "; did you mean 'table'?", since that block has it among `also_called`.
 
         Args:
-            value: a text that may be the value of some field of a block.
-            context: of the validation.
+            value: a text that may be the value of a field of a block.
+            context: the context of the validation.
             field: the name of the field, if known.
         """
         every = (*self.registry.built_in, *BlockCatalogue.of(context).of_kind(self.registry))

@@ -99,8 +99,9 @@ class _Connection:
         """Add a segment of either end."""
         up, syn = segment.source == self.client, bool(segment.flags & 2)
         if syn:
-            self.least[up] = (segment.number + 1) % _WHOLE
+            self.least[up] = (segment.number + 1) % _WHOLE  # a SYN counts as one byte
             if not up:
+                # The first answer: a retransmitted one does not move it.
                 self.accepted = min(self.accepted, segment.time)
         elif up and self.accepted < inf:
             self.ready = min(self.ready, segment.time)
@@ -132,6 +133,8 @@ class _Connection:
         A small answer does not divide a message that continues within less than a round trip: the
         other end cannot have waited for the answer.
         """
+        # From the client's SYN to the answer: to the server and back. From there to the client's
+        # next segment: to the client and back.
         far, near = (self.accepted - self.opened) / 2, (self.ready - self.accepted) / 2
         whole = list[_Burst]()
         for burst in self.bursts:
@@ -144,6 +147,7 @@ class _Connection:
             else:
                 whole.append(burst)
         for number, message in enumerate(sorted(whole, key=lambda burst: burst.start)):
+            # The sender is `early` before the capture point, the receiver `late` after it.
             early, late = (near, far) if message.up else (far, near)
             opening = not number and message.up and message.start - self.ready <= self.trip
             start = self.opened if opening else message.start
@@ -249,6 +253,7 @@ def _packet(dpkt: Any, frame: bytes) -> Any:  # noqa: ANN401 - dpkt has no types
 
 def _segment(time: float, packet: Any, tcp: Any) -> _Segment:  # noqa: ANN401 - dpkt has no types
     """Return a segment; the length of its payload is known even if it was truncated."""
+    # The length in the header is 0 if the network card cuts the segments (offload).
     if packet.v == 4:
         held = packet.len - 4 * packet.hl if packet.len else len(tcp)
     else:

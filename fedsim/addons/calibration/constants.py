@@ -79,6 +79,7 @@ class ClientGroups:
 
     def clients(self, number: int) -> NDArray[np.intp]:
         """Return the clients of a group."""
+        # Clients are numbered group by group, as everywhere in a fleet.
         first = sum(group.count for group in self.groups[:number])
         return np.arange(first, first + self.groups[number].count)
 

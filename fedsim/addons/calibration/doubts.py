@@ -81,11 +81,12 @@ class _Effect(NamedTuple):
 def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
     """Yield notes on clocks, on clients that differ from their group, and on outliers."""
     basis, values, _ = np.linalg.svd(left.slopes, full_matrices=False)
+    # Directions with negligible singular values change no residual: the fit has not used them.
     basis = basis[:, values > 1e-9 * max(values.max(initial=0.0), 1e-300)]
 
     def effect(slope: Array) -> _Effect:
         """Return the effect of a parameter whose derivatives are those of the logarithms."""
-        column = slope / left.sigmas
+        column = slope / left.sigmas  # in units of the noise, like `left.logs`
         # Residual direction: the part of the effect that the fitted parameters cannot explain.
         free = column - basis @ (basis.T @ column)
         size = float(free @ free)
@@ -121,6 +122,7 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
             note = unlike(number, name, value, "messages")
         if note:
             yield note
+            # Explained by this note, so they are no outliers.
             plain &= ~rows_of.get(name, in_group)
     yield from _outliers(left, plain)
 
@@ -142,7 +144,7 @@ def _clock(name: str, effect: _Effect, left: Residuals, in_group: NDArray[np.boo
 
 def unlike(number: int, name: str, logarithm: float, what: str) -> str:
     """Return the note on a client whose times differ from those of its group."""
-    percent = abs(np.expm1(logarithm))
+    percent = abs(np.expm1(logarithm))  # the residual is a logarithm of a ratio of times
     more = "longer" if logarithm > 0 else "less"
     return (
         f"fleet.{number}: the {what} of {name} take {percent:.0%} {more} than those of its group:"
@@ -177,6 +179,7 @@ def outliers(logs: Array) -> NDArray[np.bool_]:
     away = np.abs(logs - np.median(logs))
     # The median deviation times 1.4826 estimates the standard deviation of normal noise.
     scale = 1.4826 * float(np.median(away))
+    # The second bound: with very little noise, differences that matter to nobody would be far.
     far: NDArray[np.bool_] = away > max(_FAR * scale, PLAIN)
     return far
 

@@ -201,6 +201,7 @@ class NetworkFit:
         if reasons:
             raise CannotTell(reasons)
         notes = list(doubts(self._fleet, self._left(maximum)))
+        # Each pass of this loop sets the attribute that `_maximum` and `_constants` read.
         for self._seconds in (shortest, longest) if bounded.any() else ():
             others = self._constants(self._maximum())
             constants = [
@@ -254,6 +255,7 @@ class NetworkFit:
         for unknown, x, half in zip(self._unknowns, maximum.x, halves, strict=True):
             count = int(self._of(unknown, *_kinds_of(unknown)).sum())
             # Rates are fitted as logarithms, so that their intervals are ratios.
+            # Clipped, since float64 overflows at exp(709.8).
             if unknown.rate:
                 low, value, high = np.exp(np.clip([x - half, x, x + half], -600, 600)).tolist()
             else:
@@ -286,6 +288,7 @@ class NetworkFit:
         # Test a rate that is a hundred times higher, with all other parameters fitted again. If the
         # likelihood ratio does not reject it, the rate has no upper limit. `x` holds the logarithm
         # of the rate; the closures below overwrite its other entries.
+        # `~others` is true only for the rate, so only its logarithm grows.
         x = maximum.x + ~others * log(_FURTHEST)
         weights = 1.0 / maximum.sigmas[self._kinds]
         least, most = self._bounds([maximum.x])
@@ -326,7 +329,7 @@ class NetworkFit:
         prediction = self._prediction if not link else self._with_link(link)
         durations = np.empty(len(self._kind))
         durations[: self._sent] = prediction.durations(radios)  # messages come first
-        # Pings and rates: closed forms.
+        # Pings and rates are closed forms; with several clients (-1), each is a mean over them.
         for number in range(self._sent, len(self._kind)):
             client, kind = int(self._client[number]), self._kind[number]
             which = slice(None) if client < 0 else client
@@ -341,6 +344,7 @@ class NetworkFit:
     def _with_link(self, link: Mapping[str, float]) -> Prediction:
         network = self._fleet.scenario.network
         assert isinstance(network, StarNetwork)  # noqa: S101 - as the caller has checked
+        # The capacities of the link are a part of the topology.
         changed = network.model_copy(update={"server": network.server.model_copy(update=link)})
         topology = changed.links(self._fleet.count, _no_file)
         return replace(self._prediction, network=changed, topology=topology)
@@ -359,6 +363,7 @@ class NetworkFit:
             change = np.zeros(len(x))
             for number in together:
                 unknown = self._unknowns[number]
+                # A step relative to the latency, except near 0, where it would vanish.
                 change[number] = step if unknown.rate else step * max(x[number], self._instant)
             # A latency cannot be negative: at 0 the difference is one-sided.
             lower = np.where((x - change < 0) & ~self._rates, x, x - change)
@@ -381,6 +386,7 @@ class NetworkFit:
 
     def _independent(self) -> list[list[int]]:
         """Return groups of parameters that share no observation."""
+        # Flows on a shared link, and observations of all clients, depend on several constants.
         shared = self._prediction.topology.links or (self._client < 0).any()
         if shared:
             return [[number] for number in range(len(self._unknowns))]

@@ -66,8 +66,10 @@ def _rows(content: bytes, path: Path, client: str, direction: Direction) -> Iter
     """Return the observations of a file by its content."""
     if content.startswith(MAGIC):
         return read_capture(content, path, client)
+    # "utf-8-sig", since files of Windows may begin with a byte order mark.
     text = content.decode("utf-8-sig", "backslashreplace")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    # JSON and logs contain commas, too, so CSV is the last guess.
     observations: Iterable[Observation]
     if first.startswith(("{", "[")):
         observations = _json(text, path, client)
@@ -158,12 +160,14 @@ def _iperf3(report: Any, path: Path, client: str) -> Iterator[Observation]:  # n
         raise DataError(_KEY, f"{path}: iperf3 failed: {message}; expected a test that has ended")
     try:
         test = report["start"]["test_start"]
+        # With -R the server sends, and the first direction of the report is down.
         first: Direction = "down" if test.get("reverse") else "up"
         other: Direction = "up" if first == "down" else "down"
         spans = [
             (way, interval[name])
             for interval in report["intervals"]
             for way, name in ((first, "sum"), (other, "sum_bidir_reverse"))
+            # With -O iperf3 omits the first seconds, in which TCP is still in slow start.
             if name in interval and not interval[name].get("omitted")
         ]
         rows = [
@@ -201,9 +205,10 @@ def _ping(text: str, path: Path, client: str) -> Iterator[Observation]:
         except ValueError:
             refuse(path, line, "a reply has time=MILLISECONDS ms", words)
         sequence = _SEQUENCE.search(words)
+        # By default ping sends once a second, so the sequence number is a time, too.
         begun = float(sequence[1]) if sequence else float(number)
         number += 1
-        if trip > 0:
+        if trip > 0:  # the fit takes logarithms
             least = 0.0 if match[1] == "<" else nan  # "time<1 ms", as Windows prints
             yield Observation(0, client, 0, "ping", begun, begun + trip, least=least)
     if not number:

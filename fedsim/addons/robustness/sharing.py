@@ -114,6 +114,7 @@ def _play(
     buffers: all transfers by beginning, the active ones by ascending cap, and their remaining
     times.
     """
+    # Nothing flows at first: the step is infinite, and the first change is the first beginning.
     n, started, count, now = len(begins), 0, 0, -np.inf
     # Insertion sort: n is a cohort, and beginnings are often sorted already.
     for i in range(n):

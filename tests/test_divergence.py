@@ -57,7 +57,7 @@ def assert_named(result: fedsim.Result, out: Path) -> None:
     (summary,) = result.summary.to_dict("records")
     assert summary["status"] == "diverged"
     assert re.match(
-        rf"diverged in round {ROUND}: client {CLIENT} has computed what is not finite; "
+        rf"diverged in round {ROUND}: client {CLIENT} has computed a vector that is not finite; "
         rf"round {ROUND - 1} was the last finite one, with the objective [\d.]+; "
         r"step_size is 0.01, ",
         summary["reason"],
@@ -100,7 +100,8 @@ def test_so_it_is_among_peers(tmp_path: Path) -> None:
         "stop": {"rounds": 60},
     }
     (reason,) = fedsim.run(scenario, out=tmp_path).summary["reason"]
-    assert re.match(r"diverged in round 3: client \d has computed what is not finite; ", reason)
+    text = r"diverged in round 3: client \d has computed a vector that is not finite; "
+    assert re.match(text, reason)
 
 
 @pytest.mark.parametrize("values", [[1e308, -1e308], [0.0, 5e-324], [], [[1e200, 1.0]]])

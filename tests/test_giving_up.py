@@ -56,7 +56,7 @@ def outcome(folder: Path, **blocks: Any) -> tuple[str, int, int]:
     return status, len(result.rounds) - 1, len(given_up)
 
 
-@pytest.mark.filterwarnings("ignore:.*sample of the clients:fedsim.TheoryWarning")
+@pytest.mark.filterwarnings("ignore:.*assumes that all clients take part:fedsim.TheoryWarning")
 @pytest.mark.parametrize(
     ("participation", "network"),
     [

@@ -107,7 +107,7 @@ class FedProx(FedAvg):
         return self.mu
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that a local step is longer than 1/(L_max + mu)."""
+        """Yield a concern if a local step is longer than 1/(L_max + mu)."""
         yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + mu)")
 
 
@@ -126,7 +126,7 @@ class FedNova(LocalUpdates):
 
     @model_validator(mode="after")
     def _mean_steps(self) -> Self:
-        text = "a mean step, Delta_i/tau_i, is that of gradient steps of one size"
+        text = "a mean step, Delta_i/tau_i, is a mean of gradient steps of one size"
         if self.optimizer is not None and not self.optimizer.plain:
             raise ValueError(f"optimizer: got one, but {text}; leave it out, or take fedavg")
         if self.schedule is not None and self.schedule.by == "step":

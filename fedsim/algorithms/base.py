@@ -69,9 +69,9 @@ def resolve(
     """Return a step size as a number.
 
     Args:
-        step_size: as `StepSize` has validated it.
+        step_size: a value that `StepSize` has validated.
         constants: functions returning L and L_max, by these names; called only if needed.
-        key: of the step size within the `algorithm` block.
+        key: the key of the step size in the `algorithm` block.
 
     Raises:
         ParameterError: the constant does not exist, or is zero or so small that the step size
@@ -88,6 +88,7 @@ def resolve(
         raise ParameterError(key, f"got {step_size}, but {error}") from None
     if constant and isfinite(factor / constant):
         return factor / constant
+    # A tiny constant is not zero, but factor/constant overflows: no usable step, either.
     flat = "features that are zero, and no l2, make a flat loss" if not constant else "too small"
     raise ParameterError(
         key,
@@ -106,19 +107,20 @@ class ProblemInfo:
 
     Attributes:
         clients, dimension: M, the number of clients, and d, the length of the model.
-        smoothness: returns L of what the method's step is on, F or F/W (see
-            `Algorithm.weighs_losses`); raises `DataError` if it has none.
-        client_smoothness: returns the L_m of the clients' losses, w_m f_m or f_m alike, shape (M,);
-            raises alike.
-        greatest_smoothness: returns the largest L_m, if that is cheaper than all of them.
-        shape: of the model: (d,), or the rows and columns of a matrix, which is flattened.
+        smoothness: returns L of the function that the method descends, F or F/W (see
+            `Algorithm.weighs_losses`). Raises `DataError` if the problem has no L.
+        client_smoothness: returns the L_m of the clients' losses, shape (M,): those of w_m f_m if
+            the method weighs losses, else of f_m. Raises like `smoothness`.
+        greatest_smoothness: returns the largest L_m; set if that is cheaper than computing all.
+        shape: shape of the model: (d,), or (rows, columns) of a matrix, which is flattened.
         regulariser: the penalty h of the problem over the sum of the w_m, zero if it has none: with
             the weighted mean of the clients' losses it has the minimisers of F.
         constrained: whether the loss comes with a constraint g(w) <= 0.
-        features: returns the features of all clients, shape (n, features), dense or sparse.
-        rng: returns the stream of shared one-off draws, by purpose.
-        uplink, downlink: the contracts of the compressors, with feedback if configured.
-        asked: the number of clients sampled in a round; None for all of them.
+        features: returns the features of all clients, shape (n, k), dense or sparse.
+        rng: returns the stream of one-off draws that all nodes share, by purpose.
+        uplink, downlink: the contracts of the compressors; they include error feedback if the
+            scenario configures it.
+        asked: the number of clients sampled in a round; None if all take part.
         arrivals: the settings of an asynchronous server; None for a server with rounds.
         quadratic: whether every client's loss is a quadratic, which one Newton step minimises.
         hessian: whether every client's loss provides its Hessian.
@@ -126,13 +128,14 @@ class ProblemInfo:
         convex: whether every client's loss is known to be convex.
         strongly_convex: whether an l2 term makes every client's loss strongly convex.
         kinked: whether the losses have an l1 term, which no Hessian contains.
-        folder: of the scenario file, which paths are relative to.
+        folder: the folder of the scenario file; relative paths start there.
         weights: the clients' weights in the objective over their sum, shape (M,); equal by default.
-        coefficients: by which the method multiplies the clients' losses, shape (M,); None for 1.
+        coefficients: factors by which the method multiplies the clients' losses, shape (M,); None
+            if they are all 1.
         programs: the problem, if clients run their own programs; else None.
-        parts, sent: the named parts of the whole model, and of what of it is sent, in order.
-        refuses: returns why the clients' losses cannot be trained by an optimizer; empty if they
-            can.
+        parts: the named parts of the whole model, in order.
+        sent: the named parts of the vector that clients send, in order.
+        refuses: returns why an optimizer cannot train the clients' losses; empty if it can.
         precision: the number type of models and gradients.
     """
 
@@ -210,11 +213,12 @@ Combines = Literal["mean", "sum", "changes", "own"]
 
 
 class AddingUp(NamedTuple):
-    """The variant of a method whose clients send increments.
+    """A variant of the method, in which clients send increments.
 
     Attributes:
-        keys: the setting in the `algorithm` block that selects it, such as "sends: differences".
-        method: the variant.
+        keys: the setting in the `algorithm` block that selects the variant, such as
+            "sends: differences".
+        method: the method with that setting.
     """
 
     keys: str
@@ -228,25 +232,25 @@ Memory = TypeVar("Memory", default=Any)
 class Algorithm(Spec, Generic[Memory]):
     """A federated algorithm: its YAML block is its constructor.
 
-    The life of one: `configure` resolves what depends on the problem; the world calls `memory`
+    `configure` resolves the settings that depend on the problem. Then the world calls `memory`
     once per client, runs `serve` as the server, and answers each message that reaches a client with
-    `handle`. When a client fails, its handler is cancelled at an `await`, so a handler changes its
-    memory after its last `await`.
+    `handle`. When a client fails, its handler is cancelled at an `await`. So a handler may change
+    the client's memory only after its last `await`.
     """
 
     source: ClassVar[str]
     """The paper that defines it, human-readable."""
 
     weighs_losses: ClassVar[bool] = False
-    """Whether clients multiply what they send by `Client.weight`, w_m, and the server adds up: the
-    method's step is then on F = sum_m w_m f_m. Otherwise the server takes a mean with the weights
-    p_m = w_m/W, W the sum of the w_m, and the step is on the f_m, and so on F/W."""
+    """Whether clients multiply their vectors by `Client.weight`, w_m, and the server adds them up.
+    The method then minimises F = sum_m w_m f_m. Otherwise the server takes a mean with the weights
+    p_m = w_m/W, where W is the sum of the w_m, and the method minimises F/W."""
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L"
-    """The smoothness constant that its theory relates step sizes to."""
+    """The smoothness constant in which the method's theory states its step size."""
 
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.INCREMENT}
-    """The meaning of the clients' vectors, by the field of `pack`."""
+    """The meaning of the clients' vectors, by the `field` that `Client.pack` got."""
 
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
     """The meaning of the server's vectors."""
@@ -259,21 +263,22 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether the server sends every message to every client of the cohort."""
 
     proximal: ClassVar[bool] = False
-    """Whether the method supports a penalty h beside the loss; it works without one, too."""
+    """Whether the method supports a penalty h beside the loss; it also runs without one."""
 
     constrained: ClassVar[bool] = False
     """Whether the method needs a loss with a constraint g(w) <= 0."""
 
     unbiased: ClassVar[bool] = False
-    """Whether the uplink must be right in expectation: unbiased, exact, or with feedback."""
+    """Whether the theory needs an unbiased compressor on the uplink. Exact transfers and error
+    feedback meet this, too."""
 
     unbiased_down: ClassVar[bool] = False
-    """Whether the downlink must be right in expectation."""
+    """The same for the downlink."""
 
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
-    """The evaluations required of clients: any evaluation of their loss; gradient steps alone,
-    which a client's own program may replace by its training; or evaluations that only such a
-    program provides."""
+    """The evaluations that clients must provide. loss: any evaluation of their loss; steps: only
+    gradient steps, which a client's own program may replace by its training; program: evaluations
+    that only such a program provides."""
 
     asynchronous: ClassVar[bool] = False
     """Whether the method needs an asynchronous server, which updates as replies arrive."""
@@ -286,48 +291,51 @@ class Algorithm(Spec, Generic[Memory]):
     concern; a method whose own `concerns` treat sampling leaves it True."""
 
     full_participation: ClassVar[str] = ""
-    """Why all clients must be asked in every round; empty if a sample of them may be."""
+    """Why all clients must take part in every round; empty if a sample of them suffices."""
 
     combines: ClassVar[Combines] = "own"
-    """How the server combines the replies of a sample of clients. mean: by `coefficients`, which
-    follow `participation.estimate`; sum: by `factors`, an unbiased estimate of a sum over all
-    clients; changes: it keeps a sum over all clients, which replies change, and which no draw makes
-    biased; own: in a way of its own, which draws by other than equal chances would make biased."""
+    """How the server combines the replies of a sample of clients. mean: with `coefficients`, which
+    follow `participation.estimate`. sum: with `factors`, an unbiased estimate of a sum over all
+    clients. changes: the server keeps a sum over all clients and adds the changes that replies
+    bring, so no sampling makes it biased. own: by its own formula, which is biased if clients are
+    sampled with unequal probabilities."""
 
     personal: ClassVar[bool] = False
-    """Whether each client has a model of its own, `own_model`, at which its loss is evaluated."""
+    """Whether each client has a model of its own, `own_model`, and its loss is evaluated there."""
 
     in_arrays: ClassVar[bool] = False
-    """Whether `serve` and `handle`, as written in this very class, wait for nothing but messages
-    and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
+    """Whether `serve` and `handle`, as this class writes them, await only messages and `compute`,
+    so that rounds can be simulated in arrays. The methods of fedsim need not declare it."""
 
     reads_charge: ClassVar[bool] = False
-    """Whether `handle` reads `Client.battery`: rounds with batteries are played event by event."""
+    """Whether `handle` reads `Client.battery`. If so, rounds with batteries are simulated event by
+    event."""
 
     handles_rows: ClassVar[bool] = False
-    """Whether `handle`, as written in this very class, computes entry by entry, from the message
-    and the client's loss alone, and draws nothing but minibatches of local steps. Where rounds are
-    played in arrays it may then run once for many clients: vectors that differ from client to
-    client are the rows of an array (n, d). A class that has a state, or keeps silent, also has
-    `handle_rows`: it does that for clients that are always asked together, with one state for all,
-    and returns the message and which are silent, (n,)."""
+    """Whether one call of `handle`, as this class writes it, may compute for many clients.
+
+    Rounds in arrays then stack the vectors that differ between clients to an array (n, d). For
+    this, `handle` works entry by entry, reads only the message and the client's loss, and draws
+    only the minibatches of local steps. A class with a state, or whose clients may keep silent,
+    also has `handle_rows`. It serves clients that are always asked together, with one state for
+    all of them; it returns the message and a mask of the silent clients, shape (n,)."""
 
     kind: str
 
     def __class_getitem__(cls, memory: object) -> type[Self]:
         """Return the class itself: the type of a client's state is for type checkers only.
 
-        Pydantic would create a model for each type, which could not be found in a module by a
-        pickle.
+        A real generic Pydantic class would create one model per type, and pickle could not find
+        those models in a module.
         """
         return cls
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
-        """Refuse a class whose annotated messages differ from the declared ones.
+        """Check that the messages in the class's annotations are those that it declares.
 
         Raises:
-            TypeError: they do, or the class has an objective of its own, as methods once had.
+            TypeError: they differ, or the class has an `objective`, which an old version read.
         """
         super().__pydantic_init_subclass__(**kwargs)
         if "objective" in vars(cls):
@@ -340,12 +348,12 @@ class Algorithm(Spec, Generic[Memory]):
 
     @property
     def up(self) -> Mapping[str, Meaning]:
-        """The meaning of clients' vectors under this configuration; vectors not listed add up."""
+        """The meaning of clients' vectors under this configuration; others are increments."""
         return self.uplink
 
     @property
     def down(self) -> Mapping[str, Meaning]:
-        """The meaning of the server's vectors; vectors not listed are states."""
+        """The meaning of the server's vectors; others are states."""
         return self.downlink
 
     @property
@@ -358,7 +366,7 @@ class Algorithm(Spec, Generic[Memory]):
         return None
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield that clients compute after their replies."""
+        """Yield a nature if clients compute after their replies; live clients do not yet."""
         if self.goes_on:
             text = f"got {self.kind}, whose clients compute after their replies"
             yield "kind", Nature(reacts=text, simulated=f"{text}, which live ones do not do yet")
@@ -374,22 +382,22 @@ class Algorithm(Spec, Generic[Memory]):
         return Meaning.DIFFERENCE in self.up.values()
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
-        """Yield the conditions of the method's theory that do not hold, after `configure`."""
+        """Yield the assumptions of the method's theory that do not hold; call after `configure`."""
         yield from ()
 
     def participation_concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield a concern if the method's theory does not cover the participation of clients."""
         if info.arrivals is not None and info.arrivals.age and not self.asynchronous:
             text = (
-                f"an asynchronous server is beyond the theory of {self.kind}, whose rounds have"
-                f" replies to one model: here replies are up to {info.arrivals.age} updates old, or"
-                " older"
+                f"the convergence theory of {self.kind} assumes that all replies of a round start"
+                " from one model; under this asynchronous server, replies are up to"
+                f" {info.arrivals.age} updates old, or older"
             )
             yield Concern("kind", text)
         if info.arrivals is None and info.asked is not None and not self.sampled:
             text = (
-                f"a sample of the clients ({info.asked} of {info.clients}) is beyond the theory of"
-                f" {self.kind}, in whose rounds all clients take part"
+                f"the convergence theory of {self.kind} assumes that all clients take part; this"
+                f" scenario samples them ({info.asked} of {info.clients})"
             )
             yield Concern("kind", text)
 
@@ -399,7 +407,7 @@ class Algorithm(Spec, Generic[Memory]):
         Raises:
             ParameterError: the value of a parameter is invalid for this problem, or clients are
                 sampled, and the method needs `full_participation`.
-            DataError: the problem lacks a constant that is needed.
+            DataError: the problem lacks a constant that the step size needs.
         """
         if self.full_participation and info.asked is not None:
             text = f"got a sample of the clients, but {self.full_participation}"
@@ -434,31 +442,31 @@ class Algorithm(Spec, Generic[Memory]):
 
     @property
     def uncompiled(self) -> str:
-        """What of the clients' work no compiled kernel computes; empty for nothing."""
+        """The part of the clients' work that no compiled kernel computes; empty for none."""
         return ""
 
     def kept_state(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
-        """Return those among `kept_values` that are the state of an optimizer.
+        """Return how many of the `kept_values` belong to the state of an optimizer.
 
-        They are stored in the number type in which the clients' loss trains.
+        Memory counts them in the number type in which the clients' loss trains.
         """
         return 0
 
     def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
-        """Return how many numbers a client keeps between rounds: its optimizer's, its own model."""
+        """Return how many numbers a client keeps between rounds: optimizer state and own model."""
         return 0
 
     def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:  # noqa: ARG002
-        """Yield what `fedsim check` says of the work of clients beside their gradients.
+        """Yield lines for `fedsim check` on the clients' work beside their gradients.
 
         Args:
             rows: the number of samples of each client.
-            dimension: of the model.
+            dimension: d, the length of the model.
         """
         yield from ()
 
     def server_notes(self, dimension: int) -> Iterator[str]:  # noqa: ARG002 - for subclasses
-        """Yield what `fedsim check` says of the server's own work on what is sent, not charged."""
+        """Yield lines for `fedsim check` on the server's work, which takes no simulated time."""
         yield from ()
 
     def samples_per_round(self, rows: int) -> float:
@@ -466,17 +474,18 @@ class Algorithm(Spec, Generic[Memory]):
         return float(rows)
 
     def undelivered(self, client: Client[Memory], message: Any) -> None:  # noqa: ANN401 - its own
-        """Handle, at the client, the loss of a message that it has sent.
+        """Handle, at the client, the loss of a message that it sent.
 
-        A method whose server accumulates differences takes the lost one back, so that the client's
-        copy of the server's sum stays right; most methods ignore it.
+        If the server adds up differences, the client takes the lost one back, so that its copy of
+        the server's sum stays right. Most methods ignore the loss.
         """
 
     def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:  # noqa: ARG002
-        """Go on at a client whose reply is on its way; most methods do not.
+        """Continue the client's work after its reply; most methods do not.
 
-        A method writes it as a coroutine function. It overlaps with the transfers of the reply and
-        of the next message, which is handled once it is over.
+        A method that does overrides this with a coroutine function. Its work overlaps with the
+        transfer of the reply and of the next message; that message is handled once the work is
+        over.
         """
         return None
 

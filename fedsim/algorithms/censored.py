@@ -109,7 +109,7 @@ def area(alpha: float, clients: int, weight: str, remedy: str) -> float:
         alpha: the step size.
         clients: M.
         weight: the name of the numerator, for the message.
-        remedy: another remedy than a different step size, for the message.
+        remedy: for the message: what to change instead of the step size, as a phrase.
 
     Raises:
         ParameterError: the result, or its inverse, is out of the range of float64.
@@ -125,7 +125,7 @@ def area(alpha: float, clients: int, weight: str, remedy: str) -> float:
 
 
 def gain(s: float, beta: float) -> float:
-    """Return the gain from an error of the gradient to a step; inf if heavy ball diverges.
+    """Return the gain from an error of the gradient to a step; inf if heavy ball may diverge.
 
     Args:
         s: alpha L.
@@ -138,12 +138,12 @@ def gain(s: float, beta: float) -> float:
 
 
 def longest(L: float, beta: float, c: float) -> float:
-    """Return the alpha from which on convergence is not known, for eps1 = c/(alpha^2 M^2).
+    """Return the largest alpha with known convergence, for eps1 = c/(alpha^2 M^2).
 
     Args:
         L: the smoothness constant of f.
         beta: the momentum, below 1.
-        c: below (1 - beta)^2.
+        c: a number below (1 - beta)^2.
     """
     if not L:
         return inf
@@ -152,7 +152,13 @@ def longest(L: float, beta: float, c: float) -> float:
 
 
 def longest_at(L: float, beta: float, threshold: float) -> float:
-    """Return the same for a fixed eps1; `threshold` is M sqrt(eps1) > 0."""
+    """Return the largest alpha with known convergence for a fixed eps1.
+
+    Args:
+        L: the smoothness constant of f.
+        beta: the momentum, below 1.
+        threshold: M sqrt(eps1), above 0.
+    """
     from scipy.optimize import brentq  # noqa: PLC0415 - takes 0.2 s
 
     free = (1 - beta) / threshold
@@ -164,13 +170,13 @@ def longest_at(L: float, beta: float, threshold: float) -> float:
 
 
 def longest_stale(L: float, beta: float, age: int, threshold: Callable[[float], float]) -> float:
-    """Return the alpha from which on convergence is not known under an asynchronous server.
+    """Return the largest alpha with known convergence under an asynchronous server.
 
     Args:
         L: the smoothness constant of f.
         beta: the momentum, below 1.
-        age: T, the age of the server's oldest gradient, in its steps; above 0.
-        threshold: returns sqrt(c), given alpha.
+        age: T, the age of the server's oldest gradient in server steps, above 0.
+        threshold: returns sqrt(c) for an alpha.
     """
     from scipy.optimize import brentq  # noqa: PLC0415 - takes 0.2 s
 
@@ -184,7 +190,7 @@ def longest_stale(L: float, beta: float, age: int, threshold: Callable[[float], 
 
 
 def largest(beta: float) -> float:
-    """Return the recommended c, a quarter of the largest admissible one, (1 - beta)^2."""
+    """Return the recommended c: a quarter of its upper bound, (1 - beta)^2."""
     return ((1 - beta) / 2) ** 2
 
 

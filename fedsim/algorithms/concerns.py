@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import NamedTuple
 
 EXCESS = 1e-9
-"""The relative amount by which a figure may exceed a bound, which is rounded."""
+"""The relative amount by which a value may exceed a bound: the recommended bound is rounded."""
 
 _DIGITS = 4
 
@@ -18,8 +18,8 @@ class Concern(NamedTuple):
     """A condition of a paper's theory that does not hold.
 
     Attributes:
-        key: of the parameter within the `algorithm` block.
-        text: names the value, the bound and the source of the condition.
+        key: the key of the parameter in the `algorithm` block.
+        text: the message, with the value, the bound and the source of the condition.
     """
 
     key: str
@@ -61,9 +61,9 @@ def long_step(
 
     Args:
         step: the step size.
-        curvature: the inverse of the largest admissible step; zero if any is admissible.
-        text: returns the sentence for that bound.
-        value: the recommendation if it is not the bound itself, such as "1/L".
+        curvature: 1 over the largest admissible step; 0 if every step is admissible.
+        text: returns the sentence for a bound.
+        value: the recommended value, such as "1/L"; empty for the bound itself.
     """
     if step * curvature > 1 + EXCESS:
         bound = 1 / curvature

@@ -199,8 +199,8 @@ class Scaffnew(Algorithm[Moved]):
         """Yield a concern if a local step is longer than 1/L_max, or clients are sampled."""
         yield from local_step_concern(float(self.step_size), info.largest_smoothness, "L_max")
         if info.asked is not None:
-            text = "a sample of the clients is beyond the theory of scaffnew"
-            yield Concern("kind", f"{text} (Mishchenko et al. 2022, theorem 3.6)")
+            text = "the theory of scaffnew (Mishchenko et al. 2022, theorem 3.6) assumes that all"
+            yield Concern("kind", f"{text} clients take part; this scenario samples them")
 
     def memory(self, initial: Array) -> Moved:
         """Return a client's initial state."""

@@ -403,8 +403,8 @@ def _read(path: Path) -> Array:
         ParameterError: the file is missing, or not such an archive.
     """
     try:
-        found = read_arrays(path, "dictionary.path")
-        signals = np.asarray(found["signals"], dtype=np.float64)
+        archive = read_arrays(path, "dictionary.path")
+        signals = np.asarray(archive["signals"], dtype=np.float64)
     except DataError as error:
         raise ParameterError("dictionary.path", str(error)) from error
     except (KeyError, ValueError, TypeError) as error:

@@ -161,15 +161,15 @@ class StreamingDiLoCo(DiLoCo):
         return super().configure(info)
 
     def memory(self, initial: Array) -> Replica:  # noqa: ARG002 - it comes with a message
-        """Return what will be the client's model."""
+        """Return the client's state; the first message brings its model."""
         return Replica()
 
     def kept_values(self, dimension: int) -> int:
-        """Return the numbers of the optimizer, the model and what was received."""
+        """Return the size of the optimizer's state, the model and the received model."""
         return super().kept_values(dimension) + 2 * dimension
 
     def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
-        """Yield the period of a fragment; see `Algorithm.work_notes`."""
+        """Yield the time between two synchronisations of a fragment, in local steps."""
         yield from super().work_notes(rows, dimension)
         period, most = self.fragments * self.local_steps, -(-dimension // self.fragments)
         yield (
@@ -178,11 +178,11 @@ class StreamingDiLoCo(DiLoCo):
         )
 
     def server_notes(self, dimension: int) -> Iterator[str]:
-        """Yield what a step on the longest fragment would cost; see `Algorithm.server_notes`."""
+        """Yield the cost of the server's step on the longest fragment."""
         yield from super().server_notes(-(-dimension // self.fragments))
 
     def part(self, number: int, dimension: int) -> slice:
-        """Return the place of the fragment that is sent in a round.
+        """Return the place in the model of the fragment that is sent in a round.
 
         >>> StreamingDiLoCo(step_size=1, fragments=3).part(2, 10)
         slice(3, 6, None)
@@ -195,7 +195,7 @@ class StreamingDiLoCo(DiLoCo):
         return (number - 1) % self.fragments
 
     def before(self, number: int, count: int) -> list[int]:
-        """Return the last `count` rounds before a round, P at most, in their fragments' order."""
+        """Return the last `count` rounds before a round, P at most, in the order of fragments."""
         return sorted(range(number - count, number), key=self.turn)
 
     # -- the server --------------------------------------------------------------------
@@ -220,58 +220,61 @@ class StreamingDiLoCo(DiLoCo):
     def _news(
         self, server: Server, w: Array, latest: dict[ClientId, int]
     ) -> Message | dict[ClientId, Message]:
-        """Return what the clients lack: one message if that is the same for all."""
+        """Return the fragments that clients lack: one message if all lack the same."""
         number, most = server.round, self.fragments
         lacks = {m: min(number - latest.get(m, -most), most) for m in server.clients}
-        made: dict[int, Message] = {}
+        messages: dict[int, Message] = {}
         for count in sorted(set(lacks.values())):
-            parts = [w[self.part(each, w.size)] for each in self.before(number, count)]
-            made[count] = Fragments(server.pack(np.concatenate(parts)))
-        if len(made) == 1:
-            return made.popitem()[1]
-        return {m: made[count] for m, count in lacks.items()}
+            parts = [w[self.part(earlier, w.size)] for earlier in self.before(number, count)]
+            messages[count] = Fragments(server.pack(np.concatenate(parts)))
+        if len(messages) == 1:
+            return messages.popitem()[1]
+        return {m: messages[count] for m, count in lacks.items()}
 
     # -- a client ----------------------------------------------------------------------
 
     async def handle(self, client: Client[Replica], message: Fragments) -> Update:  # type: ignore[override]
-        """Run a client: mix in what came, go on to the end of the round, and send a fragment."""
-        own, number = client.state, client.round
-        w, received = self._mix(own, message.w.values, number)
-        if own.ahead < self.local_steps:
-            w = await self._go(client, w, own.ahead, self.local_steps, number)
-        own.w, own.received, own.ahead, own.round = w, received, 0, number
+        """Run a client: mix in the received fragments, finish the round, and send a fragment."""
+        replica, number = client.state, client.round
+        w, received = self._mix(replica, message.w.values, number)
+        if replica.ahead < self.local_steps:
+            w = await self._go(client, w, replica.ahead, self.local_steps, number)
+        replica.w, replica.received, replica.ahead, replica.round = w, received, 0, number
         part = self.part(number, w.size)
         field = f"fragment-{self.turn(number)}" if self.fragments > 1 else ""
         return Update(client.pack(w[part] - received[part], field=field))
 
-    def _mix(self, own: Replica, news: Array, number: int) -> tuple[Array, Array]:
-        """Return the model with what came in a round, and what is known of the server's."""
-        if own.w is None:
+    def _mix(self, replica: Replica, news: Array, number: int) -> tuple[Array, Array]:
+        """Return the client's model after a message, and its copy of the server's model."""
+        if replica.w is None:
             return news, news
-        w, received, count, at = own.w.copy(), own.received.copy(), 0, 0
+        w, received, count, at = replica.w.copy(), replica.received.copy(), 0, 0
         sizes = [w[self.part(number - back, w.size)].size for back in range(1, self.fragments + 1)]
+        # The message does not say how many fragments it holds; its length does.
         while sum(sizes[:count]) < news.size:
             count += 1
-        for each in self.before(number, count):
-            part = self.part(each, w.size)
-            came, at = news[at : at + w[part].size], at + w[part].size
-            if each >= own.round:  # what was sent before that has come
-                kept = self.blend if own.ahead and each == own.round else 0.0
-                w[part] = kept * w[part] + (1 - kept) * came
-                received[part] = came
+        for earlier in self.before(number, count):
+            part = self.part(earlier, w.size)
+            fragment, at = news[at : at + w[part].size], at + w[part].size
+            if earlier >= replica.round:  # the client has already received older ones
+                kept = self.blend if replica.ahead and earlier == replica.round else 0.0
+                w[part] = kept * w[part] + (1 - kept) * fragment
+                received[part] = fragment
         return w, received
 
     def _go(
         self, client: Client[Replica], w: Array, begin: int, end: int, number: int
     ) -> Awaitable[Array]:
-        """Compute where some of the K steps of a round lead, which are numbered from 0."""
+        """Compute the model after steps `begin` to `end` of the K steps of a round, from 0."""
         plan = self.plan(client.oracle.rows, number)
         plan = plan._replace(draws=end - begin, before=begin, after=self.local_steps - end)
         return self.follow(client, w, plan)
 
     async def afterwards(self, client: Client[Replica]) -> None:
-        """Go on with the next round, while the fragment travels up and the new one down."""
-        own = client.state
-        if own.w is not None and own.ahead < self.overlap:
-            own.w = await self._go(client, own.w, own.ahead, self.overlap, own.round + 1)
-            own.ahead = self.overlap
+        """Begin the next round while the fragment travels up and the new one down."""
+        replica = client.state
+        if replica.w is not None and replica.ahead < self.overlap:
+            replica.w = await self._go(
+                client, replica.w, replica.ahead, self.overlap, replica.round + 1
+            )
+            replica.ahead = self.overlap

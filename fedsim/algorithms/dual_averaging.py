@@ -102,14 +102,14 @@ class StronglyConvex(Composite[Array]):
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield a concern if the loss cannot be mu-strongly convex."""
         if not info.convex:
-            text = f"{info.loss} is not convex; the theorems of Bao et al. take losses that are"
+            text = f"{info.loss} is not convex; the theorems of Bao et al. assume losses that are"
             yield Concern("mu", f"got {self.mu:g}, but {text} mu-strongly convex")
         smoothness = info.largest_smoothness
         if self.mu > smoothness:
             text = (
                 f"got {self.mu:g}, but the largest smoothness constant of a client's loss is"
-                f" {smoothness:g}; the strong convexity that the theorems of Bao et al. assume is"
-                " never above it"
+                f" {smoothness:g}, and the strong convexity in the theorems of Bao et al. cannot be"
+                " greater"
             )
             yield concern("mu", text, at_most(smoothness))
 
@@ -289,7 +289,7 @@ class InBalls(StronglyConvex):
             rounds, centre = round(float(message.rounds.values)), message.centre.values
         else:
             rounds, centre = rounds_of(client, message), client.state
-        phase = self._phases[bisect_right([each.end for each in self._phases], rounds)]
+        phase = self._phases[bisect_right([stage.end for stage in self._phases], rounds)]
         weight, z = (rounds - phase.start) * self.local_steps, message.z.values
         v = self.within(z, weight, centre, phase)
         z, g = z - self.mu / 2 * self.local_steps * v.point, np.zeros_like(z)
@@ -309,10 +309,10 @@ class CFedDA(InBalls):
 
     def reference(self, problem: Problem) -> Reference | None:
         """Return the optimum; None if it is not in the ball around zero, the usual start."""
-        found = super().reference(problem)
-        if found is None or not problem.penalty.ball:
-            return found
-        return found if problem.regulariser.norm(found.model) <= self.ball.radius else None
+        optimum = super().reference(problem)
+        if optimum is None or not problem.penalty.ball:
+            return optimum
+        return optimum if problem.regulariser.norm(optimum.model) <= self.ball.radius else None
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with its penalty.

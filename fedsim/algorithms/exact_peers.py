@@ -99,9 +99,9 @@ class Diging(Descends):
         y = gradient = await self.gradient(node, x)
         while True:
             sent = TrackedModel(node.pack(x), node.pack(y, field="gradient"))
-            came = await node.exchange(sent)
-            models = [(reply.client, reply.message.w.values) for reply in came]
-            tracked = [(reply.client, reply.message.gradient.values) for reply in came]
+            replies = await node.exchange(sent)
+            models = [(reply.client, reply.message.w.values) for reply in replies]
+            tracked = [(reply.client, reply.message.gradient.values) for reply in replies]
             x = mix(node, x, models) - self.rate * y
             node.commit(x)
             new = await self.gradient(node, x)

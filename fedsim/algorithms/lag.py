@@ -103,20 +103,20 @@ class LagServer(LagWorker):
         theta = server.initial
         aggregate = np.zeros_like(theta)
         asked_at = np.tile(theta, (len(server.clients), 1))  # theta_hat_m, row by row
-        own = WorkerMemory(theta, self.window)
+        server_state = WorkerMemory(theta, self.window)
         while True:
-            own.receive(theta, own.round + 1)
+            server_state.receive(theta, server_state.round + 1)
             change = server.smoothness**2 * np.square(asked_at - theta).sum(axis=1)
             worth = (
-                change > self.trigger(own.steps)
-                if own.received > DEPTH
+                change > self.trigger(server_state.steps)
+                if server_state.received > DEPTH
                 else np.full(len(change), fill_value=True)
             )
             to = [client for client in server.clients if worth[client]]
             replies = await server.exchange(Iterate(server.pack(theta)), to=to)
             # theta_hat_m is the model of m's last gradient at the server: a lost or late reply does
             # not count.
-            asked_at[senders(of_round(replies, own.round))] = theta
+            asked_at[senders(of_round(replies, server_state.round))] = theta
             aggregate = aggregate + total(replies)
             theta = theta - self.alpha * aggregate
             server.commit(theta)

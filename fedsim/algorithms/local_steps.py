@@ -42,13 +42,13 @@ Minibatches: TypeAlias = NDArray[np.intp] | Sequence[NDArray[np.intp] | None]
 """Minibatches as an `Oracle` draws them."""
 
 WorkOn: TypeAlias = Callable[[Minibatches], Work]
-"""Describes work on minibatches, a piece each."""
+"""Describes work on minibatches; each is one piece of the work."""
 
 LARGEST = 2.0**62
 """The largest batch, in samples: more than any client has."""
 
 LONGEST_GROWTH = 700.0
-"""The largest log(1/ratio^t) whose power is computed: float64 overflows at exp(709.8)."""
+"""The largest log(1/ratio^t) whose power we compute: float64 overflows at exp(709.8)."""
 
 Batch = Field(
     default=None,
@@ -84,11 +84,11 @@ def stochastic_gradient(client: Client, w: Array, batch: int | GrowingBatch | No
 
 
 def draws_nothing(oracle: Oracle, size: int | None) -> bool:
-    """Return whether steps are along full gradients, without a draw, not even of dropout's masks.
+    """Return whether steps use full gradients and need no random draw, such as dropout masks.
 
     Args:
-        oracle: of the client.
-        size: of the minibatches; None for all samples.
+        oracle: the client's oracle.
+        size: the size of the minibatches; None for all samples.
     """
     return (size is None or size >= oracle.rows) and not oracle.random
 
@@ -103,15 +103,15 @@ def local_steps(
 ) -> Awaitable[Array]:
     """Compute the model that a client's stochastic gradient steps reach from `w`, shape (d,).
 
-    They are one submission of work that is charged step by step. The minibatches are drawn at once,
-    or with the steps where nothing can cancel them; if the work is cancelled, the draws of steps
-    that never began are returned to the stream.
+    The steps are one submission of work, charged step by step. Minibatches are drawn at once, or
+    with the steps if nothing can cancel them. If the work is cancelled, the random stream goes back
+    to its state after the last step that began.
 
     Args:
-        client: that takes the steps.
+        client: the client that takes the steps.
         w: the initial model, shape (d,).
         eta: the step size.
-        steps: their number, at least one.
+        steps: the number of steps, at least one.
         batch: see `batch_size`.
         pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
     """
@@ -128,14 +128,14 @@ def local_steps(
 async def drawn_work(
     client: Client, draw: Callable[[int], Minibatches], count: int, each: int, work: WorkOn
 ) -> Array:
-    """Compute work on drawn minibatches; the draws of steps that never began are returned.
+    """Compute work on drawn minibatches; if it is cancelled, return the draws of unbegun steps.
 
     Args:
-        client: that computes.
-        draw: draws so many units from the client's stream: minibatches, or passes of several.
+        client: the client that computes.
+        draw: draws `count` units from the client's stream: minibatches, or passes of several.
         count: the number of units.
         each: the number of minibatches in a unit.
-        work: describes the work on the minibatches, a piece each.
+        work: describes the work on the minibatches; each is one piece.
     """
     rng = client.rng
     before, begun = rng.bit_generator.state, 0
@@ -147,7 +147,9 @@ async def drawn_work(
     drawn = draw(count)
     try:
         return await client.compute(work(drawn), begin)
-    except BaseException:  # among them cancellation; raised again below
+    except BaseException:  # also cancellation, which is no Exception; raised again
+        # Replay only the draws of units that began, so that the next round's draws are the same
+        # as if the others had never been drawn.
         rng.bit_generator.state = before
         draw(ceil(begun / each))
         raise
@@ -192,13 +194,13 @@ def of_this_round(server: Server, replies: Sequence[Reply]) -> Sequence[Reply]:
 def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return an estimate of the mean of a message field over all clients, sum_m p_m x_m.
 
-    The weights of the replies are the server's `coefficients`. The sum runs in the order of the
-    replies, which is that of the clients.
+    The server's `coefficients` weight the replies. The sum runs in the order of the replies, which
+    are sorted by client, so that its rounding is reproducible.
 
     Args:
-        server: has the weights.
+        server: the server, which has the weights.
         replies: at least one.
-        field: of the message.
+        field: the name of the message field.
     """
     return weighted_sum(field_payloads(replies, field), server.coefficients(replies))
 
@@ -216,13 +218,14 @@ def mean_around(server: Server, replies: Sequence[Reply], field: str, centre: Ar
 
 
 _ROUNDING = 1e-12
-"""Weights add up to 1 up to this."""
+"""Tolerance for the sum of weights: closer to 1 counts as 1."""
 
 
 def ratio(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return the mean of a message field, with the `coefficients` scaled to add up to 1.
 
-    For a number that multiplies a `mean`: where it is the same for all clients, so is the result.
+    Use it for a number that multiplies a `mean`: if all clients send the same one, the result is
+    that number.
     """
     coefficients = server.coefficients(replies)
     whole = float(coefficients.sum())
@@ -236,27 +239,27 @@ def sum_of_all(
 ) -> Array:
     """Return an unbiased estimate of the weighted sum of a message field over all clients.
 
-    Unlike `mean`, it is unbiased whatever `participation.estimate` is, if clients are drawn by a
-    known law: for steps along sums over all clients, as their papers have them.
+    Unlike `mean`, it is unbiased for every `participation.estimate` if clients are drawn with known
+    probabilities. Use it for steps along sums over all clients, as papers define them.
 
     Args:
-        server: has the factors.
+        server: the server, which has the factors.
         replies: at least one.
-        field: of the message.
-        weights: of all clients, shape (M,); p_m by default.
+        field: the name of the message field.
+        weights: the weights of all clients, shape (M,); p_m by default.
     """
-    own = (server.weights if weights is None else weights)[senders(replies)]
+    reply_weights = (server.weights if weights is None else weights)[senders(replies)]
     payloads, factors = field_payloads(replies, field), server.factors(replies)
     if isinstance(factors, float):
-        return weighted_sum(payloads, own) * factors
-    return weighted_sum(payloads, own * factors)
+        return weighted_sum(payloads, reply_weights) * factors
+    return weighted_sum(payloads, reply_weights * factors)
 
 
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
     """Return the sum of p_i times a message field, over the replies in their order.
 
-    Unlike `mean` and `sum_of_all`, it is no estimate: the summands are changes of a sum over all
-    clients, of which the server keeps the other terms.
+    Unlike `mean` and `sum_of_all`, it is no estimate: the terms are changes of a sum over all
+    clients, and the server keeps the terms of the clients that did not reply.
     """
     added = np.zeros_like(server.initial)
     for reply in replies:
@@ -332,7 +335,7 @@ class SendsModels(Algorithm):
             server: with an open round.
             replies: to this round, and late ones.
             w: the server's current vector.
-            field: of the message with the result of local steps.
+            field: the name of the message field that holds the clients' models.
         """
         added = self.sends == "differences"
         counted = replies if added and not self.synchronous else of_this_round(server, replies)

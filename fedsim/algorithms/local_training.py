@@ -66,19 +66,20 @@ class KeptOptimizer:
 
 
 Kept: TypeAlias = KeptOptimizer | None
-"""A client's memory; None where no optimizer's state is kept."""
+"""A client's memory; None if its optimizer keeps no state."""
 
 
 class StepPlan(NamedTuple):
     """The minibatches of a round.
 
     Attributes:
-        size: the samples of a minibatch; None for all.
-        draws: the number of minibatches, or of passes.
-        each: the number of steps in a draw: 1, or those of a pass.
+        size: the number of samples of a minibatch; None for all samples.
+        draws: the number of minibatches, or of passes over the samples.
+        each: the number of steps per draw: 1, or the minibatches of a pass.
         shuffled: whether the draws are passes.
-        number: of the round, from 1.
-        before, after: the other steps of the round, where these are a part of it.
+        number: the number of the round, from 1.
+        before, after: the numbers of steps before and after these, if they are a part of the
+            round's steps.
     """
 
     size: int | None
@@ -103,12 +104,12 @@ def fit_rule(rule: Rule, parts: Sequence[ModelPart], key: str, precision: Precis
 
     Args:
         rule: the optimizer.
-        parts: of the model.
-        key: of the algorithm, where the optimizer is given.
-        precision: of the problem.
+        parts: the named parts of the model.
+        key: the key of the optimizer in the `algorithm` block.
+        precision: the number type of the model.
 
     Raises:
-        ParameterError: it has no step for them.
+        ParameterError: the optimizer has no step for these parts.
     """
     try:
         return rule.within(precision).fit(parts)
@@ -191,11 +192,11 @@ class LocalUpdates(LocalSteps[Kept]):
             "epochs": self.epochs is not None,
             "local_epochs": self.local_epochs is not None,
         }
-        given = [name for name, said in lengths.items() if said]
-        if given == ["local_steps", "epochs"]:
+        chosen = [name for name, is_set in lengths.items() if is_set]
+        if chosen == ["local_steps", "epochs"]:
             raise ValueError("give either local_steps or epochs, not both")
-        if len(given) > 1:
-            raise ValueError(f"got {' and '.join(given)}; give one of {', '.join(lengths)}")
+        if len(chosen) > 1:
+            raise ValueError(f"got {' and '.join(chosen)}; give one of {', '.join(lengths)}")
         if self.drop_last and self.local_epochs is None:
             raise ValueError("drop_last is for passes over the samples; give local_epochs, too")
         return self
@@ -204,15 +205,15 @@ class LocalUpdates(LocalSteps[Kept]):
     def _one_rule(self) -> Self:
         moments = self.optimizer.moments if self.optimizer else 0
         if self.optimizer_state == "kept" and not moments:
-            said = f"the optimizer {self.optimizer.kind}" if self.optimizer else "a plain step"
-            text = f"{said} has no state; give one that has, such as adam, or sgd with momentum"
+            rule = f"the optimizer {self.optimizer.kind}" if self.optimizer else "a plain step"
+            text = f"{rule} has no state; give one that has, such as adam, or sgd with momentum"
             raise ValueError(f"optimizer_state: got kept, but {text}")
         if (
             self.schedule
             and isinstance(self.optimizer, GivenOptimizer)
             and self.optimizer.scheduled
         ):
-            text = f"the optimizer {self.optimizer.name} has one of its own; give one of the two"
+            text = f"the optimizer {self.optimizer.name} brings its own; use one of the two"
             raise ValueError(f"schedule: got one, but {text}")
         grows = isinstance(self.batch, GrowingBatch) and (self.epochs or self.local_epochs)
         if grows and self.schedule and self.schedule.by == "step":
@@ -225,7 +226,7 @@ class LocalUpdates(LocalSteps[Kept]):
         if info.programs is not None:
             for key in ("optimizer", "schedule", "clip_norm", "local_epochs", "local"):
                 if getattr(self, key) not in (None, ()):
-                    text = "the clients' own programs train as they like"
+                    text = "the clients' own programs decide how they train"
                     raise ParameterError(key, f"got one, but {text}; leave it out")
         if self.optimizer is None:
             return super().configure(info)
@@ -247,7 +248,7 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def uncompiled(self) -> str:
-        """Steps on parts, and those of some optimizers."""
+        """See `Algorithm.uncompiled`: steps on parts, and the steps of some optimizers."""
         if self.local_first is not None:
             return "steps on parts of the model"
         if self.optimizer is not None and type(self.optimizer) not in COMPILED:
@@ -255,22 +256,22 @@ class LocalUpdates(LocalSteps[Kept]):
         return ""
 
     def kept_state(self, dimension: int) -> int:
-        """Return the numbers in the state of an optimizer that is kept."""
+        """Return the size of the optimizer's state; 0 if it is reset in each round."""
         if self.optimizer is None or self.optimizer_state == "reset":
             return 0
         return self.optimizer.moments * dimension + 1
 
     def kept_values(self, dimension: int) -> int:
-        """Return them; there are no others."""
+        """Return the same: the client keeps nothing else."""
         return self.kept_state(dimension)
 
     def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
-        """Yield the steps of passes, and what an optimizer costs; see `Algorithm.work_notes`."""
+        """Yield the number of steps in passes, and the cost of an optimizer."""
         if self.local_epochs is not None:
-            steps = [self.plan(int(each), 1).steps for each in set(rows)]
-            said = f"{min(steps)}" if len(set(steps)) == 1 else f"{min(steps)} to {max(steps)}"
+            steps = [self.plan(int(count), 1).steps for count in set(rows)]
+            taken = f"{min(steps)}" if len(set(steps)) == 1 else f"{min(steps)} to {max(steps)}"
             drop = ", smaller last minibatches left out" if self.drop_last else ""
-            yield f"a round is {self.local_epochs} reshuffled passes: {said} steps a client{drop}"
+            yield f"a round is {self.local_epochs} reshuffled passes: {taken} steps a client{drop}"
         training = Training(self.optimizer or SGD(), (), self.clip_norm)
         if training.operations:
             cost = quantity(training.operations * dimension, "flop")
@@ -291,7 +292,7 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def _rule_name(self) -> str:
-        """What makes the steps other than plain ones."""
+        """The setting that makes the steps differ from plain gradient steps."""
         if self.optimizer is not None and not self.optimizer.plain:
             return self._optimizer_name
         return "clip_norm" if self.clip_norm is not None else "schedule.by: step"
@@ -304,17 +305,17 @@ class LocalUpdates(LocalSteps[Kept]):
         return not ruled and not stepped and self.clip_norm is None
 
     def plan(self, rows: int, number: int) -> StepPlan:
-        """Return the minibatches of a client with `rows` samples in a round, from 1."""
+        """Return the minibatches of a client with `rows` samples in round `number`, from 1."""
         size = batch_size(self.batch, number)
         taken = rows if size is None or size >= rows else size
         if self.local_epochs is None:
             steps = self.epochs * ceil(rows / taken) if self.epochs else self.local_steps
             return StepPlan(size, steps, number=number)
-        each = rows // taken if self.drop_last else ceil(rows / taken)
-        return StepPlan(size, self.local_epochs, each, shuffled=True, number=number)
+        per_pass = rows // taken if self.drop_last else ceil(rows / taken)
+        return StepPlan(size, self.local_epochs, per_pass, shuffled=True, number=number)
 
     def samples_per_round(self, rows: int) -> float:
-        """Return how many samples the local steps take."""
+        """Return how many samples the local steps read, with those of `local_first`."""
         first = float((self.local_first or 0) * draw_count(self.batch, rows))
         if self.local_epochs is not None:
             left = rows % draw_count(self.batch, rows) if self.drop_last else 0
@@ -329,20 +330,23 @@ class LocalUpdates(LocalSteps[Kept]):
 
     @property
     def pull(self) -> float | None:
-        """mu, for local steps on f_i + mu/2 |. - w|^2 with the received model w; None for 0."""
+        """The factor mu of the term mu/2 |. - w|^2 that local steps add to f_i; None for 0.
+
+        w is the received model.
+        """
         return None
 
     def descend(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
-        """Compute w_i, the model that a round's local steps reach from the received one.
+        """Compute w_i, the client's model after the local steps of a round.
 
         Args:
-            client: takes the steps.
-            start: the received model, shape (d,).
+            client: the client that takes the steps.
+            start: the received model w, shape (d,).
         """
         return self.follow(client, start, self.plan(client.oracle.rows, client.round))
 
     def follow(self, client: Client[Kept], start: Array, plan: StepPlan) -> Awaitable[Array]:
-        """Compute the model, shape (d,), that the steps of a plan reach."""
+        """Compute the model after the steps of a plan, shape (d,)."""
         if self.plain:
             eta = self._step_size(plan.number)
             return self._work(client, plan, partial(self._plain_steps, client, start, eta))
@@ -354,17 +358,18 @@ class LocalUpdates(LocalSteps[Kept]):
     async def _go_on(
         self, client: Client[Kept], plan: StepPlan, start: Array, kept: KeptOptimizer
     ) -> Array:
-        """Compute w_i with the optimizer's state of earlier rounds, and keep it for later ones."""
+        """Compute w_i with the optimizer's state of earlier rounds, and keep the new state."""
         training = self._training(plan)._replace(state=kept.state, kept=True)
-        found = await self._work(client, plan, partial(_train, client, start, training))
-        kept.state = pack_state(found[start.size :])
-        return found[: start.size].copy()  # which frees the state
+        result = await self._work(client, plan, partial(_train, client, start, training))
+        kept.state = pack_state(result[start.size :])
+        return result[: start.size].copy()  # a view would keep the state in memory
 
     def _training(self, plan: StepPlan) -> Training:
-        """Return the rule of a client's steps, with their sizes."""
+        """Return the optimizer and its step sizes for the steps of a plan."""
         if self.schedule is None:
             rates = (self.eta,) * plan.steps
         else:
+            # A schedule by step runs over all steps of the round, so we cut out those of the plan.
             whole = plan.before + plan.steps + plan.after
             rates = self.schedule.rates(self.eta, plan.number, whole)
             rates = rates[plan.before : plan.before + plan.steps]
@@ -374,7 +379,7 @@ class LocalUpdates(LocalSteps[Kept]):
         return training
 
     def change(self, client: Client[Kept], start: Array) -> Awaitable[Array]:
-        """Compute Delta_i = w_i - w, from the received model w: an array of its own."""
+        """Compute Delta_i = w_i - w from the received model w, as a new array."""
         if not self.plain or type(self).descend is not LocalUpdates.descend:
             return self._difference(client, start)
         plan = self.plan(client.oracle.rows, client.round)
@@ -384,21 +389,21 @@ class LocalUpdates(LocalSteps[Kept]):
         return await self.descend(client, start) - start
 
     def _step_size(self, number: int) -> float:
-        """Return the step size of a round, from 1, if it is one for all of its steps."""
+        """Return the step size of round `number`, from 1; only if all its steps share one."""
         return self.eta * (1 if self.schedule is None else self.schedule.factor(number - 1))
 
     def _plain_steps(self, client: Client, start: Array, eta: float, drawn: Minibatches) -> Work:
         return client.oracle.sgd_steps(start, eta, drawn, self.pull)
 
     def _plain_change(self, client: Client, start: Array, drawn: Minibatches) -> Work:
-        own, eta = type(self), self._step_size(client.round)
+        cls, eta = type(self), self._step_size(client.round)
         work = client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
-        # A subclass that has one of these may do more with the change than send it.
-        sent = own.handle is LocalUpdates.handle and own.change is LocalUpdates.change
+        # A subclass that overrides one of these methods may do more with the change than send it.
+        sent = cls.handle is LocalUpdates.handle and cls.change is LocalUpdates.change
         return work.as_sent() if sent and not self.goes_on else work
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
-        """Compute the work on the minibatches of a round, which are drawn first."""
+        """Compute the work on the minibatches of a round, after they are drawn."""
         oracle, size = client.oracle, plan.size
         if draws_nothing(oracle, size):
             return client.compute(work((None,) * plan.steps))
@@ -406,6 +411,7 @@ class LocalUpdates(LocalSteps[Kept]):
             draw = partial(oracle.passes, batch=size, rng=client.rng, drop_last=self.drop_last)
         else:
             if plan.each == 1 and size is not None:
+                # Nothing can cancel these steps, so the kernel may draw their minibatches itself.
                 later = oracle.later_draws(plan.draws, size, client.rng)
                 if later is not None:
                     return client.compute(work(later))
@@ -418,17 +424,17 @@ class LocalUpdates(LocalSteps[Kept]):
         return Update(client.pack(frozen(change)))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that a local step is longer than 1/L_max."""
+        """Yield a concern if a local step is longer than 1/L_max."""
         yield from self.step_concerns(info.largest_smoothness, "L_max")
 
     def step_concerns(self, curvature: float, called: str) -> Iterator[Concern]:
         """Yield a concern if plain local steps are longer than the theory allows.
 
-        It has nothing on the steps of other optimizers.
+        Steps of other optimizers give no concern.
 
         Args:
-            curvature: the largest curvature of what the clients' steps minimise.
-            called: its name, such as "L_max".
+            curvature: the largest curvature of the functions that the clients' steps minimise.
+            called: the name of that constant, such as "L_max".
         """
         if self.optimizer is None or self.optimizer.plain:
             yield from local_step_concern(self.eta, curvature, called)
@@ -442,19 +448,19 @@ def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Co
     """Return a concern if local steps are longer than the theory of local methods allows.
 
     Khaled, Mishchenko, Richtarik, "Tighter Theory for Local SGD", AISTATS 2020, and Karimireddy
-    et al. 2020 require a fraction of 1/L_max that depends on the number of steps; above 1/L_max
-    itself none of their theorems applies.
+    et al. 2020 require a fraction of 1/L_max that depends on the number of steps. Above 1/L_max
+    itself, none of their theorems applies.
 
     Args:
         eta: the clients' step size.
         curvature: the largest curvature of the clients' local objectives.
-        called: its name, such as "L_max".
+        called: the name of that constant, such as "L_max".
     """
 
     def text(bound: float) -> str:
         return (
             f"got {eta:g}, but 1/{called} = {bound:g}: the theory of local steps (Khaled,"
-            " Mishchenko, Richtarik 2020; Karimireddy et al. 2020) has none longer than that"
+            " Mishchenko, Richtarik 2020; Karimireddy et al. 2020) allows no longer step"
         )
 
     return long_step(eta, curvature, text, "1/L_max" if called == "L_max" else "")

@@ -245,7 +245,7 @@ class PPMarina(FullRounds):
         """Yield a concern if the step is longer than that of theorem 4.1."""
         omega, gamma = info.uplink.constant, float(self.step_size)
         p, r = self.p, info.asked or info.clients
-        each = sqrt(info.shares @ info.client_smoothness() ** 2)
+        root_mean_square = sqrt(info.shares @ info.client_smoothness() ** 2)
         noise = sqrt((1 - p) * (1 + omega) / (p * r))
 
         def text(bound: float) -> str:
@@ -255,7 +255,7 @@ class PPMarina(FullRounds):
                 " (Gorbunov et al. 2021, theorem 4.1)"
             )
 
-        yield from long_step(gamma, each * (1 + noise), text)
+        yield from long_step(gamma, root_mean_square * (1 + noise), text)
 
     async def serve(self, server: Server) -> None:
         """Run the server of PP-MARINA."""

@@ -87,9 +87,9 @@ class FedGradMP(SendsModels, LocalGradients):
         if not isinstance(self.dictionary, IdentityDictionary):
             return None
         columns = len(problem.shape) > 1
-        found = sparse_optimum(problem, self.sparsity, columns=columns)
-        outside = found and self.ball and np.linalg.norm(found.model) > self.ball
-        return None if outside else found
+        optimum = sparse_optimum(problem, self.sparsity, columns=columns)
+        outside = optimum and self.ball and np.linalg.norm(optimum.model) > self.ball
+        return None if outside else optimum
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with its atoms and a configured solver.
@@ -149,12 +149,11 @@ class FedGradMP(SendsModels, LocalGradients):
         return self.result_message(client, x, start, Estimate, SPARSE)
 
     async def _pursue(self, client: Client, x: Array) -> Array:
-        """Return the coefficients after one local step."""
         atoms, oracle = self._atoms, client.oracle
         work = self.gradient(client, atoms.model(x))
         r = await client.compute(work.plus(atoms.operations(self.sparsity)))
-        found = atoms.largest(atoms.correlations(r), 2 * self.sparsity)
-        merged = np.union1d(found, np.flatnonzero(x))
+        largest = atoms.largest(atoms.correlations(r), 2 * self.sparsity)
+        merged = np.union1d(largest, np.flatnonzero(x))
         restricted = oracle.restricted(atoms.basis(merged))
         b = np.zeros_like(x)
         b[merged] = await self.solver.minimise(client, restricted, x[merged])

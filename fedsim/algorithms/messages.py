@@ -28,14 +28,14 @@ def register_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
     """
     if method.messages:
         return method.messages
-    found = annotated_messages(method)
-    if not found:
+    annotated = annotated_messages(method)
+    if not annotated:
         raise TypeError(
             f"{method.__name__} does not declare its messages, so they cannot be numbered:"
             " add `messages: ClassVar = (Model, Gradient)` with their classes, or annotate the"
             " parameters and the result of `handle` with them"
         )
-    return found
+    return annotated
 
 
 def annotated_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
@@ -48,8 +48,8 @@ def annotated_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
     except (NameError, TypeError, AttributeError):  # names local to a function, or undefined ones
         return ()
     hints.pop("client", None)
-    found = {kind for hint in hints.values() for kind in _classes(hint)}
-    return tuple(sorted(found - {Message, Beacon}, key=_name))
+    kinds = {kind for hint in hints.values() for kind in _classes(hint)}
+    return tuple(sorted(kinds - {Message, Beacon}, key=_name))
 
 
 def annotated_replies(method: type[Speaker]) -> tuple[type[Message], ...]:
@@ -61,20 +61,20 @@ def annotated_replies(method: type[Speaker]) -> tuple[type[Message], ...]:
         hint = get_type_hints(method.handle).get("return")
     except (NameError, TypeError, AttributeError):
         return ()
-    found = set(_classes(hint)) - {Beacon}
-    return () if Message in found else tuple(sorted(found, key=_name))
+    kinds = set(_classes(hint)) - {Beacon}
+    return () if Message in kinds else tuple(sorted(kinds, key=_name))
 
 
 def check(method: type[Speaker]) -> None:
     """Check the declared messages of a method.
 
     Raises:
-        TypeError: an entry is no message class, or there twice; or `handle` is annotated with a
-            class that is not declared.
+        TypeError: an entry is no message class, or occurs twice; or an annotation of `handle`
+            names a class that is not declared.
     """
     seen = set[type[Message]]()
-    given: tuple[object, ...] = method.messages
-    for kind in given:
+    declared: tuple[object, ...] = method.messages
+    for kind in declared:
         if not (isinstance(kind, type) and issubclass(kind, Message)) or kind is Beacon:
             raise TypeError(f"{method.__name__}.messages has {kind!r}, which is no message class")
         if kind in seen:
@@ -82,7 +82,7 @@ def check(method: type[Speaker]) -> None:
         seen.add(kind)
     for kind in annotated_messages(method) if method.messages else ():
         if kind not in seen:
-            name, known = kind.__name__, ", ".join(one.__name__ for one in method.messages)
+            name, known = kind.__name__, ", ".join(message.__name__ for message in method.messages)
             raise TypeError(
                 f"{method.__name__}.handle is annotated with {name}, but `messages` has {known};"
                 f" add {name}"

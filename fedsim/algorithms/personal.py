@@ -56,9 +56,9 @@ class OwnModel(KeptOptimizer):
 
     Attributes:
         own: its own model, shape (d,).
-        v, share: what that is mixed from, shape (d,), and the share of it, alpha_i, under APFL; the
-            share is None before the first round.
-        state: see `KeptOptimizer`, of the steps on the server's model.
+        v: under APFL, the client's part of the mixture that is its own model, shape (d,).
+        share: under APFL, alpha_i, the share of v in the mixture; None before the first round.
+        state: see `KeptOptimizer`; the state is that of the steps on the server's model.
     """
 
     __slots__ = ("own", "share", "v")
@@ -78,9 +78,9 @@ class PersonalModels(FedAvg):
     @model_validator(mode="after")
     def _no_passed_optimizer(self) -> Self:
         if isinstance(self.optimizer, GivenOptimizer):
-            text = f"{self.optimizer.name} is tied to a module, and clients have two models each"
+            text = f"{self.optimizer.name} is tied to one module, but each client has two models"
             raise ValueError(  # noqa: TRY004 - pydantic takes a ValueError
-                f"optimizer: got one of PyTorch, but {text}; give one by its kind"
+                f"optimizer: got one of PyTorch, but {text}; give a `kind`, such as adam"
             )
         return self
 
@@ -109,7 +109,7 @@ class Proximal(PersonalModels):
     )
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that a step is longer than 1/(L_max + lambda)."""
+        """Yield a concern if a step is longer than 1/(L_max + lambda)."""
         yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + lambda)")
 
     def _own_steps(
@@ -120,7 +120,7 @@ class Proximal(PersonalModels):
         eta: float,
         anchor: Array | None = None,
     ) -> Work:
-        """Describe steps on f_i + lambda/2 |. - a|^2, a the start if there is no anchor."""
+        """Describe steps on f_i + lambda/2 |. - a|^2; the anchor a is the start by default."""
         rule = self.optimizer or SGD()
         rates = (eta,) * len(drawn)
         training = Training(rule, rates, self.clip_norm, self.mu, anchor=anchor)
@@ -128,7 +128,7 @@ class Proximal(PersonalModels):
 
 
 class Ditto(Proximal):
-    """Ditto: FedAvg, and a model of each client's own that is pulled to the received one."""
+    """Ditto: FedAvg, and a second model of each client that is pulled to the received one."""
 
     kind: Literal["ditto"] = "ditto"  # type: ignore[assignment]  # each has its own name
     source: ClassVar[str] = (
@@ -182,13 +182,12 @@ class PFedMe(Proximal):
 
     @model_validator(mode="after")
     def _by_minibatches(self) -> Self:
-        given = ("epochs", "local_epochs", "schedule")
-        for key in given:
+        for key in ("epochs", "local_epochs", "schedule"):
             if getattr(self, key) is not None:
-                text = "each of its local_steps is one minibatch's, with one step size"
+                text = "each of pfedme's local_steps uses one minibatch, with one step size"
                 raise ValueError(f"{key}: got one, but {text}; leave it out")
         if self.optimizer_state == "kept":
-            text = "its steps on a minibatch begin anew each time"
+            text = "pfedme restarts its steps for each minibatch"
             raise ValueError(f"optimizer_state: got kept, but {text}; take reset")
         return self
 
@@ -198,9 +197,10 @@ class PFedMe(Proximal):
 
     @property
     def takes_means(self) -> bool:
-        """Whether the server's models are means of clients' models: with shares of 1 at most.
+        """Whether the server's models are means of clients' models.
 
-        A client's copy is a mean of models itself.
+        Each update is a weighted mean if its share is at most 1. A client's copy of the model is
+        such a mean itself.
         """
         return self.server_rate <= 1 and self.model_rate * self.mu <= 1
 
@@ -254,17 +254,17 @@ class APFL(PersonalModels):
     @model_validator(mode="after")
     def _plain_steps_only(self) -> Self:
         if not self.plain:
-            text = "its two models take plain steps together"
+            text = "apfl takes plain steps on two models together"
             raise ValueError(f"got {self._rule_name}, but {text}; leave it out")
         return self
 
     @property
     def uncompiled(self) -> str:
-        """Its steps on both models."""
+        """See `Algorithm.uncompiled`: the steps on both models."""
         return f"the steps of {self.kind} on two models at once"
 
     def kept_values(self, dimension: int) -> int:
-        """Return the numbers of v_i and of the mixture, and alpha_i where it is a client's own."""
+        """Return the size of v_i and of the mixture, plus alpha_i if each client adapts it."""
         return 2 * dimension + (self.alpha_rate is not None)
 
     def samples_per_round(self, rows: int) -> float:
@@ -275,36 +275,36 @@ class APFL(PersonalModels):
         """Run a client: step on both models with the same minibatches."""
         start, d = message.w.values, len(message.w.values)
         share = self.alpha if client.state.share is None else client.state.share
-        found = await self._mixed_steps(client, start, share)
-        w, v = found[:d], found[d : 2 * d]
+        result = await self._mixed_steps(client, start, share)
+        w, v = result[:d], result[d : 2 * d]
         if self.alpha_rate is not None:
-            share = client.state.share = float(found[-1])
+            share = client.state.share = float(result[-1])
         client.state.v, client.state.own = v, share * v + (1 - share) * w
         return Update(client.pack(w - start))
 
     def _mixed_steps(
         self, client: Client[OwnModel], start: Array, share: float
     ) -> Awaitable[Array]:
-        """Compute w_i and v_i after the steps of a round, and alpha_i if it moves, in a row."""
+        """Compute w_i and v_i after a round's steps, concatenated; alpha_i follows if it moves."""
         plan, v = self.plan(client.oracle.rows, client.round), client.state.v
         eta, rate = self._step_size(client.round), self.alpha_rate
 
         def work(drawn: Minibatches) -> Work:
             one = client.oracle.sgd_steps(start, eta, drawn)
             both = np.concatenate([start, v])
-            found = one._replace(
+            mixed = one._replace(
                 kernel=kernels.mixed_steps,
                 arguments=(both, eta, share, drawn),
                 operations=2 * one.operations,
                 samples=2 * one.samples,
             )
             if rate is None:
-                return found
+                return mixed
             products = 3.0 * len(start) * len(drawn)  # of v - w and the gradient
-            return found._replace(
+            return mixed._replace(
                 kernel=kernels.adaptive_mixed_steps,
                 arguments=(both, eta, share, rate, drawn),
-                operations=found.operations + products,
+                operations=mixed.operations + products,
             )
 
         return self._work(client, plan, work)

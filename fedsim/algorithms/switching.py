@@ -140,17 +140,20 @@ def concerns(taken: Constants, allowed: Constants) -> Iterator[Concern]:
 
 def beyond(info: ProblemInfo) -> Iterator[Concern]:
     """Yield concerns for settings that the theorem does not cover."""
+    theory = "the convergence theory of fedsgm assumes"
     if info.uplink.kind not in ("exact", "unbiased"):
-        text = f"the compressor on the uplink is {info.uplink.kind}, and not unbiased"
-        yield Concern("kind", f"{text}: beyond the theory of fedsgm {WHERE}")
+        text = f"the compressor on the uplink is {info.uplink.kind}, and not unbiased, as"
+        yield Concern("kind", f"{text} {theory} {WHERE}")
     if info.downlink.kind != "exact":
-        yield Concern("kind", f"a compressed downlink is beyond the theory of fedsgm {WHERE}")
+        text = f"{theory} an exact downlink; this scenario compresses it"
+        yield Concern("kind", f"{text} {WHERE}")
     if info.asked is not None:
-        yield Concern("kind", f"a sample of the clients is beyond the theory of fedsgm {WHERE}")
+        text = f"{theory} that all clients take part; this scenario samples them"
+        yield Concern("kind", f"{text} {WHERE}")
     largest, equal = float(info.shares.max()), 1 / info.clients
     if largest > equal * _EXCESS:
-        text = f"shares of the samples up to {largest:.3g} in place of 1/n = {equal:.3g}"
-        yield Concern("kind", f"{text} are beyond the theory of fedsgm {WHERE}")
+        text = f"{theory} equal clients, each with 1/n = {equal:.3g} of the samples"
+        yield Concern("kind", f"{text}; one has {largest:.3g} {WHERE}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +238,13 @@ class FedSGM(Algorithm[SwitchingState]):
         Raises:
             ParameterError: theory is requested, and the uplink's compressor is not unbiased.
         """
-        asked = {
+        theoretical = {
             key: self._constants(info, key)
             for key in ("step_size", "tolerance")
             if getattr(self, key) == "theory"
         }
         ready = self.model_copy(
-            update={key: getattr(constants, key) for key, constants in asked.items()}
+            update={key: getattr(constants, key) for key, constants in theoretical.items()}
         )
         if ready.switching == "soft" and ready.sharpness is None:
             ready = ready.model_copy(update={"sharpness": 2 / ready.eps})
@@ -251,7 +254,7 @@ class FedSGM(Algorithm[SwitchingState]):
         """Return the theorem's constants; `key` is the setting that requires them."""
         assert self.theory is not None, "validated"  # noqa: S101
         if info.uplink.kind not in ("exact", "unbiased"):
-            unbiased = join_names(COMPRESSORS.where(lambda each: each.unbiased()), "or")
+            unbiased = join_names(COMPRESSORS.where(lambda compressor: compressor.unbiased()), "or")
             text = (
                 'got "theory", but theorem 1 needs an unbiased compressor on the uplink, and this'
                 f" one is {info.uplink.kind}; give a number, or use {unbiased}"
@@ -309,12 +312,12 @@ class FedSGM(Algorithm[SwitchingState]):
             answers = _fresh(server, await server.exchange(Model(server.pack(w))), Constraint)
             g, s, moved = nan, nan, list[Reply]()
             if answers:
-                said = server.pack(mean(server, answers, "g"))
-                g = float(said.values)
+                constraint = server.pack(mean(server, answers, "g"))
+                g = float(constraint.values)
                 s = self.switch(g)
                 average.add(w, 1 - s)
-                asked = [answer.client for answer in answers]
-                replies = await server.exchange(MeanConstraint(said), to=asked)
+                clients = [answer.client for answer in answers]
+                replies = await server.exchange(MeanConstraint(constraint), to=clients)
                 moved = _fresh(server, replies, Progress)
             if moved:
                 w = w - self.eta * mean(server, moved, "delta")

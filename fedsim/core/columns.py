@@ -1,7 +1,7 @@
-"""Columns: a figure of each of many clients, or of one client in many worlds.
+"""Columns: a number for each of many clients, or for one client in each of many worlds.
 
-Laws are written for a number and hold for a column of numbers as well, entry by entry, by `larger`,
-`smaller` and `choose`. Those of a fleet are held in less memory than an array where they allow it.
+Formulas are written for a number. With `larger`, `smaller` and `choose` they also hold for a column
+of numbers, entry by entry. The columns of a fleet take less memory than an array, if possible.
 """
 
 from typing import Any, TypeVar
@@ -39,7 +39,7 @@ def smaller(one: Figure, other: Figure) -> Figure:
 
 
 def choose(condition: Figure, one: Figure, other: Figure) -> Figure:
-    """Return one of two figures where a condition holds, a truth or a column, and else the other.
+    """Return one of two figures if a condition holds, else the other; entry by entry for columns.
 
     >>> choose(True, 1.0, 2.0), choose(np.array([True, False]), 1.0, 2.0)
     (1.0, array([1., 2.]))
@@ -50,9 +50,9 @@ def choose(condition: Figure, one: Figure, other: Figure) -> Figure:
 
 
 def one_if_equal(column: NDArray[N]) -> NDArray[N]:
-    """Return a column, read-only and as one number in memory where all of it are the same.
+    """Return a read-only column that takes the memory of one number if all entries are equal.
 
-    Not for factors of a matrix product, whose terms NumPy then adds in another order.
+    Do not use it for factors of a matrix product: NumPy would add the terms in another order.
     """
     if is_one(column):
         return column
@@ -61,38 +61,39 @@ def one_if_equal(column: NDArray[N]) -> NDArray[N]:
 
 
 def is_one(column: NDArray[N]) -> bool:
-    """Return whether a column is one number in memory, as `one_if_equal` makes it."""
+    """Return whether a column takes the memory of one number; see `one_if_equal`."""
     return column.strides == (0,)
 
 
 def sizes_and_counts(column: NDArray[N]) -> tuple[NDArray[N], NDArray[np.intp]]:
-    """Return the distinct numbers of a column, ascending, and how many there are of each."""
+    """Return the distinct numbers of a column, ascending, and how often each occurs."""
     if is_one(column):
         return column[:1], np.full(1, len(column))
     return np.unique(column, return_counts=True)
 
 
 _BLOCK = 16
-"""So many clients, one after the other, have room for their figures together."""
+"""The number of consecutive clients in a block, which gets memory as a whole."""
 
 _MANY_BLOCKS = 4
-"""Where more than one block in so many is written to, all of them get room."""
+"""If more than 1/4 of the blocks have been written to, all blocks get memory."""
 
 
 class SparseColumn:
-    """A figure of each client of a fleet of which few may ever be asked, shape (M,).
+    """A number for each client of a fleet in which few may ever be asked, shape (M,).
 
-    It is read and written like an array, by the numbers of clients. There is room only for blocks
-    of clients of which one was written to: of ten million clients an array takes 80 MB.
+    It is read and written like an array, by the numbers of clients. Only blocks of clients that
+    were written to take memory: for ten million clients an array would take 80 MB.
 
     Args:
-        clients: M.
-        initial: the figure of all clients at first.
+        clients: M, the number of clients.
+        initial: the initial number of all clients.
     """
 
-    # `_held` has the blocks that were written to, in order of that, after one that stands for all
-    # others; `_places` which of them is whose, `_owners` whose each is. If these are many, `_held`
-    # has all clients in their order, and `_places` is None.
+    # `_held` stacks the blocks that were written to, in the order of their first write, after one
+    # block that stands for all others. `_places` gives the position of each block in `_held`, and
+    # `_owners` the block at each position. If there are many blocks, `_held` has all clients in
+    # order, and `_places` is None.
 
     def __init__(self, clients: int, initial: np.number[Any]) -> None:
         self._clients = clients
@@ -113,7 +114,7 @@ class SparseColumn:
         self._held[self._at(ids)] = figures
 
     def below(self, most: float) -> NDArray[np.int64]:
-        """Return the clients whose figures are below a number, which is at most the initial one."""
+        """Return the clients whose numbers are below `most`, which is at most the initial one."""
         places = np.flatnonzero(self._held < most)
         if self._places is None:
             return places
@@ -127,7 +128,7 @@ class SparseColumn:
         return self._places[ids // _BLOCK].astype(np.int64) * _BLOCK + ids % _BLOCK
 
     def _make_room(self, places: NDArray[np.int32], new: NDArray[np.int64]) -> None:
-        """Let blocks be held that were not written to yet."""
+        """Allocate blocks that were not written to before."""
         count = len(self._owners)
         if _MANY_BLOCKS * (count + len(new)) > len(places):
             every = np.full((len(places), _BLOCK), self._initial)
@@ -137,6 +138,6 @@ class SparseColumn:
         places[new] = np.arange(count, count + len(new))
         self._owners = np.append(self._owners, new)
         short = len(self._owners) * _BLOCK - len(self._held)
-        if short > 0:  # as much again, so that few rounds make room
+        if short > 0:  # at least doubled, so that few rounds allocate
             room = np.full(max(short, len(self._held)), self._initial)
             self._held = np.concatenate([self._held, room])

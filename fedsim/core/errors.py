@@ -17,8 +17,8 @@ class FedsimError(Exception):
     """The base of all errors that fedsim raises on purpose.
 
     Attributes:
-        variant, seed: of the failed run, if the error is that of one run of a study; else empty
-            and None. The text begins with them.
+        variant, seed: the variant and the seed of the failed run, if one run of a study has failed;
+            else empty and None. The text begins with them.
     """
 
     variant: str = ""
@@ -28,7 +28,7 @@ class FedsimError(Exception):
         return self._with_run_name(super().__str__())
 
     def _with_run_name(self, text: str) -> str:
-        """Return the text preceded by the name of the run, unless it begins with it already."""
+        """Return the text after the name of the run, unless it begins with that already."""
         name = f"{self.variant}, seed {self.seed}"
         return text if self.seed is None or text.startswith(name) else f"{name}: {text}"
 
@@ -38,10 +38,10 @@ class Fault:
     """One error in a scenario.
 
     Attributes:
-        where: file and line, or the option it came from ("scenario.yaml:12", "--set seed").
-        key: the path of the key ("fleet.0.radio.up"); empty for the file as a whole.
-        message: what was wrong, the value seen, what would be accepted.
-        excerpt: the line at fault with a mark below it, if the file is not YAML; else empty.
+        where: file and line, or the option that it came from ("scenario.yaml:12", "--set seed").
+        key: the path of the key ("fleet.0.radio.up"); empty for the whole file.
+        message: the error, the value found, and the accepted values.
+        excerpt: the line with the error and a mark below it, if the file is not YAML; else empty.
     """
 
     where: str
@@ -68,7 +68,7 @@ class ScenarioError(FedsimError):
         return type(self), (self.faults,)  # for unpickling in another process
 
     def describe_faults(self) -> list[str]:
-        """Return a line for each fault; of very many, only the first, and the number of others."""
+        """Return a line for each fault; of very many, only the first, and a count of the rest."""
         more = len(self.faults) - _MOST_FAULTS
         lines = [str(fault) for fault in self.faults[:_MOST_FAULTS]]
         return [*lines, f"and {more} more errors"] if more > 0 else lines
@@ -83,7 +83,7 @@ class ScenarioError(FedsimError):
 class RepricingError(ScenarioError):
     """A log cannot be re-priced under another scenario; `faults` hold the reasons.
 
-    A new run is needed: it would take other decisions, or the log lacks information.
+    A new run is needed: it would decide otherwise, or the log lacks information.
     """
 
     title = "These changes need a new run; a log cannot be re-priced for them:"
@@ -116,8 +116,8 @@ class VersionError(DataError):
     """A run has another version of the log's schema than this fedsim reads.
 
     Attributes:
-        folder: of the run.
-        seen, read: the version of the run, and the one that is read.
+        folder: the folder of the run.
+        seen, read: the version of the run, and the version that this fedsim reads.
         helps: the remedy.
     """
 
@@ -143,7 +143,7 @@ class ParameterError(DataError):
 
 
 class InfeasibleError(FedsimError):
-    """No model meets the constraint of a problem; the text says so as a clause."""
+    """No model meets the constraint of a problem; the text is a clause about it."""
 
 
 class OccupiedError(FedsimError):
@@ -200,8 +200,8 @@ class Diverged(RunError):
     """A client's result, the model or its objective is not finite; earlier rounds are kept.
 
     Attributes:
-        round: the round in which that was detected.
-        seen: what is not finite, as a clause.
+        round: the round in which it was detected.
+        seen: the quantity that is not finite, as a clause.
     """
 
     def __init__(self, round: int, seen: str) -> None:  # noqa: A002 - as the log calls it
@@ -229,7 +229,7 @@ class Failed(RunError):
 
 
 class Deadlock(RunError):
-    """Nothing is scheduled, but some actor is blocked; the text names it and what it waits for."""
+    """No event is scheduled, but an actor waits; the text names it and what it waits for."""
 
 
 class Unfinished(RunError):
@@ -251,11 +251,11 @@ class Unfinished(RunError):
 
 
 class AuditError(RunError):
-    """Log and meters do not agree: a defect of the simulator, never of the scenario."""
+    """Log and meters disagree: a defect of the simulator, never of the scenario."""
 
 
 class LiveError(ScenarioError):
-    """Settings of a scenario that a live run does not have; `faults` hold the reasons."""
+    """A live run does not support some settings of the scenario; `faults` hold the reasons."""
 
     title = "These settings cannot run live:"
 
@@ -265,15 +265,15 @@ class PeerError(FedsimError):
 
 
 class FrameError(PeerError):
-    """Bytes that are no frame, or a frame that has no place where it came."""
+    """Bytes that are no frame, or a frame that is not allowed at this point."""
 
 
 class AdmissionError(PeerError):
-    """A server has not let a client in, or a client does not accept the server.
+    """A server refuses a client, or a client refuses the server.
 
     Attributes:
-        code: of the reason: "version", "token", "scenario", "client", "connected", "data", "full",
-            or "broken" where the client was let in, and has broken the protocol.
+        code: the reason: "version", "token", "scenario", "client", "connected", "data", "full",
+            or "broken" if the server admitted the client, which then broke the protocol.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -285,7 +285,7 @@ class AdmissionError(PeerError):
 
 
 class PeerTimeoutError(PeerError):
-    """A peer has sent or taken nothing for too long."""
+    """A peer has neither sent nor received anything for too long."""
 
 
 class ClientsMissingError(RunError):

@@ -85,7 +85,11 @@ def _labelled(graph: "nx.Graph[str]", path: Path) -> "nx.Graph[str]":
     """Return the graph under its nodes' labels, if these are the names of a scenario's nodes."""
     import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
-    labels = {node: str(own["label"]) for node, own in graph.nodes(data=True) if "label" in own}
+    labels = {
+        node: str(attributes["label"])
+        for node, attributes in graph.nodes(data=True)
+        if "label" in attributes
+    }
     if any(map(_NODE.fullmatch, graph)):
         return graph
     if not (any(map(_NODE.fullmatch, labels.values())) or _are_numbers(labels, graph)):

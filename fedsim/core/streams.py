@@ -16,7 +16,7 @@ from numpy.random.bit_generator import ISpawnableSeedSequence
 from numpy.typing import NDArray
 
 _MANY = 16
-"""From so many streams on they are seeded together."""
+"""From this number on, streams are seeded together."""
 
 _drawing: ContextVar[list[tuple[np.random.Generator, object]] | None] = ContextVar(
     "drawing", default=None
@@ -52,7 +52,7 @@ class Streams:
     True
 
     Args:
-        seed: of all of them.
+        seed: the seed of all of them.
     """
 
     def __init__(self, seed: int) -> None:
@@ -63,31 +63,31 @@ class Streams:
         return stream(self.seed, *names)
 
     def of_entities(self, purpose: str, numbers: Sequence[int]) -> list[np.random.Generator]:
-        """Return the streams of one purpose of many entities, in a tenth of the time.
+        """Return the streams of many entities for one purpose, in a tenth of the time.
 
         Args:
             purpose: the first part of their names.
-            numbers: the second.
+            numbers: the numbers of the entities, the second part.
         """
         if len(numbers) >= _MANY and _drawing.get() is None:
             keys = [_key(purpose, number) for number in numbers]
             states = _mix_seeds(self.seed, np.frombuffer(b"".join(keys), "<u4").reshape(-1, 8).T)
-            # NumPy's own words of one decide whether all are what they would be.
+            # NumPy computes the words of one stream. If they agree, NumPy's algorithm is ours.
             if (states[0] == _seed_sequence(self.seed, keys[0]).generate_state(4, np.uint64)).all():
                 seeds: Any = map(_KnownSeed, states, keys, [self.seed] * len(keys))
-                return [np.random.Generator(np.random.PCG64(each)) for each in seeds]
+                return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
         return [self(purpose, number) for number in numbers]
 
 
 class _KnownSeed(ISpawnableSeedSequence):
-    """A seed sequence whose first words are known, and which becomes NumPy's own for any others."""
+    """A seed sequence with known first words; for all others it becomes NumPy's seed sequence."""
 
     __slots__ = ("_key", "_seed", "_words")
 
     def __init__(self, words: NDArray[np.uint64], key: bytes, seed: int) -> None:
-        self._words: NDArray[np.uint64] | None = words  # until a generator has them
+        self._words: NDArray[np.uint64] | None = words  # until a generator has taken them
         self._key = key
-        self._seed: int | np.random.SeedSequence = seed  # of all, until this one is asked again
+        self._seed: int | np.random.SeedSequence = seed  # a number until NumPy's is needed
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:  # noqa: ANN401
         words, self._words = self._words, None
@@ -99,7 +99,7 @@ class _KnownSeed(ISpawnableSeedSequence):
         return self._numpys().spawn(n_children)
 
     def _numpys(self) -> np.random.SeedSequence:
-        """Return NumPy's own, which counts its children."""
+        """Return NumPy's seed sequence, the same one each time, since it counts its children."""
         if not isinstance(self._seed, np.random.SeedSequence):
             self._seed = _seed_sequence(self._seed, self._key)
         return self._seed
@@ -109,7 +109,7 @@ _POOL, _SHIFT = 4, np.uint32(16)
 
 
 class _Hash:
-    """The hash of M. E. O'Neill's seed sequence, whose constant goes on from call to call."""
+    """The hash of M. E. O'Neill's seed sequence, whose constant changes with every call."""
 
     def __init__(self, constant: int, factor: int) -> None:
         self._constant, self._factor = constant, factor
@@ -135,13 +135,13 @@ def _mix_seeds(seed: int, keys: NDArray[np.uint32]) -> NDArray[np.uint64]:
     "Developing a seed_seq alternative", 2015.
 
     Args:
-        seed: of all sequences.
+        seed: the seed of all sequences.
         keys: words of 32 bits, shape (words, n).
     """
-    own = [seed >> bit & 0xFFFFFFFF for bit in range(0, max(seed.bit_length(), 1), 32)]
-    own += [0] * (_POOL - len(own))
+    words_of_seed = [seed >> bit & 0xFFFFFFFF for bit in range(0, max(seed.bit_length(), 1), 32)]
+    words_of_seed += [0] * (_POOL - len(words_of_seed))
     shape = keys.shape[1:]
-    entropy = [*(np.full(shape, word, np.uint32) for word in own), *keys]
+    entropy = [*(np.full(shape, word, np.uint32) for word in words_of_seed), *keys]
     mixing = _Hash(0x43B0D7E5, 0x931E8875)
     pool = [mixing(words) for words in entropy[:_POOL]]
     for source in range(_POOL):
@@ -149,7 +149,7 @@ def _mix_seeds(seed: int, keys: NDArray[np.uint32]) -> NDArray[np.uint64]:
             if into != source:
                 pool[into] = _mix(pool[into], mixing(pool[source]))
     for words in entropy[_POOL:]:
-        pool = [_mix(each, mixing(words)) for each in pool]
+        pool = [_mix(word, mixing(words)) for word in pool]
     drawing_out = _Hash(0x8B51F9DD, 0x58F38DED)
     words = np.stack([drawing_out(pool[number % _POOL]) for number in range(8)], axis=-1)
     return words.astype("<u4").view("<u8").astype(np.uint64)
@@ -157,7 +157,7 @@ def _mix_seeds(seed: int, keys: NDArray[np.uint32]) -> NDArray[np.uint64]:
 
 @contextmanager
 def drawing() -> Iterator[Callable[[], bool]]:
-    """Watch the streams created in the block; yield a function that says if one was drawn from.
+    """Watch the streams created in the block; yield a function: has any of them been drawn from?
 
     >>> with drawing() as drawn:
     ...     rng = stream(1, "split")
@@ -174,15 +174,15 @@ def drawing() -> Iterator[Callable[[], bool]]:
 
 
 class EntityStreams:
-    """The streams of one purpose of many entities, each made when it is first asked for.
+    """The streams of many entities for one purpose, each created when it is first needed.
 
     Args:
-        streams: of the seed.
-        purpose: theirs.
-        count: of entities.
+        streams: the streams of the seed.
+        purpose: the purpose of these.
+        count: the number of entities.
 
     Attributes:
-        drawn: whether `StreamGroup.addresses` has been asked for.
+        drawn: whether `StreamGroup.addresses` has been called.
     """
 
     def __init__(self, streams: Streams, purpose: str, count: int) -> None:
@@ -194,34 +194,34 @@ class EntityStreams:
 
     def of(self, number: int) -> np.random.Generator:
         """Return the stream of an entity."""
-        made = self._made.get(number)
-        if made is None:
-            made = self._made[number] = self._streams(self._purpose, number)
-        return made
+        stream = self._made.get(number)
+        if stream is None:
+            stream = self._made[number] = self._streams(self._purpose, number)
+        return stream
 
     def of_many(self, numbers: Sequence[int]) -> list[np.random.Generator]:
         """Return the streams of some entities."""
-        made = self._made
-        new = [number for number in numbers if number not in made]
-        made.update(zip(new, self._streams.of_entities(self._purpose, new), strict=True))
-        return [made[number] for number in numbers]
+        streams = self._made
+        new = [number for number in numbers if number not in streams]
+        streams.update(zip(new, self._streams.of_entities(self._purpose, new), strict=True))
+        return [streams[number] for number in numbers]
 
     def addresses(
         self, numbers: NDArray[np.int64], address: Callable[[np.random.Generator], int]
     ) -> NDArray[np.int64]:
-        """Return the addresses of some streams, each looked up once; see `StreamGroup`."""
+        """Return the addresses of some streams; each is looked up once; see `StreamGroup`."""
         self.drawn = True
         new = numbers[self._addresses[numbers] == 0]
-        self._addresses[new] = [address(each) for each in self.of_many(new.tolist())]
+        self._addresses[new] = [address(stream) for stream in self.of_many(new.tolist())]
         return self._addresses[numbers]
 
 
 class StreamGroup(NamedTuple):
-    """The streams of some entities, for what draws from all of them at once.
+    """The streams of some entities, for code that draws from all of them at once.
 
     Attributes:
-        streams: of all entities.
-        numbers: of these, shape (n,).
+        streams: the streams of all entities.
+        numbers: the numbers of these entities, shape (n,).
     """
 
     streams: EntityStreams
@@ -231,6 +231,6 @@ class StreamGroup(NamedTuple):
         """Return the address of each stream's bit generator, shape (n,), to draw from it.
 
         Args:
-            address: returns that of a stream.
+            address: returns the address of a stream's bit generator.
         """
         return self.streams.addresses(self.numbers, address)

@@ -44,7 +44,7 @@ class Fitted(Table):
     def _blocks(self, console: Console, width: int) -> Iterator["Fitted"]:
         """Yield blocks of columns that fit beside one another, each with the key columns."""
         texts = [_texts(console, column) for column in self.columns]
-        floors = [_floor(*each) for each in texts]
+        floors = [_floor(*column) for column in texts]
         whole = [max(map(_widest, (head, *cells))) for head, cells in texts]
         for places in _divide(floors, self.keys, width):
             block = copy(self)

@@ -24,7 +24,7 @@ def visible(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if _is_seen(each) else _escape(each) for each in text)
+    return "".join(character if _is_seen(character) else _escape(character) for character in text)
 
 
 def _is_seen(character: str) -> bool:

@@ -14,9 +14,9 @@ VARIABLE = "FEDSIM_THREADS"
 
 def usable_threads() -> int:
     """Return the number of threads that this process may use; no result depends on it."""
-    given = os.environ.get(VARIABLE, "")
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
+    value = os.environ.get(VARIABLE, "")
+    if value.isdecimal() and int(value) > 0:
+        return int(value)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -44,10 +44,10 @@ def share_out(work: Callable[[int, int], None], length: int) -> None:
         return
     warning: dict[str, Any] = {**np.geterr()}
     with ThreadPoolExecutor(len(others), "fedsim-part") as threads:
-        begun = [threads.submit(_warning_as, warning, work, *each) for each in others]
+        futures = [threads.submit(_warning_as, warning, work, *part) for part in others]
         work(*first)
-        for each in begun:
-            each.result()
+        for future in futures:
+            future.result()  # raises what the thread has raised
 
 
 def _warning_as(

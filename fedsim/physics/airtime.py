@@ -126,14 +126,18 @@ def plan(
     """
     size = max(ceil(bits / 8), 1)
     packets = -(-size // packet)
-    each = -(-size // packets)
+    packet_size = -(-size // packets)
     most = law.most_frames(there, packet)
     tcp = law.transport == "tcp"
     windows = _windows(packets, most) if tcp else [packets]
     full = sum([window // most for window in windows])
     rest = [window % most for window in windows if window % most]
-    seconds = full * there.exchange(most, each) + sum([there.exchange(n, each) for n in rest])
-    sent = full * there.duration(most, each) + sum([there.duration(n, each) for n in rest])
+    seconds = full * there.exchange(most, packet_size) + sum(
+        [there.exchange(n, packet_size) for n in rest]
+    )
+    sent = full * there.duration(most, packet_size) + sum(
+        [there.duration(n, packet_size) for n in rest]
+    )
     shaken = 2 if tcp and law.connections == "new" else 0
     if shaken:
         seconds += there.exchange(1, SYN) + back.exchange(1, SYN)
@@ -157,12 +161,12 @@ def _windows(segments: int, most: int) -> list[int]:
         segments: of the message.
         most: the segments of a transmission.
     """
-    made, window = list[int](), float(INITIAL_WINDOW)
+    windows, window = list[int](), float(INITIAL_WINDOW)
     while segments > 0:
-        made.append(min(int(window), segments))
-        segments -= made[-1]
-        window *= GROWTH if len(made) > 1 and window < most else 2.0
-    return made
+        windows.append(min(int(window), segments))
+        segments -= windows[-1]
+        window *= GROWTH if len(windows) > 1 and window < most else 2.0
+    return windows
 
 
 @lru_cache(maxsize=4096)
@@ -237,22 +241,22 @@ class _Way(NamedTuple):
     @property
     def contenders(self) -> list[Contender]:
         """The contenders, by what they send."""
-        found, total = list[Contender](), sum(self.plans.values())
-        for each, number in self.plans.items():
+        contenders, total = list[Contender](), sum(self.plans.values())
+        for plan, number in self.plans.items():
             # Each side sends one frame of a handshake, among its data and its acknowledgements.
-            shaking = each.back.duration(1, SYN) + AIFS if each.handshake else 0.0
-            times, answer = each.answers(self.ratio)
-            sides = [(self.data, float(each.exchanges), each.collision)]
+            shaking = plan.back.duration(1, SYN) + AIFS if plan.handshake else 0.0
+            times, answer = plan.answers(self.ratio)
+            sides = [(self.data, float(plan.exchanges), plan.collision)]
             if times:
                 sides.append((self.answers, times, answer + AIFS))
-            for contending, own, longest in sides:
+            for contending, exchanges, longest in sides:
                 share = contending * number / total
-                data = own / (own + 1.0) if shaking else 1.0
-                found += [
+                data = exchanges / (exchanges + 1.0) if shaking else 1.0
+                contenders += [
                     Contender(share * data, longest),
                     Contender(share * (1.0 - data), shaking),
                 ]
-        return found
+        return contenders
 
 
 def air(plans: Mapping[AirPlan, int]) -> CellAir:
@@ -261,20 +265,22 @@ def air(plans: Mapping[AirPlan, int]) -> CellAir:
     Args:
         plans: how many there are of each, one or more.
     """
-    ways = {True: _up({each: n for each, n in plans.items() if each.up})}
-    ways[False] = _down({each: n for each, n in plans.items() if not each.up})
-    contenders = [each for way in ways.values() for each in way.contenders if each.number]
-    request = max([each.back.request for each in plans])
+    ways = {True: _up({plan: n for plan, n in plans.items() if plan.up})}
+    ways[False] = _down({plan: n for plan, n in plans.items() if not plan.up})
+    contenders = [
+        contender for way in ways.values() for contender in way.contenders if contender.number
+    ]
+    request = max([plan.back.request for plan in plans])
     cost = waiting(contenders, SLOT, BACKOFF, request)
     chances = {up: way.data / max(sum(way.plans.values()), 1) for up, way in ways.items()}
     share = 1.0 / sum(plans.values())
-    fastest = max([chances[each.up] * each.bits / each.exchanges for each in plans])
+    fastest = max([chances[plan.up] * plan.bits / plan.exchanges for plan in plans])
     terms = {
-        each: AirTerms(
-            each.channel_time(ways[each.up].ratio, cost.seconds, share) / each.bits,
-            chances[each.up] * each.bits / each.exchanges / fastest,
+        plan: AirTerms(
+            plan.channel_time(ways[plan.up].ratio, cost.seconds, share) / plan.bits,
+            chances[plan.up] * plan.bits / plan.exchanges / fastest,
         )
-        for each in plans
+        for plan in plans
     }
     return CellAir(terms, cost.attempts, cost.seconds)
 
@@ -284,9 +290,9 @@ def _up(plans: Mapping[AirPlan, int]) -> _Way:
     number = sum(plans.values())
     if not number:
         return _Way(plans, 0.0, 0.0, TURNS)
-    if not all(each.windows for each in plans):
+    if not all(plan.windows for plan in plans):
         return _Way(plans, float(number), 0.0, TURNS)
-    window = sum([n * each.exchanges / each.windows for each, n in plans.items()]) / number
+    window = sum([n * plan.exchanges / plan.windows for plan, n in plans.items()]) / number
     sending, answering = active(number, window)
     return _Way(plans, sending, max(answering, 1.0 - 1.0 / window), max(sending, TURNS))
 
@@ -296,7 +302,7 @@ def _down(plans: Mapping[AirPlan, int]) -> _Way:
     number = sum(plans.values())
     if not number:
         return _Way(plans, 0.0, 0.0, TURNS)
-    if not all(each.windows for each in plans):
+    if not all(plan.windows for plan in plans):
         return _Way(plans, 1.0, 0.0, TURNS)
     answering, sending = active(number, 1.0)
     return _Way(plans, sending, answering, TURNS)

@@ -172,8 +172,8 @@ class HourlyCarbon(Carbon):
 
     def signal(self, read: IntensityReader) -> Steps:
         """Return the intensity in the file, times the scale, from `start` on."""
-        found = read(self.path, repeat=self.repeat)
-        return _from(Steps(found.times, found.values * self.scale, found.period), self.start)
+        signal = read(self.path, repeat=self.repeat)
+        return _from(Steps(signal.times, signal.values * self.scale, signal.period), self.start)
 
 
 def _from(steps: Steps, start: float) -> Steps:
@@ -229,10 +229,10 @@ class Intensity:
 def _averages(steps: Steps, begins: Array, ends: Array) -> Array:
     values = steps.values
     (cycle, piece, at), (last_cycle, last, until) = _find(steps, begins), _find(steps, ends)
-    found = values[piece]
+    intensity = values[piece]
     several = np.flatnonzero((cycle != last_cycle) | (piece != last))
     if not len(several):
-        return found
+        return intensity
     cycle, piece, at = cycle[several], piece[several], at[several]
     last_cycle, last, until = last_cycle[several], last[several], until[several]
     edges = np.append(steps.times, steps.period)
@@ -245,8 +245,8 @@ def _averages(steps: Steps, begins: Array, ends: Array) -> Array:
     total = first_part + between + last_part
     # Rounding of times may give an average outside the range of values.
     spans = ends[several] - begins[several]
-    found[several] = np.clip(total / spans, values.min(), values.max())
-    return found
+    intensity[several] = np.clip(total / spans, values.min(), values.max())
+    return intensity
 
 
 def _find(steps: Steps, times: Array) -> tuple[Array, NDArray[np.intp], Array]:

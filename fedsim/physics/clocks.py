@@ -104,17 +104,17 @@ def read_dates(columns: Sequence[Sequence[str]]) -> tuple[list[Array], str]:
         for cells, ends in zip(columns, endless, strict=True)
     ]
     parsed, order = _parse(texts, endless)
-    first = min(int(each.min()) for each in parsed if each.size)
-    made = []
+    first = min(int(column.min()) for column in parsed if column.size)
+    times = []
     for ends, each in zip(endless, parsed, strict=True):
         seconds = np.full(len(ends), np.inf)
         seconds[~ends] = (each - first) / 1e9
-        made.append(seconds)
+        times.append(seconds)
     zone = "" if _ZONE.search(next(filter(None, texts))[0]) else "; without a zone, they are UTC"
     text = (
         f"times are dates{order}: the run starts at the first, {_said(np.datetime64(first, 'ns'))}"
     )
-    return made, f"{text} UTC{zone}"
+    return times, f"{text} UTC{zone}"
 
 
 def _said(time: np.datetime64) -> str:
@@ -131,29 +131,29 @@ def _parse(
         DateError: a text is no date, or the order is not certain.
     """
     iso = [_stamps(cells, "ISO8601") for cells in texts]
-    if not any(each.isna().any() for each in iso):
-        return [_nanoseconds(each) for each in iso], ""
-    found = {name: made for name in _ORDERS if (made := _ordered(texts, name)) is not None}
-    if not found:
+    if not any(column.isna().any() for column in iso):
+        return [_nanoseconds(column) for column in iso], ""
+    readings = {name: made for name in _ORDERS if (made := _ordered(texts, name)) is not None}
+    if not readings:
         column = next(n for n, each in enumerate(iso) if each.isna().any())
         row = int(np.flatnonzero(~endless[column])[int(np.argmax(iso[column].isna()))])
         raise DateError(row, "expected a date such as 2024-01-31 12:00:00, or with its zone +01:00")
-    name, *others = found
+    name, *others = readings
     if any(
         not np.array_equal(a, b)
         for other in others
-        for a, b in zip(found[name], found[other], strict=True)
+        for a, b in zip(readings[name], readings[other], strict=True)
     ):
         raise DateError(0, "day and month cannot be told apart; expected 2024-01-31 12:00:00")
-    return found[name], f" ({name})"
+    return readings[name], f" ({name})"
 
 
 def _ordered(texts: Sequence[Sequence[str]], order: str) -> list[NDArray[np.int64]] | None:
     """Return nanoseconds of dates in an order; None where some have another form."""
     for form in (day + hour for day in _ORDERS[order] for hour in _HOURS):
         stamps = [_stamps(cells, form) for cells in texts]
-        if not any(each.isna().any() for each in stamps):
-            return [_nanoseconds(each) for each in stamps]
+        if not any(column.isna().any() for column in stamps):
+            return [_nanoseconds(column) for column in stamps]
     return None
 
 

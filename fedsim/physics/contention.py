@@ -124,7 +124,7 @@ def waiting(
         backoff: their windows.
         request: sent after a collision; None where what collided is sent again at once.
     """
-    number = max(sum([each.number for each in contenders]), 1.0)
+    number = max(sum([contender.number for contender in contenders]), 1.0)
     tau, collides = fixed_point(number, backoff)
     asked = collides if request else 0.0  # the share of attempts that are requests
     sent = tau * (1.0 - asked)

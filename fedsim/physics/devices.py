@@ -408,9 +408,9 @@ class Device(Presettable, DeviceLaw):
         yield from wrong or super()._faults()
 
     def _left_over(self) -> Iterator[tuple[str, str, object]]:
-        given = ", ".join(name for name in _CYCLES if getattr(self, name) is not None)
+        keys = ", ".join(name for name in _CYCLES if getattr(self, name) is not None)
         text = (
-            f"is not used beside {given}: time and power follow from cycles; leave one of the two"
+            f"is not used beside {keys}: time and power follow from cycles; leave one of the two"
             " out, and start from custom, yang-2021 or tran-2019 for cycles"
         )
         for name in _LINEAR:

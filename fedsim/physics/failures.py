@@ -121,8 +121,8 @@ class FailingInTime:
     @property
     def every(self) -> float:
         """The least time between the beginnings of two exchanges, s."""
-        own = self.base.every if isinstance(self.base, NeighboursInTime) else 0.0
-        return max(own, self.failures.every)
+        period = self.base.every if isinstance(self.base, NeighboursInTime) else 0.0
+        return max(period, self.failures.every)
 
     @property
     def span(self) -> float:

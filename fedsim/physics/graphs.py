@@ -100,7 +100,9 @@ class Grid(Neighbours):
     def _graph(self, nodes: int, *, around: bool) -> "nx.Graph[int]":
         import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
-        rows = self.rows or max(each for each in range(1, isqrt(nodes) + 1) if nodes % each == 0)
+        rows = self.rows or max(
+            divisor for divisor in range(1, isqrt(nodes) + 1) if nodes % divisor == 0
+        )
         if nodes % rows:
             text = f"got {rows}, which does not divide the {nodes} nodes; give one that does"
             raise DataError("rows", text)

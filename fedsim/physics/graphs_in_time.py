@@ -278,9 +278,9 @@ class GraphInTime:
     def weights(self, node: ClientId) -> Weights:
         """Return the weights that a node gives its neighbours now; see `Overlay.weights`."""
         if node not in self._weights:
-            own = len(self._there[node])
+            degree = len(self._there[node])
             self._weights[node] = {
-                other: 1 / (1 + max(own, len(self._there[other])))
+                other: 1 / (1 + max(degree, len(self._there[other])))
                 for other in sorted(self._there[node])
             }
         return self._weights[node]
@@ -400,8 +400,8 @@ class Contacts(NeighboursInTime):
         if self.path is None:
             return self
         rows = read(read_contacts, self.path).tolist()
-        given = tuple([(int(one), int(other), begin, end) for one, other, begin, end in rows])
-        return self.model_copy(update={"contacts": given})
+        contacts = tuple([(int(one), int(other), begin, end) for one, other, begin, end in rows])
+        return self.model_copy(update={"contacts": contacts})
 
     @property
     def span(self) -> float:
@@ -412,8 +412,8 @@ class Contacts(NeighboursInTime):
         """See `NeighboursInTime.changes`."""
         key = "path" if self.path is not None else "contacts"
         file = None if self.path is None else Path(self.path)
-        check_clients({end for each in self.contacts for end in each[:2]}, nodes, key, file)
-        once = _turns([each for each in self.contacts if max(each[:2]) < nodes])
+        check_clients({end for contact in self.contacts for end in contact[:2]}, nodes, key, file)
+        once = _turns([contact for contact in self.contacts if max(contact[:2]) < nodes])
         if not self.repeat:
             yield from once
             return
@@ -422,7 +422,7 @@ class Contacts(NeighboursInTime):
             raise DataError("repeat", f"{text}; give at least that")
         start = 0.0
         while once:
-            yield from (each._replace(time=start + each.time) for each in once)
+            yield from (change._replace(time=start + change.time) for change in once)
             start += self.repeat
 
 

@@ -166,7 +166,7 @@ def split_cells(line: str) -> list[str]:
 def are_named(titles: Sequence[str], columns: Sequence[Column]) -> bool:
     """Return whether a header names all of some columns."""
     headings = [parse_heading(title) for title in titles[:_WIDEST]]
-    return all(any(_has_word(each, column) for each in headings) for column in columns)
+    return all(any(_has_word(heading, column) for heading in headings) for column in columns)
 
 
 def choose_columns(
@@ -213,10 +213,13 @@ def choose_columns(
 
 def _published(headings: list[Heading]) -> list[Heading]:
     """Return headings in which the value of WattTime's API, which has no name, has one."""
-    names = [each.name for each in headings]
+    names = [heading.name for heading in headings]
     if "point time" not in names:
         return headings
-    return [each._replace(name="moer") if each.name == "value" else each for each in headings]
+    return [
+        heading._replace(name="moer") if heading.name == "value" else heading
+        for heading in headings
+    ]
 
 
 def _implied(heading: Heading, column: Column, remarks: list[str]) -> Heading:
@@ -244,12 +247,14 @@ def _places(
         for number, column in enumerate(columns):
             if places[number] >= 0:
                 continue
-            found = [n for n, each in enumerate(headings) if n not in places and fits(each, column)]
+            fitting = [
+                n for n, heading in enumerate(headings) if n not in places and fits(heading, column)
+            ]
             if fits is _has_dimension and _alike(column, columns, places):
                 continue  # a time may be the begin or the end
-            if len(found) > 1:
-                found = _decide([(n, headings[n]) for n in found], column, remarks)
-            places[number] = found[0] if found else -1
+            if len(fitting) > 1:
+                fitting = _decide([(n, headings[n]) for n in fitting], column, remarks)
+            places[number] = fitting[0] if fitting else -1
     return places
 
 
@@ -299,7 +304,7 @@ def _fill(places: list[int], headings: Sequence[Heading], columns: Sequence[Colu
     alone = len(missing) == len(free) == 1
     if missing and not (alone or (missing == free and len(headings) == len(columns))):
         names = " and ".join(columns[n].name for n in missing)
-        given = listed([each.text for each in headings], _MOST)
+        given = listed([heading.text for heading in headings], _MOST)
         raise HeaderError(f"the header ({given}) does not say which column is {names}")
     for number, place in zip(missing, free, strict=False):
         places[number] = place
@@ -318,7 +323,9 @@ def _check_unit(heading: Heading, column: Column) -> None:
     unit = heading.unknown or _tail(heading, column)
     unclear = unit or heading.text
     where = "" if unclear == heading.text else f" in {heading.text}"
-    if may := [each for each in _readings(unclear) if factor(each, column.unit) is not None]:
+    if may := [
+        reading for reading in _readings(unclear) if factor(reading, column.unit) is not None
+    ]:
         raise HeaderError(f"{unclear}{where} may be {' or '.join(may)}; {wanted}")
     if unit:
         raise HeaderError(f"{unclear}{where} is no unit that is known; {wanted}")
@@ -336,10 +343,10 @@ def _tail(heading: Heading, column: Column) -> str:
 
 def _readings(text: str) -> list[str]:
     """Return the units that a text may be with other small and large letters."""
-    letters = [sorted({each.lower(), each.upper()}) for each in text]
-    if sum(len(each) > 1 for each in letters) > _LETTERS:
+    letters = [sorted({letter.lower(), letter.upper()}) for letter in text]
+    if sum(len(letter) > 1 for letter in letters) > _LETTERS:
         return []
-    return sorted({unit for each in product(*letters) if (unit := spelled("".join(each)))})
+    return sorted({unit for spelling in product(*letters) if (unit := spelled("".join(spelling)))})
 
 
 def is_documented(title: str, column: Column) -> bool:

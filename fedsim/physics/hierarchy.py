@@ -37,7 +37,7 @@ class Hierarchy:
         counts: list[list[int]] = [[] for _ in self.levels]
         for nodes in self.below.values():
             counts[self.level(nodes[0])].append(len(nodes))
-        return tuple((min(each), max(each)) for each in counts)
+        return tuple((min(level), max(level)) for level in counts)
 
     def describe(self, methods: Sequence[str], rounds: Sequence[int]) -> str:
         """Return the levels in words.
@@ -88,9 +88,9 @@ def hierarchy(clients: int, gateways: Sequence[int]) -> Hierarchy:
     above: list[ClientId] = []
     for nodes, servers in zip(levels, [*levels[1:], range(SERVER, SERVER + 1)], strict=True):
         for place, server in enumerate(servers):
-            bounds = (each * len(nodes) // len(servers) for each in (place, place + 1))
-            own = below[server] = nodes[slice(*bounds)]
-            above += [server] * len(own)
+            bounds = (number * len(nodes) // len(servers) for number in (place, place + 1))
+            members = below[server] = nodes[slice(*bounds)]
+            above += [server] * len(members)
     return Hierarchy(tuple(levels), below, tuple(above))
 
 

@@ -167,8 +167,8 @@ class RadioGraph:
         slots, slot, colour = self.slots, self.medium.slot, self.colours[node]
         if slots == 1:
             return Constant(1.0)
-        values = [float(each == colour) for each in range(slots)]
-        return Steps([each * slot for each in range(slots)], values, period=slots * slot)
+        values = [float(slot_number == colour) for slot_number in range(slots)]
+        return Steps([number * slot for number in range(slots)], values, period=slots * slot)
 
     def parents(self, source: ClientId) -> list[ClientId]:
         """Return each node's predecessor on a path from a source; see `fewest_hops`."""
@@ -275,7 +275,7 @@ class Contention:
         return not (
             self._sends[sender]
             or self._receives[sender]
-            or any(self._sends[each] or self._busy[each] for each in receivers)
+            or any(self._sends[receiver] or self._busy[receiver] for receiver in receivers)
         )
 
     def begin(self, sender: ClientId, receivers: Sequence[ClientId], step: int = 1) -> None:
@@ -294,8 +294,8 @@ class Contention:
         if self._slots:
             return {sender}
         near = self._near
-        freed = {one for node in (sender, *receivers) for one in self._around(node)}
-        return freed | {one for node in freed for one in near[node]}
+        freed = {neighbour for node in (sender, *receivers) for neighbour in self._around(node)}
+        return freed | {neighbour for node in freed for neighbour in near[node]}
 
     def change(self, one: ClientId, other: ClientId, *, there: bool) -> None:
         """Register that two nodes come into range of each other, or leave it."""

@@ -44,13 +44,13 @@ class Mixing(Spec):
         Raises:
             DataError: there are none, or one is where no edge is.
         """
-        made = csr_array(self.matrix(overlay))
+        matrix = csr_array(self.matrix(overlay))
         nodes = len(overlay.neighbours)
-        if made.shape != (nodes, nodes):
-            text = f"the mixing matrix of {self.kind} has shape {made.shape}; expected"
+        if matrix.shape != (nodes, nodes):
+            text = f"the mixing matrix of {self.kind} has shape {matrix.shape}; expected"
             raise DataError("kind", f"{text} ({nodes}, {nodes})")
-        rows = tuple([self._row(made, node, overlay) for node in range(nodes)])
-        diagonal = tuple(made.diagonal().tolist())
+        rows = tuple([self._row(matrix, node, overlay) for node in range(nodes)])
+        diagonal = tuple(matrix.diagonal().tolist())
         return Overlay(overlay.neighbours, overlay.senders, rows, diagonal)
 
     def _row(self, made: Matrix, node: int, overlay: Overlay) -> Weights:

@@ -61,7 +61,7 @@ class _Motion:
     def __init__(self, legs: Sequence[Iterator[MotionLeg]], reach: float) -> None:
         self._legs = legs
         self._reach = reach
-        self._on = np.array([next(each) for each in legs], dtype=float).reshape(-1, 6)
+        self._on = np.array([next(node_legs) for node_legs in legs], dtype=float).reshape(-1, 6)
         self._turns = [0] * len(legs)  # by node, how many turns it has made
         self._heap: list[tuple[float, int, int, int, int, int]] = []
         self._near: list[set[int]] = [set() for _ in legs]
@@ -117,13 +117,13 @@ class _Motion:
         from now. Whether a pair is in range is known, and decides which root is next: so rounding
         at the boundary moves a crossing, but never loses one.
         """
-        own, far = self._on[node], self._on[others]
-        place = own[2:4] + own[4:] * (now - own[0])
+        leg, far = self._on[node], self._on[others]
+        place = leg[2:4] + leg[4:] * (now - leg[0])
         away = far[:, 2:4] + far[:, 4:] * (now - far[:, :1]) - place
-        drift = far[:, 4:] - own[4:]
+        drift = far[:, 4:] - leg[4:]
         a, b = (drift**2).sum(axis=1), (away * drift).sum(axis=1)
         root = b**2 - a * ((away**2).sum(axis=1) - self._reach**2)
-        horizon = np.minimum(far[:, 1], own[1])
+        horizon = np.minimum(far[:, 1], leg[1])
         moves = a > 0
         half = np.sqrt(np.where(moves, np.maximum(root, 0.0), 0.0))
         a = np.where(moves, a, 1.0)

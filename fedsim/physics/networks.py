@@ -338,13 +338,13 @@ class TreeNetwork(Network):
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
         """Return the server's link and those of the gateways."""
-        each = self.gateway
+        gateway = self.gateway
         return tree(
             clients,
             self.gateways,
-            rate=each.rate,
-            gateway_latency=each.latency,
-            gateway_discipline=each.discipline,
+            rate=gateway.rate,
+            gateway_latency=gateway.latency,
+            gateway_discipline=gateway.discipline,
             **dict(self.server),
         )
 

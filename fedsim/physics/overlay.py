@@ -124,18 +124,20 @@ class Overlay:
     def matrix(self) -> "Matrix":
         """Return the mixing matrix W, shape (M, M)."""
         nodes = range(len(self.neighbours))
-        made = dok_array((len(nodes), len(nodes)))
+        matrix = dok_array((len(nodes), len(nodes)))
         for node in nodes:
-            made[node, node] = self.own_weight(node)
+            matrix[node, node] = self.own_weight(node)
             for other, weight in self.weights(node).items():
-                made[node, other] = weight
-        return csr_array(made)
+                matrix[node, other] = weight
+        return csr_array(matrix)
 
     def adjacency(self) -> "Matrix":
         """Return the adjacency matrix, shape (M, M): 1 in row i, column j if i sends to j."""
         counts = [len(others) for others in self.neighbours]
         rows = np.repeat(np.arange(len(counts)), counts)
-        columns = np.array([one for others in self.neighbours for one in others], dtype=int)
+        columns = np.array(
+            [node for neighbours in self.neighbours for node in neighbours], dtype=int
+        )
         return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(counts), len(counts)))
 
     def check(self, need: "Need" = "doubly-stochastic") -> None:
@@ -186,22 +188,22 @@ class Overlay:
 
     def _unlike(self, need: "Need", node: ClientId, row: float, column: float) -> str:
         """Return why a node's row and column, without its own weight, are not what is needed."""
-        own = self.own_weight(node)
+        weight = self.own_weight(node)
         if need == "column-stochastic":
-            if not _differ(column, 1 - own) and own >= 0:
+            if not _differ(column, 1 - weight) and weight >= 0:
                 return ""
             return (
                 f"the mixing matrix is not column stochastic: column {node} adds up to"
-                f" {column:g} without the own weight of node {node}, which is {own:g}; the two must"
-                " add up to 1"
+                f" {column:g} without the weight of node {node} itself, which is {weight:g}; both"
+                " must add up to 1"
             )
         too_much = row > 1 + _ROUNDING and not self.diagonal
-        if not (too_much or _differ(row, column) or _differ(row, 1 - own)):
+        if not (too_much or _differ(row, column) or _differ(row, 1 - weight)):
             return ""
         return (
             "the mixing matrix is not doubly stochastic: without its own weight, the row"
             f" of node {node} adds up to {row:g} and its column to {column:g}; they must be equal,"
-            f" and add up to 1 with its own, {own:g}"
+            f" and add up to 1 with its own, {weight:g}"
         )
 
 

@@ -169,8 +169,8 @@ class LossesOnTheWay:
     @property
     def mean(self) -> float:
         """The share of packets lost in the long run."""
-        own = 0.0 if self.own is None else self.own.mean
-        return 1 - (1 - own) * (1 - self.links.mean)
+        mean = 0.0 if self.own is None else self.own.mean
+        return 1 - (1 - mean) * (1 - self.links.mean)
 
     def losses(self, packets: int) -> int:
         """Return how many of the next `packets` packets are lost."""

@@ -35,8 +35,8 @@ class RunLengthSequence(Sequence[T]):
         """Encode a sequence, whose runs are of identical objects."""
         if isinstance(items, cls):
             return items
-        alike = (list(own) for _, own in groupby(items, id))
-        return cls((len(own), own[0]) for own in alike)
+        alike = (list(run) for _, run in groupby(items, id))
+        return cls((len(run), run[0]) for run in alike)
 
     def __len__(self) -> int:
         return self.ends[-1] if self.ends else 0
@@ -48,7 +48,7 @@ class RunLengthSequence(Sequence[T]):
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         if isinstance(index, slice):
             places = range(*index.indices(len(self)))
-            return self._between(places) if places.step == 1 else [self[each] for each in places]
+            return self._between(places) if places.step == 1 else [self[place] for place in places]
         if not 0 <= index < len(self):
             raise IndexError(f"there are {len(self)} items, from 0, and no item {index}")
         return self.runs[bisect_right(self.ends, index)][1]

@@ -128,7 +128,7 @@ def read_table(
         shown = ",".join(titles)
         remarks.append(f"the first line, {shown}, is taken for a row, not for numbers of columns")
     if not rows:
-        names = ", ".join(each.name for each in columns)
+        names = ", ".join(column.name for column in columns)
         raise DataError(key, f"{path} has no row of numbers; expected {names} in numbers")
     numbers, lines = zip(*rows, strict=True)
     shape = _Shape(path, key, numbers, lines, columns, choices, width)
@@ -244,11 +244,11 @@ class _Shape(NamedTuple):
     def _numbers(self, places: Sequence[int]) -> list[Array]:
         """Return the numbers at places of all rows."""
         whole = sorted(places) == list(range(self.width))
-        found = _parse(self.lines, self.width, None if whole else places)
-        if found is None:
+        numbers = _parse(self.lines, self.width, None if whole else places)
+        if numbers is None:
             row = _first_fault(self.lines, self.width, None if whole else places)
             _fail(self.path, self.key, self.numbers[row], self.lines[row], self.accepted)
-        return [found[:, place if whole else n] for n, place in enumerate(places)]
+        return [numbers[:, place if whole else n] for n, place in enumerate(places)]
 
     def _dated(self, timed: Sequence[int]) -> tuple[tuple[Array, ...], list[Choice], list[str]]:
         """Return all columns, with dates converted to seconds since the earliest of them."""
@@ -358,7 +358,7 @@ def check_clients(
     Raises:
         DataError: the file counts clients from 1, or the scenario has one that is not in the fleet.
     """
-    strangers = sorted(each for each in clients if each >= count)
+    strangers = sorted(client for client in clients if client >= count)
     if strangers == [count] and min(clients) == 1:
         raise DataError(key, f"got clients of 1 to {count}; count them from 0")
     if path is None:

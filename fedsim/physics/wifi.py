@@ -233,7 +233,7 @@ class Wifi(Spec):
         preamble, training, symbol = PREAMBLES[self.standard]
         widths = SUBCARRIERS[self.standard]
         narrow = rate * widths[20e6] / widths[self.width] / self.streams
-        basic = [each for each in BASIC if each <= narrow * (1.0 + 1e-9)]
+        basic = [rate for rate in BASIC if rate <= narrow * (1.0 + 1e-9)]
         whole = preamble + training * TRAINING[self.streams - 1]
         return FrameTiming(whole, symbol, rate, max(basic, default=BASIC[0]))
 

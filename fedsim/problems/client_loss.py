@@ -164,10 +164,10 @@ class LocalLoss:
         A loss that converts features itself receives them as they are held.
         """
         taken = X if loss.converts else wide(X)
-        made = cls(loss, taken, targets, total)
-        if made.arranged.X is taken:
-            made._held = X
-        return made
+        local = cls(loss, taken, targets, total)
+        if local.arranged.X is taken:
+            local._held = X
+        return local
 
     def with_precision(self, precision: Precision) -> Self:
         """Return the same loss with samples of, and evaluated in, another precision."""
@@ -260,10 +260,10 @@ class LocalLoss:
         They have no penalties. Where the loss does not have them, it is |f_m(w)|.
         """
         v = self.at(w)
-        each = self.loss.row_losses(self.arranged, v, self.forward(v))
-        if each is None:
+        losses = self.loss.row_losses(self.arranged, v, self.forward(v))
+        if losses is None:
             return abs(self.value(w))
-        return float(np.sqrt(np.mean(np.square(each, dtype=np.float64))))
+        return float(np.sqrt(np.mean(np.square(losses, dtype=np.float64))))
 
     def gradient(self, w: Array) -> Array:
         """Return a (sub)gradient of f_m at `w`, shape (d,), as an array of its own."""

@@ -59,8 +59,8 @@ def _logarithms(rows: Rows, w: Array) -> Array:
     sums[moderate] = linear.logarithms(q)
     reaches = np.asarray(rows.reach)
     for place in np.flatnonzero(~moderate).tolist():
-        own = Rows(rows.X[place], rows.t[place], rows.factor, float(reaches[place]))
-        sums[place] = linear.total(linear.forward(own, w))
+        block = Rows(rows.X[place], rows.t[place], rows.factor, float(reaches[place]))
+        sums[place] = linear.total(linear.forward(block, w))
     return sums
 
 
@@ -126,7 +126,7 @@ class Stacks:
         cut = partial(self.samples.stack_rows, whose=whose, rows=rows)
         wide = cut(self.samples.X).astype(np.float64, copy=False)
         arranged = self.loss.arrange(wide, cut(self.targets), len(self.targets))
-        X, t = (each.astype(self.precision, copy=False) for each in (arranged.X, arranged.t))
+        X, t = (array.astype(self.precision, copy=False) for array in (arranged.X, arranged.t))
         return arranged._replace(X=X, t=t)
 
     def _values(self, whose: NDArray[np.intp], rows: int, v: Array) -> Array:
@@ -177,13 +177,13 @@ class Stacks:
         loss, d, rows = self.loss, self.samples.features, int(self.samples.rows[whose[0]])
         if not isinstance(loss, LinearLoss):
             raise TypeError(f"the gradients of the loss {loss.kind} are not stacked")
-        found, models = np.empty((len(whose), d)), np.broadcast_to(w, (len(whose), d))
+        values, models = np.empty((len(whose), d)), np.broadcast_to(w, (len(whose), d))
         step = max(_AT_ONCE // (rows * d), 1)
         with np.errstate(all="ignore"):  # what is not finite is found afterwards
             for at in range(0, len(whose), step):
                 some = slice(at, at + step)
-                found[some] = of(loss, self._stack(whose[some], rows), models[some])
-        return found
+                values[some] = of(loss, self._stack(whose[some], rows), models[some])
+        return values
 
 
 def stacks(loss: Loss, samples: Sequence[Samples], targets: Array) -> Stacks | None:
@@ -239,10 +239,10 @@ class LazySequence(Sequence[T]):
         try:
             return self._made[number]
         except KeyError:
-            made = self._make(number)
+            loss = self._make(number)
             if len(self._made) < self._kept:
-                self._made[number] = made
-            return made
+                self._made[number] = loss
+            return loss
 
 
 class ClientLosses(LazySequence[LocalLoss]):
@@ -316,7 +316,7 @@ class ClientLosses(LazySequence[LocalLoss]):
         if self._together is None:
             return []
         rows = self._together.samples.rows[clients]
-        return [np.flatnonzero(rows == each) for each in np.unique(rows).tolist()]
+        return [np.flatnonzero(rows == count) for count in np.unique(rows).tolist()]
 
     def with_precision(self, precision: Precision) -> "ClientLosses":
         """Return the losses with samples converted from float64 to a precision."""

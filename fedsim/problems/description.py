@@ -90,4 +90,6 @@ def names_of_clients(
         return ()
     firsts = [int(client[own[0]]) for own in rows]
     whole = all(bool((client[own] == one).all()) for own, one in zip(rows, firsts, strict=True))
-    return tuple(names[one] for one in firsts) if whole and len(set(firsts)) == len(firsts) else ()
+    return (
+        tuple(names[name] for name in firsts) if whole and len(set(firsts)) == len(firsts) else ()
+    )

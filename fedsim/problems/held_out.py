@@ -89,7 +89,7 @@ class HeldOutClients(Spec):
             )
             raise DataError("test.clients", text)
         drawn = set(rng.permutation(count)[: self.clients].tolist())
-        kept = tuple(own for number, own in enumerate(rows) if number not in drawn)
+        kept = tuple(client_rows for number, client_rows in enumerate(rows) if number not in drawn)
         held = np.concatenate([rows[number] for number in sorted(drawn)])
         return kept, np.sort(held)
 
@@ -179,5 +179,5 @@ def _check(training: Samples, testing: Samples) -> None:
 
 
 def _describe_share(sizes: NDArray[np.intp]) -> str:
-    each = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
-    return f"{each}" if len(sizes) == 1 else f"{len(sizes)} clients with {each} each"
+    size = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
+    return f"{size}" if len(sizes) == 1 else f"{len(sizes)} clients with {size} each"

@@ -74,10 +74,10 @@ def label_test(labels: Array, rows: NDArray[np.int64]) -> LabelTest | None:
     if len(rows) < 2 or len(np.unique(labels)) < 2:
         return None
     if len(np.unique(labels)) <= CLASSES:
-        found = stats.chi2_contingency(label_counts(labels, rows)[1], correction=False)
-        rough = float((found.expected_freq < _EXPECTED).mean()) > _SHARE
-        return LabelTest("chi-squared", float(found.statistic), int(found.dof),
-                         float(found.pvalue), rough)  # fmt: skip
+        test = stats.chi2_contingency(label_counts(labels, rows)[1], correction=False)
+        rough = float((test.expected_freq < _EXPECTED).mean()) > _SHARE
+        return LabelTest("chi-squared", float(test.statistic), int(test.dof),
+                         float(test.pvalue), rough)  # fmt: skip
     parts = np.split(labels, np.cumsum(rows)[:-1])
     statistic, p = stats.kruskal(*parts)
     few = bool((rows < _EXPECTED).any())

@@ -146,14 +146,14 @@ class GivenTransformation(HeldOptimizer, VectorOptimizer):
 
     def begin(self, w: Vector) -> OptimizerState:
         """Return the state of optax; see `VectorOptimizer.begin`."""
-        return OptimizerState([like(w, each) for each in self._steps.begin(numpy_of(w))])
+        return OptimizerState([like(w, moment) for moment in self._steps.begin(numpy_of(w))])
 
     def step(self, w: Vector, g: Vector, eta: float, state: OptimizerState) -> None:
         """Take a step; see `VectorOptimizer.step`."""
-        d, held = numpy_of(self._add_decay(w, g)), [numpy_of(each) for each in state.moments]
+        d, held = numpy_of(self._add_decay(w, g)), [numpy_of(moment) for moment in state.moments]
         moved, moments = self._steps.step(numpy_of(w), d, eta, held, state.steps)
         w[:] = like(w, moved)
-        state.moments, state.steps = [like(w, each) for each in moments], state.steps + 1
+        state.moments, state.steps = [like(w, moment) for moment in moments], state.steps + 1
 
     @property
     def _steps(self) -> "Transformation":
@@ -263,7 +263,7 @@ class Training(NamedTuple):
     def among(self, trained: int) -> "Training":
         """Return the same steps on the first `trained` coordinates: the others have no gradient."""
         ranges = [(start, min(stop, trained)) for start, stop in self.moved or ()]
-        return self._replace(moved=tuple(each for each in ranges if each[0] < each[1]))
+        return self._replace(moved=tuple(bounds for bounds in ranges if bounds[0] < bounds[1]))
 
     @property
     def alone(self) -> bool:
@@ -293,12 +293,12 @@ class Training(NamedTuple):
 
 def join_state(w: Array, state: OptimizerState) -> Array:
     """Return a model, shape (d,), the number of steps and the moments as one vector."""
-    moments = [numpy_of(each) for each in state.moments]
-    joined = np.empty(w.size + 1 + sum(each.size for each in moments))
+    moments = [numpy_of(moment) for moment in state.moments]
+    joined = np.empty(w.size + 1 + sum(moment.size for moment in moments))
     joined[: w.size], joined[w.size] = w, state.steps
     at = w.size + 1
-    for each in moments:
-        joined[at : (at := at + each.size)] = each
+    for moment in moments:
+        joined[at : (at := at + moment.size)] = moment
     return joined
 
 

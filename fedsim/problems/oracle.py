@@ -83,7 +83,6 @@ class LossOracle:
 
     @property
     def _loss(self) -> LocalLoss:
-        """The loss itself."""
         kept = self._kept
         return kept if isinstance(kept, LocalLoss) else kept[self._client]
 
@@ -243,7 +242,7 @@ def _mean_size(drawn: Minibatches, rows: int) -> float:
         return float(rows)
     if len(first) == len(last):  # only the last one of a pass may be smaller
         return float(len(first))
-    return sum(rows if each is None else len(each) for each in drawn) / len(drawn)
+    return sum(rows if minibatch is None else len(minibatch) for minibatch in drawn) / len(drawn)
 
 
 def oracles(

@@ -149,12 +149,12 @@ class Partition(Sequence[Samples]):
             step = max(_AT_ONCE // max(rows * wide, 1), 1)
             for client in range(first, last, step):
                 count, begin = min(step, last - client), self.cuts.of(client).start
-                own = slice(begin * wide, (begin + count * rows) * wide)
+                part = slice(begin * wide, (begin + count * rows) * wide)
                 labels = slice(begin * size, (begin + count * rows) * size)
                 if count == 1:
-                    yield from (head, X[own].data, y[labels].data)
+                    yield from (head, X[part].data, y[labels].data)
                     continue
-                parts = X[own].reshape(count, -1), y[labels].reshape(count, -1)
+                parts = X[part].reshape(count, -1), y[labels].reshape(count, -1)
                 heads = np.broadcast_to(np.frombuffer(head, np.uint8), (count, len(head)))
                 yield np.concatenate([heads, *parts], axis=1).reshape(-1).data
 
@@ -217,12 +217,12 @@ def partition(
     """
     if not rows or not isinstance(samples.X, np.ndarray):
         whole = preprocess_samples(samples, treat, kind)
-        return [whole.take(own) for own in rows]
+        return [whole.take(client_rows) for client_rows in rows]
     order: Indices | range
     if isinstance(rows, RowRuns):
         order, cuts = rows.order, rows.cuts
     else:
-        cuts = Cuts(np.array([len(own) for own in rows], np.int64))
+        cuts = Cuts(np.array([len(client_rows) for client_rows in rows], np.int64))
         order = np.concatenate(rows)
     if treat is None and samples.X.dtype == kind:
         return Partition(samples.take(order), cuts)
@@ -324,5 +324,5 @@ CACHE_VARIABLE = "FEDSIM_CACHE"
 
 def cache_folder() -> Path:
     """Return the folder of the cache; it need not exist yet."""
-    own = os.environ.get(CACHE_VARIABLE)
-    return Path(own) if own else Path(platformdirs.user_cache_dir("fedsim"))
+    folder = os.environ.get(CACHE_VARIABLE)
+    return Path(folder) if folder else Path(platformdirs.user_cache_dir("fedsim"))

@@ -234,9 +234,9 @@ class Problem:
 
     def with_losses(self, losses: Sequence[LocalLoss]) -> Self:
         """Return the same problem with other objects for its losses; they share the weights."""
-        made = replace(self, losses=losses)
-        vars(made)["weights"] = self.weights  # of many clients, a second array takes memory
-        return made
+        problem = replace(self, losses=losses)
+        vars(problem)["weights"] = self.weights  # of many clients, a second array takes memory
+        return problem
 
     def remembering(self) -> Self:
         """Return the same problem with evaluation caches, for value and derivatives at a model."""
@@ -314,8 +314,8 @@ class Problem:
 def _terms(values: Array, weights: Array | None) -> Iterator[float]:
     """Yield the terms of a sum, with weights if any; those of many clients are no list at once."""
     for begin in range(0, len(values), _AT_ONCE):
-        own = slice(begin, begin + _AT_ONCE)
-        yield from (values[own] if weights is None else weights[own] * values[own]).tolist()
+        part = slice(begin, begin + _AT_ONCE)
+        yield from (values[part] if weights is None else weights[part] * values[part]).tolist()
 
 
 def _check(samples: Sequence[Samples]) -> None:

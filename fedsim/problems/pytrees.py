@@ -96,12 +96,12 @@ class Functions:
 
     def gradient(self, rows: Rows, w: Array) -> Array:
         """Return its gradient, shape (d,)."""
-        found = np.zeros(self.dimension)
+        vector = np.zeros(self.dimension)
         with self._number_types():
             model = self._model(w)
             for part in self._parts(rows):
-                found += np.asarray(self._gradient(model, *part), dtype=np.float64)
-        return rows.factor * found
+                vector += np.asarray(self._gradient(model, *part), dtype=np.float64)
+        return rows.factor * vector
 
     def steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None, l2: float
@@ -275,8 +275,8 @@ def _alike(drawn: Minibatches, rows: int) -> Iterator[NDArray[np.intp]]:
         return
     whole = np.arange(rows)
     together: list[NDArray[np.intp]] = []
-    for each in drawn:
-        some = whole if each is None else each
+    for minibatch in drawn:
+        some = whole if minibatch is None else minibatch
         if together and len(together[0]) != len(some):
             yield np.stack(together)
             together = []

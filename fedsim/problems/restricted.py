@@ -257,10 +257,10 @@ def newton(loss: LocalLoss, w: Array) -> Array:
     Raises:
         DataError: the loss does not provide its Hessian.
     """
-    own, X = loss.loss, loss.arranged.X
-    solvable = isinstance(own, LeastSquares) and not (own.l1 or own.l2)
+    linear, X = loss.loss, loss.arranged.X
+    solvable = isinstance(linear, LeastSquares) and not (linear.l1 or linear.l2)
     if solvable and isinstance(X, np.ndarray) and not isinstance(loss, Embedded):
-        (residuals,) = own.forward(loss.arranged, w)
+        (residuals,) = linear.forward(loss.arranged, w)
         return w - _shortest(X, residuals)
     return w - _shortest(loss.hessian(w), loss.gradient(w))
 
@@ -319,16 +319,16 @@ def strong_convexity(loss: LocalLoss) -> float:
     For a quadratic it is the least eigenvalue of its Hessian, to rounding. For another convex loss
     it is the curvature of its l2 term, which a skew basis changes. l1 only adds to it.
     """
-    own = loss.loss
+    inner = loss.loss
     if _has_flat_directions(loss):
         return 0.0
-    if isinstance(own, LeastSquares):
+    if isinstance(inner, LeastSquares):
         values = np.linalg.eigvalsh(loss.hessian(np.zeros(loss.dimension)))
         rounding = len(values) * float(np.finfo(np.float64).eps) * float(values[-1])
         return float(values[0]) if values[0] > rounding else 0.0
-    if not (own.l2 and convex(own)):
+    if not (inner.l2 and convex(inner)):
         return 0.0
-    return float(own.l2 * loss.span.least**2 if isinstance(loss, Restriction) else own.l2)
+    return float(inner.l2 * loss.span.least**2 if isinstance(loss, Restriction) else inner.l2)
 
 
 def _has_flat_directions(loss: LocalLoss) -> bool:
@@ -336,8 +336,8 @@ def _has_flat_directions(loss: LocalLoss) -> bool:
 
     Its Hessian is singular then, which a client knows without computing it.
     """
-    own = loss.loss
-    return isinstance(own, LeastSquares) and not own.l2 and loss.rows < loss.dimension
+    inner = loss.loss
+    return isinstance(inner, LeastSquares) and not inner.l2 and loss.rows < loss.dimension
 
 
 def strong_convexity_operations(loss: LocalLoss) -> float:
@@ -346,11 +346,16 @@ def strong_convexity_operations(loss: LocalLoss) -> float:
     The Hessian, or 2 d k^2 for the Gram matrix of k columns; 4 k^3/3 for eigenvalues alone
     (Golub, Van Loan, Matrix Computations, 2013, section 8.3). Zero if they are known already.
     """
-    own, k = loss.loss, loss.dimension
+    inner, k = loss.loss, loss.dimension
     if _has_flat_directions(loss):
         return 0.0
-    if isinstance(own, LeastSquares):
+    if isinstance(inner, LeastSquares):
         return hessian_operations(loss) + 4.0 / 3.0 * k**3
-    if own.l2 and convex(own) and isinstance(loss, Restriction) and isinstance(loss.span, Columns):
+    if (
+        inner.l2
+        and convex(inner)
+        and isinstance(loss, Restriction)
+        and isinstance(loss.span, Columns)
+    ):
         return loss.span.operations * k + 4.0 / 3.0 * k**3
     return 0.0

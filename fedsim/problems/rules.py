@@ -274,7 +274,7 @@ class Muon(AdamW):
         matrices, others = [], []
         for part in parts:
             rows, columns = (*part.shape, 1)[0], prod(part.shape[1:])
-            named = any(fnmatchcase(part.name, each) for each in self.adamw)
+            named = any(fnmatchcase(part.name, pattern) for pattern in self.adamw)
             place = slice(part.start, part.stop)
             if named or min(rows, columns) < 2:
                 others.append(place)
@@ -293,7 +293,7 @@ class Muon(AdamW):
         """Those of AdamW; for a matrix 8 and decay, and 4 m^2 n + 2 m^3 an iteration, m <= n."""
         if not self._matrices:
             return super().operations
-        values = sum(each.stop - each.start for each in self._others)
+        values = sum(part.stop - part.start for part in self._others)
         total, whole = super().operations * values, values
         for place, *sides in self._matrices:
             m, n = sorted(sides)

@@ -78,10 +78,10 @@ def _transpose(X: Sparse) -> Any:  # noqa: ANN401 - SciPy's, of another class th
     known = _TRANSPOSED.get(key)
     if known is not None and known[0]() is X:
         return known[1]
-    made = X.T
+    transposed = X.T
     if len(_TRANSPOSED) < _MOST_TRANSPOSED:
-        _TRANSPOSED[key] = ref(X, lambda _: _TRANSPOSED.pop(key, None)), made
-    return made
+        _TRANSPOSED[key] = ref(X, lambda _: _TRANSPOSED.pop(key, None)), transposed
+    return transposed
 
 
 def entries(X: Features) -> float:
@@ -423,7 +423,7 @@ def all_or_some(drawn: Minibatches) -> bool:
     """Return whether minibatches are each of all rows, or each of drawn ones."""
     if isinstance(drawn, LaterDraws | np.ndarray):
         return True
-    return len({each is None for each in drawn}) == 1
+    return len({minibatch is None for minibatch in drawn}) == 1
 
 
 def shuffled_passes(

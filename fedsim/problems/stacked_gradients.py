@@ -39,8 +39,8 @@ def _sigmoids(rows: Rows, models: Array) -> Array:
     slopes[moderate] = p / (p + 1.0)
     reaches = np.asarray(rows.reach)
     for place in np.flatnonzero(~moderate).tolist():
-        own = Rows(rows.X[place], rows.t[place], rows.factor, float(reaches[place]))
-        slopes[place] = linear.slopes(linear.forward(own, models[place]))
+        block = Rows(rows.X[place], rows.t[place], rows.factor, float(reaches[place]))
+        slopes[place] = linear.slopes(linear.forward(block, models[place]))
     return slopes
 
 
@@ -70,14 +70,14 @@ def gradients(loss: LinearLoss, rows: Rows, models: Array) -> Array:
     """
     at = _room(models.shape, rows.X.dtype)
     at[...] = models
-    found = _products(rows.X.swapaxes(-1, -2), _SLOPES[type(loss)](rows, at))
+    products = _products(rows.X.swapaxes(-1, -2), _SLOPES[type(loss)](rows, at))
     if rows.factor != 1.0:
-        found *= rows.factor
+        products *= rows.factor
     if loss.l2:
-        found += loss.l2 * at
+        products += loss.l2 * at
     if loss.l1:
-        found += loss.l1 * np.sign(at)
-    return found.astype(np.float64, copy=False)
+        products += loss.l1 * np.sign(at)
+    return products.astype(np.float64, copy=False)
 
 
 def steps(
@@ -109,9 +109,9 @@ def squares(vectors: Array) -> Array:
 
 def _products(X: Array, vectors: Array) -> Array:
     """Return the product of each matrix (m, n) with its vector (n,), shape (k, m)."""
-    found = _room((len(X), X.shape[-2]), X.dtype)
-    np.matmul(X, vectors[..., None], out=found[..., None])
-    return found
+    gradients = _room((len(X), X.shape[-2]), X.dtype)
+    np.matmul(X, vectors[..., None], out=gradients[..., None])
+    return gradients
 
 
 def _room(shape: tuple[int, ...], kind: np.dtype[np.floating]) -> Array:

@@ -98,9 +98,9 @@ class Transformation:
             except Exception as error:  # noqa: BLE001 - the code of a user's factory
                 text = f"{wanted}; {self._name} fails in a trial: {named_line(error)}"
                 raise DataError("optimizer", text) from None
-        real = [jnp.issubdtype(each.dtype, jnp.floating) for each in leaves]
-        others = [each for each, so in zip(leaves, real, strict=True) if not so]
-        if not all(_counts(each, 2) for each in others):
+        real = [jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves]
+        others = [leaf for leaf, so in zip(leaves, real, strict=True) if not so]
+        if not all(_counts(leaf, 2) for leaf in others):
             text = f"the state of {self._name} has other numbers than real ones and counts of steps"
             raise DataError("optimizer", f"{text}; give one without")
         return form, leaves, real
@@ -110,7 +110,7 @@ class Transformation:
         state = jax.tree_util.tree_unflatten(self._form, leaves)
         changes, state = rule.update(self._tree(g), state, tree)
         moved = [each + change for each, change in zip(tree, changes, strict=True)]
-        return jnp.concatenate([each.ravel() for each in moved]), jax.tree_util.tree_leaves(state)
+        return jnp.concatenate([leaf.ravel() for leaf in moved]), jax.tree_util.tree_leaves(state)
 
     def _number_types(self) -> Any:  # noqa: ANN401 - a context manager of JAX
         return jax.enable_x64(self._numbers == np.float64)

@@ -26,8 +26,8 @@ def like(w: Vector, part: Array) -> Vector:
 
 def numpy_of(vector: Vector) -> Array:
     """Return a vector as an array of NumPy."""
-    found = vector if isinstance(vector, np.ndarray) else vector.detach().cpu().numpy()
-    return np.asarray(found)
+    array = vector if isinstance(vector, np.ndarray) else vector.detach().cpu().numpy()
+    return np.asarray(array)
 
 
 def root(v: Vector) -> Vector:

@@ -1,4 +1,4 @@
-"""Estimates from a sample of replies: the step of all clients, given the law of the draw.
+"""Estimates of a mean over all clients from the replies of a sample.
 
 The objective is F(w) = sum_m p_m f_m(w), where the weights p_m of the M clients add up to 1. A
 round has the replies x_m of a sample S, and a method needs an estimate of sum_m p_m x_m. Let q_m be
@@ -31,19 +31,19 @@ from fedsim.core.ports import Array, ClientId, Reply
 from fedsim.wire import ReplyColumns, senders
 
 Estimate = Literal["unbiased", "self-normalised", "plain"]
-"""How the step of all clients is estimated from the replies of a sample."""
+"""How to estimate the mean over all clients from the replies of a sample."""
 
 _REMEMBERED = 1_000
-"""Number of rounds whose laws are kept, for late replies."""
+"""The number of rounds whose draws are kept, for late replies."""
 
 
 class DrawnCohort(NamedTuple):
     """The sampled clients of a round, with the law of the draw.
 
     Attributes:
-        clients: ascending, shape (k,).
-        shares: q of each, its share of the expected draws, shape (k,).
-        times: how often each was drawn, shape (k,).
+        clients: the clients, in ascending order, shape (k,).
+        shares: q, each client's share of the expected draws, shape (k,).
+        times: how often each client was drawn, shape (k,).
     """
 
     clients: NDArray[np.int64]
@@ -68,10 +68,10 @@ class Estimator:
         self._clients = clients
         self._draws: dict[
             int, DrawnCohort
-        ] = {}  # by round; none where all clients are equally likely
+        ] = {}  # by round; rounds in which all clients are equally likely have no entry
 
     def record(self, number: int, draw: DrawnCohort | None) -> None:
-        """Keep the draw of a round; None where all clients were equally likely."""
+        """Keep the draw of a round; None if all clients were equally likely."""
         if draw is None:
             return
         self._draws[number] = draw
@@ -85,7 +85,7 @@ class Estimator:
             replies: at least one.
 
         Returns:
-            Shape (n,); or M/n where all clients were equally likely.
+            The factors, shape (n,); the number M/n if all clients were equally likely.
         """
         if not self._draws:
             return self._clients / len(replies)
@@ -97,32 +97,33 @@ class Estimator:
 
         Args:
             replies: at least one.
-            weights: p_m of all nodes.
+            weights: p_m of all nodes, by their numbers.
             total: the sum of p_m over the clients of this server.
         """
         if self._estimate == "plain":
             times = self._law(replies)[1]
             return np.asarray(times / times.sum())
-        own = weights[senders(replies)]
+        reply_weights = weights[senders(replies)]
         if self._estimate == "self-normalised":
-            return np.asarray(own / own.sum())
-        return np.asarray(own * (self.factors(replies) / total))
+            return np.asarray(reply_weights / reply_weights.sum())
+        return np.asarray(reply_weights * (self.factors(replies) / total))
 
     def _law(self, replies: Sequence[Reply]) -> tuple[Array, Array]:
-        """Return q and k of each reply, by the draw of its round, each of shape (n,)."""
+        """Return q and k of each reply under the draw of its round, both of shape (n,)."""
         clients = senders(replies)
+        # Clients outside a draw, such as those that a method named, count as drawn uniformly.
         shares, times = np.full(len(clients), 1 / self._clients), np.ones(len(clients))
         rounds = _rounds(replies)
         for number in np.unique(rounds).tolist():
             draw = self._draws.get(number)
             if draw is None:
                 continue
-            mine = np.flatnonzero(rounds == number)
-            places = np.searchsorted(draw.clients, clients[mine])
+            of_round = np.flatnonzero(rounds == number)
+            places = np.searchsorted(draw.clients, clients[of_round])
             places = np.minimum(places, len(draw.clients) - 1)
-            drawn = draw.clients[places] == clients[mine]
-            mine, places = mine[drawn], places[drawn]
-            shares[mine], times[mine] = draw.shares[places], draw.times[places]
+            drawn = draw.clients[places] == clients[of_round]
+            of_round, places = of_round[drawn], places[drawn]
+            shares[of_round], times[of_round] = draw.shares[places], draw.times[places]
         return shares, times
 
 
@@ -133,7 +134,7 @@ def _rounds(replies: Sequence[Reply]) -> NDArray[np.integer]:
     return np.array([reply.round for reply in replies], np.intp)
 
 
-# Samples without replacement and with given inclusion probabilities.
+# Samples without replacement, with prescribed inclusion probabilities.
 #
 # Madow, "On the Theory of Systematic Sampling, II", 1949; Goodman, Kish, "Controlled Selection: A
 # Technique in Probability Sampling", 1950, for the random order. Successive weighted draws
@@ -147,8 +148,8 @@ def inclusion_probabilities(sizes: Array, count: int) -> Array:
     others share the rest in proportion to their sizes.
 
     Args:
-        sizes: above 0, shape (M,).
-        count: the number of clients drawn; all from M on.
+            sizes: positive sizes of the clients, shape (M,).
+            count: the number of clients drawn; M or more draws all.
 
     >>> inclusion_probabilities(np.array([10.0, 10.0, 20.0]), 2).tolist()
     [0.5, 0.5, 1.0]
@@ -168,24 +169,26 @@ def inclusion_probabilities(sizes: Array, count: int) -> Array:
 def systematic_sample(
     probabilities: Array, count: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return a sample with given inclusion probabilities, ascending, shape (count,).
+    """Return a sample with prescribed inclusion probabilities, ascending, shape (count,).
 
-    The clients lie one after the other on a line in random order, each as long as its probability.
-    Those are drawn that lie at u, u + 1, ..., with u uniform in [0, 1).
+    The clients are laid on a line in random order, each as an interval as long as its probability.
+    The sample is the clients whose intervals hold u, u + 1, ..., with u uniform in [0, 1).
 
     Args:
-        probabilities: at most 1 each, `count` in total, shape (M,).
+        probabilities: at most 1 each, with the sum `count`, shape (M,).
         count: the number of clients drawn.
         rng: the stream of the draws.
     """
     certain = np.flatnonzero(probabilities >= _CERTAIN)
     order = rng.permutation(len(probabilities))
+    # The certain ones are drawn without a place on the line, so that rounding cannot skip one.
     if len(certain):
         order = order[probabilities[order] < _CERTAIN]
     left = count - len(certain)
     offset = rng.random()
     if left <= 0:
         return certain[:count]
+    # Rescaled to end at exactly `left`: rounding of the sum must not push the last point off it.
     ends = np.cumsum(probabilities[order])
     places = np.searchsorted(ends * (left / ends[-1]), offset + np.arange(left), side="right")
     return np.sort(np.concatenate([certain, order[places]]))
@@ -198,12 +201,12 @@ _CERTAIN = 1 - 1e-12
 def draw_by_size(
     sizes: Array, count: int, available: float, rng: np.random.Generator
 ) -> DrawnCohort:
-    """Return a sample without replacement whose inclusion probabilities are by size.
+    """Return a sample without replacement, with inclusion probabilities proportional to size.
 
     Args:
-        sizes: of the clients that can be asked, above 0, shape (A,).
+        sizes: positive sizes of the clients that can be asked, shape (A,).
         count: the number of clients drawn.
-        available: the share of all sizes that `sizes` add up to.
+        available: the sum of `sizes` as a share of the sizes of all clients.
         rng: the stream of the draws.
     """
     probabilities = inclusion_probabilities(sizes, count)

@@ -1,4 +1,4 @@
-"""One exchange of a node: whose reports it waits for, and when it is closed."""
+"""One exchange of a node: the reports that it waits for, and when it closes."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from fedsim.core.ports import ClientId, Reply, node_name
 
 _FEW = 5
-"""Missing clients are listed by name up to this number, counted beyond it."""
+"""Up to this number, missing clients are named; beyond it they are counted."""
 
 
 class Phase(Enum):
-    """The life of an exchange: open, then closed or given up."""
+    """The state of an exchange: open, then closed or abandoned."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -22,18 +22,18 @@ class Phase(Enum):
 
 
 class Exchange:
-    """It is open until all reports, enough reports, or its deadline; then it is closed.
+    """An exchange is open until all reports, enough reports, or its deadline; then it is closed.
 
     Attributes:
-        number: from 1.
+        number: the number of the exchange, from 1.
         asked: the number of recipients when it was opened.
-        goal: this number of reports closes it immediately.
-        least: the minimum number of reports for its deadline to close it.
-        replies: the reports with a message that came one by one.
-        columns: those that came at once.
+        goal: the number of reports that closes it immediately.
+        least: the number of reports from which its deadline closes it.
+        replies: the reports with a message that arrived one by one.
+        columns: the reports with a message that arrived together.
         reported: the number of reports, with or without a message.
         overdue: whether its deadline has passed.
-        phase: of its life.
+        phase: whether it is open, closed or abandoned.
         deserted: whether it closed because no client was left to wait for.
     """
 
@@ -76,14 +76,15 @@ class Exchange:
 
     @property
     def waiting(self) -> set[ClientId]:
-        """The clients whose report is outstanding, to be changed in place."""
-        if isinstance(self._waiting, range):  # of a whole fleet, which may report at once
+        """The clients whose report is outstanding. Callers change the set in place."""
+        # A whole fleet is kept as a range, which costs no memory if all report together.
+        if isinstance(self._waiting, range):
             self._waiting = set(self._waiting)
         return self._waiting
 
     @property
     def outstanding(self) -> int:
-        """How many they are."""
+        """The number of clients whose report is outstanding."""
         return len(self._waiting)
 
     def count(self, clients: NDArray[np.int64], replies: Sequence[Reply]) -> None:
@@ -106,7 +107,7 @@ class Exchange:
         return [*self.replies, *self.columns]
 
     def disown(self, client: ClientId) -> None:
-        """Take back that a client has reported; the exchange goes on if it needs others for it."""
+        """Remove the reports of a client; the exchange reopens if it now lacks reports."""
         every = self.every
         kept = [reply for reply in every if reply.client != client]
         self.reported -= len(every) - len(kept)
@@ -126,7 +127,7 @@ class Exchange:
         return self.look()
 
     def give_up(self) -> bool:
-        """Give up the exchange if it is open; return True."""
+        """Abandon the exchange if it is open; return True."""
         if self.phase is Phase.OPEN:
             self.phase = Phase.GIVEN_UP
         return True
@@ -144,10 +145,10 @@ class Exchange:
         """A sentence with the number of reports, the number needed, and the missing clients."""
         needed = self.goal if self.goal < inf else (self.least if self.overdue else self.asked)
         if not self.asked:
-            return "none of the clients that were to be asked is available"
+            return "none of the clients to ask is available"
         if not self._waiting:
             return f"{self.reported} of {self.asked} have reported, and all others have left"
         missing = [self.name(client) for client in sorted(self._waiting)]
         named = ", ".join(missing) if len(missing) <= _FEW else f"{len(missing)} clients"
-        come = f"{self.reported} of {self.asked} have reported, {needed:g} are needed"
-        return f"{come}; missing: {named}"
+        counts = f"{self.reported} of {self.asked} have reported, {needed:g} are needed"
+        return f"{counts}; missing: {named}"

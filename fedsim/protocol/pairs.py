@@ -1,11 +1,11 @@
-"""A peer's end where nodes meet in pairs, each at a time of its own, without common rounds.
+"""A peer's endpoint where nodes meet in pairs, at any time, without common rounds.
 
-A node offers a neighbour something, and is busy until it has the answer and has made use of it. A
-node that is not busy answers an offer at once. One that is busy holds an offer back until it is
-free, if the offer is the earlier one in the order of (number of the exchange at the node that
-offers, that node); else it refuses it by a beacon. So a node waits only for one whose own offer is
-later in that order, and nodes never wait for each other in a circle. An offer has twice the number
-of its exchange in its header, its answer one more.
+A node sends an offer to a neighbour. It is busy until it has received the answer and used it. A
+node that is not busy answers an offer at once. A busy node compares the offer with its own, by
+(number of the exchange at the offering node, that node). If the received offer is the earlier one,
+the node holds it back until it is free; otherwise it refuses it by a beacon. So a node waits only
+for nodes whose offer is later in this order, and there is no deadlock. The header of an offer
+carries twice the number of its exchange, that of the answer one more.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from fedsim.protocol.transport import (
 
 
 class Verdict(Enum):
-    """What becomes of a message that has arrived.
+    """How a node treats a message that has arrived.
 
     ANSWER: an offer, to be answered now.
     REFUSE: an offer, to be refused now.
-    HOLD: an offer, held back until the node is free.
+    HOLD: an offer, to be held back until the node is free.
     OVER: an answer or a refusal, which ends the exchange of this node.
-    DROPPED: an answer that is late, and counts for nothing.
+    DROPPED: a late answer, which is ignored.
     """
 
     ANSWER = "answer"
@@ -40,10 +40,10 @@ class Verdict(Enum):
 
 
 class PairProtocol(PeerProtocol):
-    """A node's endpoint, with one exchange of its own at a time; see above.
+    """A node's endpoint, with at most one offer at a time; see the module.
 
     Attributes:
-        busy: from an offer of the node's own until it is released.
+        busy: whether the node has an offer that it has not released yet.
     """
 
     busy = False
@@ -54,7 +54,7 @@ class PairProtocol(PeerProtocol):
 
         Raises:
             LocalProtocolError: the node is busy.
-            ValueError: the neighbour is none, or has left.
+            ValueError: the receiver is no neighbour, or has left.
         """
         if self.busy:
             raise LocalProtocolError(
@@ -68,7 +68,7 @@ class PairProtocol(PeerProtocol):
         return self._encode(message, 2 * self._exchanges)
 
     def answer(self, offer: Envelope, message: Message = BEACON) -> Envelope:
-        """Return the envelope that answers an offer; without a message it refuses it."""
+        """Return the envelope that answers an offer; without a message, it is a refusal."""
         return self._encode(message, offer.exchange + 1)
 
     def _encode(self, message: Message, number: int) -> Envelope:
@@ -76,16 +76,16 @@ class PairProtocol(PeerProtocol):
         return self._transport.encode(envelope, self.id)
 
     def release(self) -> Sequence[tuple[ClientId, Envelope]]:
-        """Be free again; return the offers that were held back, with their senders, in order."""
+        """Free the node; return the offers that were held back, with their senders, in order."""
         self.busy = False
         held, self._held = self._held, ()
         return held
 
     def receive_in_pair(self, sender: ClientId, envelope: Envelope) -> Verdict:
-        """Receive a message and return what becomes of it.
+        """Receive a message and return how to treat it.
 
         Raises:
-            RemoteProtocolError: it is from no neighbour, or of no exchange.
+            RemoteProtocolError: the message is from no neighbour, or of no exchange.
         """
         number, answers = divmod(envelope.exchange, 2)
         if sender not in self._known or number < 1:

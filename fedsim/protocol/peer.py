@@ -29,19 +29,19 @@ class PeerProtocol:
     """A node's endpoint of the peer protocol.
 
     Args:
-        node: its number.
+        node: the number of the node.
         neighbours: the nodes that it sends to, in order.
         packing: the packers of its messages.
-        beacons: whether a neighbour without a message is sent a beacon.
-        deadline: of an exchange, after it was opened, s; infinite for none.
-        header_bits: in front of every message.
-        transport: how messages are carried.
-        senders: the nodes that it receives from, in order; its neighbours if not given.
-        known: the nodes that it may ever receive from, if the two above change; see `meet`.
+        beacons: whether it sends a beacon to a neighbour for which it has no message.
+        deadline: the time from the opening of an exchange to its deadline, s; infinite for none.
+        header_bits: the size of the header of every message.
+        transport: carries the messages.
+        senders: the nodes that it receives from, in order; by default its neighbours.
+        known: all nodes from which it may ever receive, if the graph changes; see `meet`.
 
     Attributes:
-        round: the open one, from 1.
-        neighbours, senders: those still present.
+        round: the current round, from 1.
+        neighbours, senders: those that have not left.
         deadline: see above.
         packing: see above.
     """
@@ -77,20 +77,20 @@ class PeerProtocol:
 
     @property
     def next_exchange(self) -> int:
-        """The number of the exchange that is opened next, from 1."""
+        """The number of the next exchange to open, from 1."""
         return self._exchanges + 1
 
     def meet(self, neighbours: Sequence[ClientId], senders: Sequence[ClientId]) -> None:
-        """Set the neighbours of the next exchange, of which some may have left for good."""
-        self.neighbours = tuple([one for one in neighbours if one not in self._gone])
-        self.senders = tuple([one for one in senders if one not in self._gone])
+        """Set the neighbours and senders of the next exchange; nodes that have left are removed."""
+        self.neighbours = tuple([node for node in neighbours if node not in self._gone])
+        self.senders = tuple([node for node in senders if node not in self._gone])
         self._receivers = frozenset(self.neighbours)
 
     def open(self, message: Message | Mapping[ClientId, Message]) -> Post:
         """Open an exchange; return the envelopes to send with their receivers.
 
         Args:
-            message: for all neighbours, or one each; neighbours left out receive none.
+            message: one message for all neighbours, or one each; neighbours left out receive none.
 
         Raises:
             LocalProtocolError: an exchange is open already.
@@ -114,30 +114,31 @@ class PeerProtocol:
             names = ", ".join(map(node_name, strangers))
             raise ValueError(f"{names}: no neighbour of {node_name(self.id)}")
         quiet = BEACON if self._beacons else None
-        sent = [(one, message.get(one, quiet)) for one in self.neighbours]
-        runs = groupby(sent, lambda each: id(each[1]))  # such as one beacon for all
+        sent = [(node, message.get(node, quiet)) for node in self.neighbours]
+        # Successive neighbours with the same message object, such as a beacon, share an envelope.
+        runs = groupby(sent, lambda pair: id(pair[1]))
         post: list[tuple[Envelope, Sequence[ClientId]]] = []
         for _, run in runs:
-            ones, whats = zip(*run, strict=True)
-            if whats[0] is not None:
-                post.append((self._wrap(whats[0]), ones))
+            receivers, messages = zip(*run, strict=True)
+            if messages[0] is not None:
+                post.append((self._wrap(messages[0]), receivers))
         return post
 
     def _wrap(self, message: Message) -> Envelope:
         envelope = Envelope(message, self.round, self._exchanges + 1, self._header_bits)
         return self._transport.encode(envelope, self.id)
 
-    # -- facts -------------------------------------------------------------------------
+    # -- received messages -------------------------------------------------------------
 
     def receive(self, sender: ClientId, envelope: Envelope) -> ReplyOutcome:
         """Receive a message and return its outcome.
 
         Raises:
-            RemoteProtocolError: it is from no neighbour, of no exchange, or has come before.
+            RemoteProtocolError: it is from no neighbour, of no exchange, or a duplicate.
         """
         number, exchange = envelope.exchange, self._exchange
         if exchange is not None and exchange.number == number and sender in exchange.waiting:
-            if exchange.phase is not Phase.OPEN:  # by its deadline
+            if exchange.phase is not Phase.OPEN:  # closed by its deadline
                 return ReplyOutcome.DROPPED
             closed = self._count(exchange, sender, envelope)
             return ReplyOutcome.CLOSED if closed else ReplyOutcome.COUNTED
@@ -159,7 +160,7 @@ class PeerProtocol:
             return ReplyOutcome.DROPPED
         if sender in self.senders:
             raise self._twice(sender, number)
-        # One that was a neighbour no more when the exchange was opened.
+        # The sender was no longer a neighbour when this node opened the exchange.
         closed = self._count(exchange, sender, envelope)
         return ReplyOutcome.CLOSED if closed else ReplyOutcome.COUNTED
 
@@ -178,8 +179,8 @@ class PeerProtocol:
     def neighbour_left(self, neighbour: ClientId) -> bool:
         """Remove a neighbour that left for good; return whether that closes the exchange."""
         self._gone.add(neighbour)
-        self.neighbours = tuple([one for one in self.neighbours if one != neighbour])
-        self.senders = tuple([one for one in self.senders if one != neighbour])
+        self.neighbours = tuple([node for node in self.neighbours if node != neighbour])
+        self.senders = tuple([node for node in self.senders if node != neighbour])
         exchange = self._exchange
         return exchange is not None and exchange.client_left(neighbour)
 
@@ -187,13 +188,13 @@ class PeerProtocol:
         """Mark the deadline as expired; return whether that closes the exchange."""
         return self._exchange is not None and self._exchange.pass_deadline()
 
-    # -- how it ends -------------------------------------------------------------------
+    # -- the end of an exchange --------------------------------------------------------
 
     def replies(self) -> list[Reply]:
         """End the exchange, and return the received messages, sorted by neighbour.
 
         Raises:
-            LocalProtocolError: there is none.
+            LocalProtocolError: there is no exchange.
         """
         ended, self._exchange = self._exchange, None
         if ended is None:
@@ -212,7 +213,7 @@ class PeerProtocol:
 
     @property
     def stuck(self) -> str:
-        """Describe which neighbours it is waiting for; empty if none."""
+        """The neighbours that it waits for, in words; empty if it waits for none."""
         if self._exchange is None or self._exchange.over:
             return ""
         return f"{node_name(self.id)} waits in round {self.round}: {self._exchange.progress}"

@@ -1,11 +1,11 @@
-"""Reports: quantities that clients send with their replies, or alone as candidates of a round.
+"""Reports: quantities that clients send with their replies, or before them as candidates.
 
-A reply with reports is a message of a class of its own, derived from the method's class, with one
-more payload for each quantity. So it is encoded, charged and decoded like any other, and the method
-reads its own fields as ever.
+A reply with reports belongs to a class of its own, derived from the method's class, with one more
+payload for each quantity. So it is encoded, charged and decoded like any other message, and the
+method reads the same fields as without reports.
 
-Candidates are sent the message of the round first, and answer with their reports alone. Those that
-are chosen get an empty message then, `Chosen`, and handle the message that they have.
+Candidates receive the message of the round first, and answer with their reports only. Then those
+that the policy chooses receive an empty message, `Chosen`, and handle the message of the round.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,11 +26,11 @@ Handle = Callable[[Any, Any], Awaitable[Message | Silence]]
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Message):
-    """Server to client: handle the message that was sent to you as a candidate."""
+    """Server to client: handle the message that you received as a candidate."""
 
 
 CHOSEN = Chosen()
-"""The message, a shared singleton."""
+"""The message to chosen candidates, a shared singleton."""
 
 
 class Reports(Message):
@@ -40,7 +40,7 @@ class Reports(Message):
 
 
 def reply_type(kind: type[Message], reports: tuple[Report, ...]) -> type[Message]:
-    """Return the class of a reply with reports; its label is that of the method's class."""
+    """Return the class of a reply with reports; it keeps the label of the method's class."""
     return _derive(kind, kind.__name__, reports)
 
 
@@ -55,13 +55,13 @@ def candidate_type(kind: type[Message]) -> type[Message]:
 
 
 def _derive(kind: type[Message], name: str, reports: tuple[Report, ...]) -> type[Message]:
-    """Return a class derived from another one, the same one each time."""
-    made = _DERIVED.get((kind, reports))
-    if made is None:
+    """Return a derived class; the same arguments give the same class."""
+    derived = _DERIVED.get((kind, reports))
+    if derived is None:
         fields = [(_FIELD + report, Payload) for report in reports]
-        made = make_dataclass(name, fields, bases=(kind,), frozen=True, slots=True, eq=False)
-        _DERIVED[kind, reports] = made
-    return made
+        derived = make_dataclass(name, fields, bases=(kind,), frozen=True, slots=True, eq=False)
+        _DERIVED[kind, reports] = derived
+    return derived
 
 
 _DERIVED: dict[tuple[type[Message], tuple[Report, ...]], type[Message]] = {}
@@ -70,7 +70,7 @@ _DERIVED: dict[tuple[type[Message], tuple[Report, ...]], type[Message]] = {}
 def message_types(
     types: Sequence[type[Message]], policy: Participation
 ) -> tuple[type[Message], ...]:
-    """Return the classes of a method's messages, and those that a policy adds to them."""
+    """Return the classes of a method's messages, and those that a policy adds."""
     if not isinstance(policy, Informed):
         return tuple(types)
     reports, more = policy.reported, list[type[Message]]()
@@ -82,7 +82,7 @@ def message_types(
 
 
 def is_for_candidates(message: Message) -> bool:
-    """Return whether a message asks candidates for their reports alone."""
+    """Return whether a message asks candidates only for their reports."""
     kind = type(message)
     return _DERIVED.get((kind.__mro__[1], ())) is kind
 
@@ -93,9 +93,9 @@ def is_report(field: str) -> bool:
 
 
 def to_candidates(sent: Sent) -> Sent:
-    """Return a message, or one for each client, as it is sent to candidates."""
+    """Return a message, or one per client, in the form that candidates receive."""
     if isinstance(sent, Mapping):
-        return {client: _to_candidate(each) for client, each in sent.items()}
+        return {client: _to_candidate(message) for client, message in sent.items()}
     return _to_candidate(sent)
 
 
@@ -104,9 +104,9 @@ def _to_candidate(message: Message) -> Message:
 
 
 def read_reports(message: Message, reports: tuple[Report, ...]) -> tuple[float, ...]:
-    """Return the reported quantities of a reply; NaN for those that it does not have."""
-    found = (getattr(message, _FIELD + report, None) for report in reports)
-    return tuple(np.nan if each is None else float(each.values) for each in found)
+    """Return the reported quantities of a reply; NaN for missing ones."""
+    payloads = (getattr(message, _FIELD + report, None) for report in reports)
+    return tuple(np.nan if payload is None else float(payload.values) for payload in payloads)
 
 
 def first_vector(message: Message) -> Array | None:
@@ -121,8 +121,8 @@ def reporting(handle: Handle, policy: Participation) -> Handle:
     """Return a handler whose replies have the reports that a policy asks for.
 
     Args:
-        handle: the method's.
-        policy: of the scenario.
+        handle: the handler of the method.
+        policy: the participation policy of the scenario.
     """
     reports = policy.reported if isinstance(policy, Informed) else ()
     if not isinstance(policy, Informed) or not reports:
@@ -141,13 +141,13 @@ def reporting(handle: Handle, policy: Participation) -> Handle:
 
 
 def _candidates(handle: Handle, reports: tuple[Report, ...]) -> Handle:
-    """Return a handler that reports first, and handles the message once it is chosen."""
+    """Return a handler that reports first, and handles the message once the client is chosen."""
     held: dict[ClientId, Message] = {}
 
     async def answer(client: Any, message: Message) -> Message | Silence:  # noqa: ANN401
         if isinstance(message, Chosen):
             asked = held.pop(client.id, None)
-            # A client that has returned meanwhile with nothing in its memory has no message.
+            # A client that has left and returned since then has lost its memory, and the message.
             return SILENCE if asked is None else await handle(client, asked)
         kind = type(message)
         if kind is not candidate_type(kind.__mro__[1]):
@@ -162,20 +162,20 @@ def _candidates(handle: Handle, reports: tuple[Report, ...]) -> Handle:
 async def _measure(
     report: Report, client: Client[Any], asked: Message, reply: Message | None
 ) -> Payload:
-    """Return the payload of a quantity; the evaluation of a loss is work of the client."""
+    """Return the payload of a quantity. Evaluating a loss is charged as work of the client."""
     if report == "charge":
-        found = 1.0 if client.battery is None else client.battery
+        value = 1.0 if client.battery is None else client.battery
     elif report == "harvest":
-        found = client.harvest  # type: ignore[attr-defined]  # of a simulated one
+        value = client.harvest  # type: ignore[attr-defined]  # of a simulated one
     elif report == "norm":
         vector = None if reply is None else first_vector(reply)
-        found = 0.0 if vector is None else float(np.linalg.norm(vector))
+        value = 0.0 if vector is None else float(np.linalg.norm(vector))
     else:
         w = first_vector(asked)
         if w is None:
-            text = f"a {asked.label} has no model, at which a client could report its loss"
+            text = f"a {asked.label} has no model at which a client could report its loss"
             raise TypeError(f"participation: {text}; use a policy without reports of losses")
         oracle = client.oracle
         work = oracle.value(w) if report == "loss" else oracle.root_mean_square(w)
-        found = float(await client.compute(work))
-    return client.pack(np.array(found))
+        value = float(await client.compute(work))
+    return client.pack(np.array(value))

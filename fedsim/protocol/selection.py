@@ -28,7 +28,7 @@ OFFLINE, EMPTY, LOW = "offline", "battery empty", "charge too low"
 """Reasons why a client is not eligible."""
 
 _FEW = 5
-"""Left-out clients are listed up to this number."""
+"""Up to this number, clients missing from an order are listed."""
 
 
 class Eligibility(Protocol):
@@ -69,17 +69,17 @@ class Selection:
     """Samples the cohorts of a run by a policy.
 
     Args:
-        policy: gives the cohort size and the order.
-        eligibility: eligibility of the clients.
-        clients: all nodes that the server asks, consecutive numbers; a policy counts them from 0.
+        policy: determines the size of the cohort and its order.
+        eligibility: tells which clients can take part.
+        clients: all nodes that the server asks, as consecutive numbers; policies count from 0.
         rng: the stream of the draws.
-        samples: the number of samples of each client, shape (M,); one each if omitted.
-        fleet: what the server knows of the clients, for an informed policy; by default their
-            samples.
+        samples: the number of samples of each client, shape (M,); one each by default.
+        fleet: the server's knowledge of the clients, for an informed policy; by default their
+            numbers of samples.
 
     Attributes:
-        watch: what has been seen of exchanges, for an informed policy; None for others.
-        draw: the last draw with its law; None where all clients are equally likely, or the law is
+        watch: the observed replies, for an informed policy; None for other policies.
+        draw: the last draw with its law; None if all clients are equally likely, or if the law is
             not known.
     """
 
@@ -97,7 +97,7 @@ class Selection:
         self._clients = clients
         self._rng = rng
         self._samples = np.ones(len(clients)) if samples is None else samples
-        self._number = 0  # of draws
+        self._number = 0  # of draws so far
         self._draws = policy.asked is not None
         self._first = clients[0] if clients else 0
         self._informed = policy if isinstance(policy, Informed) else None
@@ -120,7 +120,7 @@ class Selection:
             to: the clients that the algorithm requests; None leaves the choice to the policy.
             busy: clients that are at work and must not be asked.
             now: the time, s.
-            sent: the message of the round, for an oracle.
+            sent: the message of the round, which only an oracle reads.
 
         Raises:
             ClientOrderError: the policy's order is invalid; see `sampling_order`.
@@ -134,6 +134,7 @@ class Selection:
         skipped: list[tuple[ClientId, str]] = []
         chosen: list[ClientId] = []
         possible = 0
+        # The order is consumed lazily: a large fleet is sorted only as far as the cohort needs.
         for client in self._order(to, now, sent):
             if wanted is not None and len(chosen) >= wanted:
                 break
@@ -155,18 +156,20 @@ class Selection:
     def _drawn_by_size(self, policy: WeightedParticipation) -> Cohort | None:
         """Return a cohort drawn from all clients that can be asked now.
 
-        Its inclusion probabilities are known only if unavailable clients are out before the draw.
+        Unavailable clients are removed before the draw: only then do we know its probabilities.
         """
         skipped: list[tuple[ClientId, str]] = []
         places = np.arange(len(self._clients))
         if not self._eligibility.always_complete:
-            found = [self._obstacle(client) for client in self._clients]
-            if not any(possible for possible, _ in found):
+            obstacles = [self._obstacle(client) for client in self._clients]
+            if not any(possible for possible, _ in obstacles):
                 return None
             skipped = [
-                (client, why) for client, (_, why) in zip(self._clients, found, strict=True) if why
+                (client, why)
+                for client, (_, why) in zip(self._clients, obstacles, strict=True)
+                if why
             ]
-            places = np.flatnonzero([not why for _, why in found])
+            places = np.flatnonzero([not why for _, why in obstacles])
         if not len(places):
             return Cohort((), drawn=True, skipped=skipped)
         sizes = self._samples[places]
@@ -176,7 +179,7 @@ class Selection:
         return Cohort(self.draw.clients.tolist(), drawn=True, skipped=skipped)
 
     def _obstacle(self, client: ClientId) -> tuple[bool, str]:
-        """Return whether a client may be asked, and why it is not asked now; empty if it can be."""
+        """Return whether a client may take part, and why it is not asked now, if so."""
         obstacle = self._eligibility.obstacle(client)
         if obstacle:
             return False, obstacle
@@ -191,20 +194,20 @@ class Selection:
         asked = self._policy.asked
         return None if asked is None else max(asked - len(busy), 0)
 
-    # -- an informed policy ------------------------------------------------------------
+    # -- informed policies -------------------------------------------------------------
 
     def delay(self, now: float) -> float:
-        """Return how long the server waits before it begins a round that the policy draws, s."""
+        """Return how long the server waits before the round that the policy draws, s."""
         return 0.0 if self._informed is None else self._selector.delay(now)
 
     @property
     def asks_candidates(self) -> bool:
-        """Whether candidates report in an exchange of their own first."""
+        """Whether candidates first report in a separate exchange."""
         policy = self._informed
         return policy is not None and policy.candidates_asked and bool(policy.reported)
 
     def close(self, now: float) -> ExchangeOutcome | None:
-        """Show the policy what has been seen of the exchange that is over now."""
+        """Show the policy the outcome of the exchange that is over now; None if none is open."""
         if self.watch is None or not self.watch.open:
             return None
         outcome = self.watch.close(now, max(self._number - 1, 0))
@@ -212,10 +215,10 @@ class Selection:
         return outcome
 
     def narrow(self, outcome: ExchangeOutcome) -> Cohort:
-        """Return which candidates are asked for an update."""
+        """Return the candidates to ask for an update."""
         wanted = self._policy.wanted or len(outcome.clients)
         moment = Moment(outcome.number, outcome.ended, wanted)
-        chosen = (self._first + each for each in self._selector.narrow(moment, outcome))
+        chosen = (self._first + place for place in self._selector.narrow(moment, outcome))
         return Cohort(sorted(chosen), drawn=True)
 
     def _order(
@@ -239,11 +242,11 @@ class Selection:
 
 
 class Watch:
-    """What the server sees of the exchanges of an informed policy.
+    """The server's observations of the exchanges of an informed policy.
 
     Args:
-        reports: the reported quantities.
-        first: the number of the first client, from which outcomes count them.
+        reports: the quantities that clients report.
+        first: the number of the first client; outcomes count clients from it.
 
     Attributes:
         open: whether an exchange is open.
@@ -252,7 +255,7 @@ class Watch:
     def __init__(self, reports: tuple[Report, ...], first: ClientId = 0) -> None:
         self.open = False
         self._reports, self._first = reports, first
-        self._begun = list[float]()  # of the exchanges, from number 1
+        self._begun = list[float]()  # start times of the exchanges, from number 1
         self._asked: Sequence[ClientId] = ()
         self._seen = list[tuple[ClientId, float, tuple[float, ...]]]()
 
@@ -263,23 +266,28 @@ class Watch:
         self._asked = asked
 
     def see(self, client: ClientId, exchange: int, message: Message, now: float) -> None:
-        """See a reply to an exchange; a late one counts for the open or the next outcome."""
+        """Record a reply; one to an earlier exchange counts for the open or the next outcome."""
         if not 0 < exchange <= len(self._begun):
-            return  # the protocol refuses it
+            return  # the protocol itself refuses it
         reported = read_reports(message, self._reports)
         self._seen.append((client, now - self._begun[exchange - 1], reported))
 
     def close(self, now: float, number: int) -> ExchangeOutcome:
-        """Return the outcome of the open exchange, after that number of draws."""
+        """Return the outcome of the open exchange.
+
+        Args:
+            now: the time, s.
+            number: the number of draws before the one of this exchange.
+        """
         seen, self._seen, self.open = self._seen, [], False
-        reports = np.array([each[2] for each in seen]).reshape(len(seen), len(self._reports))
+        reports = np.array([reply[2] for reply in seen]).reshape(len(seen), len(self._reports))
         return ExchangeOutcome(
             number,
             self._begun[-1] if self._begun else nan,
             now,
             np.array(self._asked, np.int64) - self._first,
-            np.array([each[0] for each in seen], np.int64) - self._first,
-            np.array([each[1] for each in seen], float),
+            np.array([reply[0] for reply in seen], np.int64) - self._first,
+            np.array([reply[1] for reply in seen], float),
             {name: reports[:, place] for place, name in enumerate(self._reports)},
         )
 
@@ -290,9 +298,9 @@ def sampling_order(
     """Yield the clients in a policy's order, validated as it is consumed.
 
     Args:
-        policy: gives the order.
-        samples: how many each client has, shape (M,).
-        number: how many draws there were before.
+        policy: determines the order.
+        samples: the number of samples of each client, shape (M,).
+        number: the number of earlier draws.
         rng: the stream of the draws.
 
     Raises:
@@ -309,17 +317,17 @@ def checked_order(
     """Yield the clients of an order, validated as it is consumed.
 
     Args:
-        order: of a policy.
+        order: the order of a policy.
         clients: the number of all clients.
-        kind: of the policy.
-        whole: whether the order has to have all clients.
+        kind: the kind of the policy, for messages.
+        whole: whether the order must hold all clients.
 
     Raises:
         ClientOrderError: see `sampling_order`.
     """
     seen: set[ClientId] = set()
-    for each in order:
-        client = _client(each, clients, kind)
+    for entry in order:
+        client = _client(entry, clients, kind)
         if client in seen:
             raise ClientOrderError(f"the order of {kind} has client {client} twice")
         seen.add(client)
@@ -329,16 +337,16 @@ def checked_order(
         few = ", ".join(map(str, left[:_FEW])) + (", ..." if len(left) > _FEW else "")
         text = f"leaves out {len(left)} of {clients} clients ({few}); give all of them"
         raise ClientOrderError(
-            f"the order of {kind} {text}: clients that cannot take part are passed over"
+            f"the order of {kind} {text}: clients that cannot take part are skipped"
         )
 
 
-def _client(each: object, clients: int, kind: str) -> ClientId:
+def _client(entry: object, clients: int, kind: str) -> ClientId:
     try:
-        client = index(each)  # type: ignore[arg-type] # what has none is refused
+        client = index(entry)  # type: ignore[arg-type] # an entry without an index is refused
     except TypeError:
         client = -1
     if not 0 <= client < clients:
-        text = f"has {show(each)}; give the numbers of clients, 0 to {clients - 1}"
+        text = f"has {show(entry)}; give the numbers of clients, 0 to {clients - 1}"
         raise ClientOrderError(f"the order of {kind} {text}")
     return client

@@ -1,9 +1,9 @@
 """The server's endpoint: rounds of exchanges, and the outcome of every reply.
 
-The life of an exchange: `cohort` selects the clients; `open` opens it and returns what to send;
-events arrive (`receive_reply`, `client_left`, `deadline_expired`, `abandon_round`)
-until it is closed or given up; `replies` ends it. An exchange that was given up is ended by
-`abandon` instead, and the next one asks a new cohort.
+The life of an exchange: `cohort` selects the clients, and `open` opens the exchange and returns the
+messages to send. Then events arrive (`receive_reply`, `client_left`, `deadline_expired`,
+`abandon_round`) until the exchange is closed or abandoned. `replies` ends a closed exchange;
+`abandon` ends an abandoned one, and the next exchange asks a new cohort.
 """
 
 from collections import deque
@@ -32,18 +32,18 @@ from fedsim.protocol.transport import (
     Transport,
 )
 
-# The outcome of a received message, as an endpoint of the protocol decides it.
+# How an endpoint of the protocol treats a received message.
 
 
 class ReplyOutcome(Enum):
-    """The outcome of a received message.
+    """How an endpoint treats a received message.
 
     COUNTED: it belongs to the open exchange.
-    CLOSED: it does, and it is the one that closes it.
-    BEYOND: an asynchronous server's buffer is full; it waits for the next exchange.
-    EARLY: it is of an exchange that this end has yet to open, and waits for that.
-    KEPT: it is late, and counts for the next exchange.
-    DROPPED: it is late, and counts for nothing.
+    CLOSED: it belongs to the open exchange, and closes it.
+    BEYOND: the buffer of an asynchronous server is full; the message waits for the next exchange.
+    EARLY: it belongs to an exchange that this node has yet to open, and waits for that.
+    KEPT: it is late, and counts in the next exchange.
+    DROPPED: it is late, and is ignored.
     """
 
     COUNTED = "counted"
@@ -55,7 +55,7 @@ class ReplyOutcome(Enum):
 
 
 _REPLY = partial(tuple.__new__, Reply)
-"""Creates a `Reply` from its fields in half the time of `Reply` itself."""
+"""Creates a `Reply` from its fields, in half the time of calling `Reply`."""
 
 _by_client, _by_client_and_round = itemgetter(0), itemgetter(0, 1)
 
@@ -69,20 +69,20 @@ class ServerProtocol:
     Args:
         clients: all clients, in order.
         selection: samples the cohorts.
-        policy: when a round closes.
-        silence: how silent clients are handled.
-        header_bits: in front of every message.
-        transport: how messages are carried.
-        name: returns the name of a client.
+        policy: decides when a round closes.
+        silence: decides how silent clients are handled.
+        header_bits: the size of the header of every message.
+        transport: carries the messages.
+        name: returns the name of a client, for error messages.
 
     Attributes:
         round: the current round, from 1.
-        exchange: the open one, if any.
-        deadline: of an exchange, after its broadcast, s; infinite for none.
-        round_timeout: the timeout of a round, after its broadcast, s; infinite for none.
-        late: the replies to earlier exchanges that count for the next one.
-        watched: whether the policy is shown replies; see `see_reply` and `close`.
-        asks_candidates: whether candidates report first, in an exchange of their own.
+        exchange: the open exchange, if any.
+        deadline: the time from the broadcast of an exchange to its deadline, s; infinite for none.
+        round_timeout: the same for the timeout of a round, s; infinite for none.
+        late: the replies to earlier exchanges that count in the next one.
+        watched: whether the policy sees replies; see `see_reply` and `close_watch`.
+        asks_candidates: whether candidates first report in a separate exchange.
         estimator: the weights of replies in estimates over all clients.
     """
 
@@ -128,19 +128,19 @@ class ServerProtocol:
         """Return the requested recipients, or None to let the participation policy choose.
 
         Args:
-            message: for all, or one for each.
-            to: the clients that the method names; if None, those with a message of their own.
+            message: one message for all clients, or one for each.
+            to: the clients that the method names; None for all that have a message.
 
         Raises:
             ValueError: an unknown client, or one without a message.
         """
-        each = None if isinstance(message, Message) else message
-        if to is None and each is not None and len(each) != len(self.clients):
-            to = sorted(each)
+        messages = None if isinstance(message, Message) else message
+        if to is None and messages is not None and len(messages) != len(self.clients):
+            to = sorted(messages)
         named = self.clients if to is None else to
-        if strangers := [one for one in to or () if one not in self.clients]:
-            raise ValueError(f"there are clients 0 to {len(self.clients) - 1}, not {strangers}")
-        if each is not None and (without := [one for one in named if one not in each]):
+        if unknown := [client for client in to or () if client not in self.clients]:
+            raise ValueError(f"there are clients 0 to {len(self.clients) - 1}, not {unknown}")
+        if messages is not None and (without := [node for node in named if node not in messages]):
             raise ValueError(f"there is no message for the clients {without}")
         return to
 
@@ -174,7 +174,7 @@ class ServerProtocol:
         """Open an exchange with a cohort; return the envelopes to send with their receivers.
 
         Args:
-            message: for all, or one for each.
+            message: one message for all clients, or one for each.
             cohort: the clients asked.
 
         Raises:
@@ -186,9 +186,11 @@ class ServerProtocol:
         goal, least = policy.goal(len(waiting)), policy.least(len(waiting))
         counted = goal, least, self._carried
         self.exchange = opened = Exchange(self._exchanges, waiting, *counted, self._name)
-        # An exchange that the algorithm opens for no client, without a draw, is in order.
+        # If the algorithm itself names no client, without a draw, the empty exchange is in order:
+        # the algorithm gets no replies. If a draw found no available client, we abandon the round.
         opened.deserted = not waiting and self._left_out
         self._carried, self._left_out = 0, False
+        # An asynchronous server's surplus of the last round comes first, in the order of arrival.
         while self._beyond and not opened.over:
             self.receive_reply(*self._beyond.popleft())
         if not cohort:
@@ -197,10 +199,10 @@ class ServerProtocol:
             return [(self._wrap(message), cohort)]
         return [(self._wrap(message[client]), (client,)) for client in cohort]
 
-    # -- what an informed policy sees --------------------------------------------------
+    # -- informed policies -------------------------------------------------------------
 
     def delay(self, now: float) -> float:
-        """Return how long the server waits before it begins a round that the policy draws, s."""
+        """Return how long the server waits before the round that the policy draws, s."""
         return self._selection.delay(now)
 
     def begin_watch(self, now: float, cohort: Sequence[ClientId]) -> None:
@@ -218,7 +220,7 @@ class ServerProtocol:
         return self._selection.close(now)
 
     def choose(self, outcome: ExchangeOutcome) -> Cohort:
-        """End the exchange with candidates; return those that are asked for an update."""
+        """End the exchange with candidates; return the cohort to ask for an update."""
         self._end()
         self._left_out = True
         return self._selection.narrow(outcome)
@@ -260,7 +262,7 @@ class ServerProtocol:
             return self._overtaken(client, envelope)
         if envelope.message is not BEACON:
             exchange.replies.append(_REPLY((client, envelope.round, envelope.message)))
-        # In place, not a method of the exchange: this runs for every client in every round.
+        # Inlined from `Exchange`, since it runs for every client in every round.
         exchange.reported += 1
         waiting = exchange.waiting
         if not at_work:
@@ -279,16 +281,17 @@ class ServerProtocol:
         """Receive many reports to the open exchange at once, up to the one that closes it.
 
         Args:
-            number: of the exchange that all of them answer.
-            clients: the senders, each once, shape (n,); all of them are waited for.
-            replies: the reports with a message, by client.
+            number: the number of the exchange that all of them answer.
+            clients: the senders, each once, shape (n,); the exchange waits for all of them.
+            replies: the reports with a message, in the order of the clients.
 
         Returns:
-            The outcome of the last one; None if each has to be received by itself.
+            The outcome of the last report; None if the caller must pass them one by one.
         """
         exchange, count = self.exchange, len(clients)
         if exchange is None or self._asynchronous or exchange.over or exchange.overdue:
             return None
+        # More reports than this would be late: one of them closes the exchange.
         due = min(exchange.outstanding, exchange.goal - exchange.reported)
         if exchange.number != number or exchange.columns or count > due:
             return None
@@ -310,8 +313,8 @@ class ServerProtocol:
     def notice(self, now: float) -> float:
         """Return when the server notices that a connection ended at the time `now`.
 
-        With a heartbeat it is the first beat after that; infinite if the server does not notice, so
-        that the deadline or the timeout of the round handles the missing client.
+        With a heartbeat, that is the first beat after the end. It is infinite if the server does
+        not notice; then the deadline or the timeout of the round handles the missing client.
         """
         if self._policy.noticed == "at-once":
             return now
@@ -322,7 +325,7 @@ class ServerProtocol:
     def asked_in(self, client: ClientId) -> int:
         """Return the number of the exchange that waits for a client; 0 if none does.
 
-        Of an asynchronous server it is the one in which the client was asked last.
+        For an asynchronous server it is the exchange that asked the client last.
         """
         if self._asynchronous:
             return self._asked_in.get(client, 0)
@@ -332,10 +335,10 @@ class ServerProtocol:
         """Remove a client whose connection ended; return whether that closes the exchange.
 
         Args:
-            client: its number.
-            exchange: in which the client was asked when its connection ended, if that is noticed
-                later: it may be over by now, and the client may have been asked again in another
-                one.
+            client: the number of the client.
+            exchange: the number of the exchange that had asked the client when its connection
+                ended; None for the current one. The server may notice this late: the exchange may
+                be over by then, and the client may work for another one.
         """
         if exchange not in {None, self.asked_in(client)}:
             return False
@@ -343,14 +346,14 @@ class ServerProtocol:
         return self.exchange is not None and self.exchange.client_left(client)
 
     def disown(self, client: ClientId) -> None:
-        """Drop the replies of a client that have not been used; the exchange may go on for that."""
+        """Drop the unused replies of a client; a closed exchange may reopen, to wait for others."""
         self.late = [reply for reply in self.late if reply.client != client]
         if self.exchange is not None:
             self.exchange.disown(client)
 
     @property
     def unused(self) -> Sequence[Reply]:
-        """The replies that the method gets when the exchange ends."""
+        """The replies that the method receives when the exchange ends."""
         return self.late if self.exchange is None else [*self.late, *self.exchange.every]
 
     def deadline_expired(self) -> bool:
@@ -358,10 +361,10 @@ class ServerProtocol:
         return self.exchange is not None and self.exchange.pass_deadline()
 
     def abandon_round(self) -> bool:
-        """Give up the open exchange; return whether there was one."""
+        """Abandon the open exchange; return whether there was one."""
         return self.exchange is not None and self.exchange.give_up()
 
-    # -- how it ends -------------------------------------------------------------------
+    # -- the end of an exchange --------------------------------------------------------
 
     def replies(self) -> Sequence[Reply]:
         """End the exchange, and return the counted replies, sorted by client and round."""
@@ -371,14 +374,14 @@ class ServerProtocol:
             return ended.columns
         if late or ended.columns or self._asynchronous:
             return sorted(late + ended.every, key=_by_client_and_round)
-        ended.replies.sort(key=_by_client)  # all are of one round
+        ended.replies.sort(key=_by_client)  # all are of one round, so this order is total
         return ended.replies
 
     def abandon(self) -> list[tuple[Reply, ReplyOutcome]]:
-        """End a given-up exchange and its round; return the replies that are late now.
+        """End an abandoned exchange and its round; return the replies that are late now.
 
-        Replies already received count as late, except in the buffer of an asynchronous server,
-        where they stay; clients that such a server was waiting for may be asked again.
+        Replies that have arrived count as late. An asynchronous server keeps them in its buffer
+        instead, and may ask the clients again that it was waiting for.
         """
         ended = self._end()
         self.round += 1
@@ -401,15 +404,15 @@ class ServerProtocol:
 
     @property
     def over(self) -> bool:
-        """Whether the exchange is closed, given up or absent."""
+        """Whether the exchange is closed, abandoned or absent."""
         return self.exchange is None or self.exchange.over
 
     @property
     def given_up(self) -> bool:
-        """Whether the exchange was given up before it could close, or no client has answered it.
+        """Whether the exchange was abandoned before it could close, or no client has answered.
 
-        An algorithm steps on replies. It is not run on an exchange without any, which would advance
-        its momentum, averages and counters without information from the clients.
+        Algorithms step on replies. So we do not run one on an exchange without any: its momentum,
+        averages and counters would advance without information from the clients.
         """
         exchange = self.exchange
         if exchange is None or exchange.phase is Phase.OPEN:
@@ -420,19 +423,21 @@ class ServerProtocol:
         """Return whether an exchange has closed although no client has reported in it."""
         if exchange.reported or self.late:
             return False
-        if not exchange.asked:  # an algorithm may ask no client; a draw may find none available
+        # An algorithm may name no client, which is no fault; a draw may find none available.
+        if not exchange.asked:
             return exchange.deserted
-        # Clients that are still there at the deadline may have kept silent, which is an answer.
+        # Clients that are present at the deadline may have kept silent, which is an answer. If
+        # silence is sent as a beacon, though, no report means that all messages were lost.
         return exchange.deserted or self._silence_is_sent
 
     @property
     def progress(self) -> str:
-        """Reports and missing clients of the exchange in words; empty if there is none."""
+        """The numbers of reports and missing clients in words; empty without an exchange."""
         return "" if self.exchange is None else self.exchange.progress
 
     @property
     def stuck(self) -> str:
-        """Describe which clients the server was waiting for when the exchange was cancelled."""
+        """The clients for which the server was waiting when the exchange was cancelled."""
         if self._broken_off is None:
             return ""
         return f"the server waits in round {self.round}: {self._broken_off.progress}"

@@ -19,7 +19,7 @@ class SilencePolicy(Spec):
     kind: str
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield that a deadline decides who counts."""
+        """Yield a nature if a deadline decides which clients count."""
         if self.closes_after < inf:
             text = f"got {self.kind}: the replies in time decide the aggregate of a round"
             yield "kind", Nature(reacts=text)
@@ -50,7 +50,7 @@ class BeaconSilence(SilencePolicy):
 
 
 class DeadlineSilence(SilencePolicy):
-    """A silent client sends nothing: the server waits until a deadline closes the round."""
+    """A silent client sends nothing: the server waits until the deadline closes the round."""
 
     kind: Literal["deadline"] = Field(default="deadline", description="silence is waited for")
     after: Duration = Field(description="time after the broadcast at which the round ends")

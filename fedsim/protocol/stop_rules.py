@@ -1,7 +1,7 @@
 """Stop rules: when a run ends, each a block of its own kind.
 
-A rule is frozen: what it remembers of a run is in the function that `watch` returns, so that one
-block serves many runs. A rule with a single parameter is written as that value: `gap: 1e-5`.
+A rule is frozen. The function that `watch` returns keeps what it has seen of a run, so that one
+block can serve many runs. A rule with a single parameter is written as that value: `gap: 1e-5`.
 """
 
 from abc import abstractmethod
@@ -30,8 +30,8 @@ class Constraint(NamedTuple):
     """The constraint g(w) <= 0 of a method at a round's model.
 
     Attributes:
-        value: g(w); NaN where it was not evaluated.
-        tolerance: the value up to which the method takes it as met.
+        value: g(w); NaN if it was not evaluated.
+        tolerance: the value up to which the method accepts g(w).
     """
 
     value: float
@@ -50,7 +50,7 @@ class Constraint(NamedTuple):
         return self.value <= self.tolerance + slack
 
     def __str__(self) -> str:
-        """Return how it is met, as a clause."""
+        """Return the value and how it meets the tolerance, as a clause."""
         if self.value <= self.tolerance:
             within = "within"
         else:
@@ -60,19 +60,19 @@ class Constraint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundEnd:
-    """What a stop rule sees at the start and at the end of a round, abandoned rounds included.
+    """The state of a run at the start or the end of a round, for stop rules; also if abandoned.
 
     Attributes:
-        round: its number; 0 for the model that the run starts with.
+        round: the number of the round; 0 for the initial model.
         t: simulated time, s.
-        bits: sent so far, in both directions together.
-        joules: drawn so far by all clients.
-        objective: of the round's model; NaN in a round that the observer does not evaluate.
-        gap: the objective less the optimum; NaN where either is not known.
-        figures: by column, those of the scenario's measures and of the method; None or missing
-            where they are not evaluated.
-        higher: the columns of which more is better.
-        constraint: that of the method at the round's model; None for a method without one.
+        bits: bits sent so far, in both directions together.
+        joules: energy drawn so far by all clients, J.
+        objective: the objective at the round's model; NaN if the observer does not evaluate it.
+        gap: the objective minus the optimum; NaN if either is unknown.
+        figures: the scenario's measures and the method's columns, by name; None or missing if not
+            evaluated.
+        higher: the columns in which a larger value is better.
+        constraint: the method's constraint at the round's model; None without one.
     """
 
     round: int
@@ -86,7 +86,7 @@ class RoundEnd:
     constraint: Constraint | None = None
 
     def figure(self, column: str) -> float:
-        """Return `objective`, `gap` or another column; NaN where it is not evaluated."""
+        """Return `objective`, `gap` or another column; NaN if it is not evaluated."""
         if column in ("objective", "gap"):
             return self.objective if column == "objective" else self.gap
         value = self.figures.get(column)
@@ -94,15 +94,15 @@ class RoundEnd:
 
     @property
     def feasible(self) -> bool:
-        """Whether the round's model meets the constraint; True of a method without one.
+        """Whether the round's model meets the constraint; True without a constraint.
 
-        False where the constraint was not evaluated.
+        It is False if the constraint was not evaluated.
         """
         return self.constraint is None or self.constraint.met
 
     @property
     def feasibility(self) -> str:
-        """How a feasible model meets the constraint, as the end of a reason; "" without one."""
+        """The clause of a feasible model's constraint, to end a reason; empty without one."""
         return "" if self.constraint is None else f", {self.constraint}"
 
     def feasible_figure(self, column: str) -> float:
@@ -111,24 +111,24 @@ class RoundEnd:
 
 
 RoundCheck = Callable[[RoundEnd], str]
-"""Called at the end of each round of one run, in order: returns why the run is over, or ""."""
+"""Called at the end of each round of a run, in order. Returns why the run is over, or ""."""
 
 
 def never(_: RoundEnd) -> str:
-    """Return that no round ends the run."""
+    """Return "": no round ends the run."""
     return ""
 
 
 class StopRule(Spec):
-    """Base class of stop rules; the reason of a run that one has ended begins with its kind.
+    """Base class of stop rules; the reason that ends a run begins with the kind of its rule.
 
     Attributes:
-        early: whether it may end a run before its rounds are over, which makes the time that a
-            study takes an upper bound.
-        physical: whether simulated time or energy decide, so that the same run would end
-            elsewhere on other devices, radios or links. Such a run has no round that
-            `fedsim robust` could price by recursion.
-        simulated: why a live run does not have it; empty if it does.
+        early: whether the rule may end a run before its last round. Then a study's estimated time
+            is an upper bound.
+        physical: whether the rule depends on simulated time or energy. Then the same run would end
+            in another round with other devices, radios or links, so `fedsim robust` cannot compute
+            its cost by recursion.
+        simulated: why a live run does not support the rule; empty if it does.
     """
 
     early: ClassVar[bool] = True
@@ -138,21 +138,21 @@ class StopRule(Spec):
     kind: str
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield that it ends by time or energy."""
+        """Yield a nature if the rule ends runs by time or energy."""
         if self.physical:
             text = "it ends by time or energy, so in another round in each world"
             yield "", Nature(varies=text, simulated=self.simulated)
 
     @abstractmethod
     def watch(self) -> RoundCheck:
-        """Return the check of one run: of a round's end, why the run is over, "" while it is not.
+        """Return the check of one run, called at the end of every round.
 
-        The check may keep what it has seen of that run. It is called at the end of every round.
+        The check returns why the run is over, or "". It may keep what it has seen of that run.
         """
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it reads; a scenario that does not evaluate one is refused."""
+        """The columns that it reads; a scenario is refused if it does not evaluate one of them."""
         return ()
 
     @property
@@ -161,7 +161,7 @@ class StopRule(Spec):
         return inf
 
     def on_empty(self, batteries: int) -> str:  # noqa: ARG002 - most rules do not depend on it
-        """Return why the run is over once so many batteries are empty, even within a round."""
+        """Return why the run is over if this many batteries are empty, even within a round."""
         return ""
 
     @property
@@ -171,18 +171,18 @@ class StopRule(Spec):
 
     @property
     def key(self) -> str:
-        """What a scenario names it by, and how its reason begins: its kind."""
+        """The key of the rule below `stop`, with which its reason begins: its kind."""
         return self.kind
 
     @classmethod
     def value_key(cls) -> str:
-        """Return the name of its only parameter, which is written as a bare value; or nothing."""
+        """Return the name of its only parameter, which is written bare; "" if it has several."""
         names = [name for name in cls.model_fields if name != "kind"]
         return names[0] if len(names) == 1 else ""
 
     @model_serializer(mode="wrap")
     def _without_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write the parameters alone: the key that the block stands at is its kind."""
+        """Write only the parameters: the key at which the block stands is its kind."""
         return {name: value for name, value in handler(self).items() if name != "kind"}
 
     @classmethod
@@ -214,7 +214,7 @@ class RoundLimit(StopRule):
 
 
 class TargetRule(StopRule):
-    """Base class of rules for a column that has reached a value, which the run's costs are of.
+    """Base class of rules that wait for a column to reach a value; costs are reported at it.
 
     Attributes:
         target: the column of the round table, and the value.
@@ -233,14 +233,15 @@ class TargetRule(StopRule):
         return self.target[:1]
 
     def watch(self) -> RoundCheck:
-        """Return a check of the column: at most the bound, or at least where more is better.
+        """Return a check of the column against the bound.
 
-        A model that is not feasible has reached nothing.
+        The column must be at most the bound, or at least the bound if higher is better. A model
+        that is not feasible does not reach it.
         """
         column, bound = self.target
 
         def check(end: RoundEnd) -> str:
-            seen = end.feasible_figure(column)  # NaN, where it is not known, is on neither side
+            seen = end.feasible_figure(column)  # NaN, if unknown: neither comparison holds
             higher = column in end.higher
             reached, side = (seen >= bound, "least") if higher else (seen <= bound, "most")
             return f"{seen:.6g} is at {side} {bound:g}{end.feasibility}" if reached else ""
@@ -262,9 +263,10 @@ class GapTarget(TargetRule):
         return "gap", self.below
 
     def watch(self) -> RoundCheck:
-        """Return a check of the gap, which has to be below the bound."""
+        """Return a check that the gap is below the bound."""
 
         def check(end: RoundEnd) -> str:
+            # Written so that an unknown gap, NaN, does not stop the run.
             if not end.feasible_figure("gap") < self.below:
                 return ""
             return f"{end.gap:.6g} is below {self.below:g}{end.feasibility}"
@@ -289,7 +291,7 @@ class ObjectiveTarget(TargetRule):
 class MeasureTarget(TargetRule):
     """A column of the scenario's measures has reached a value.
 
-    It has no kind that a scenario could name: there is one for each column, which is its key.
+    Each column is its own key, so a scenario cannot name the kind.
     """
 
     kind: Literal["measure"] = "measure"
@@ -310,11 +312,11 @@ class MeasureTarget(TargetRule):
 class Patience(StopRule):
     """The objective, or a measure, has not improved for some rounds.
 
-    An improvement is a value that is better than the best one by more than `least`, and by more
-    than `tolerance` times its magnitude; the best one is that of the last improvement, so that many
-    small steps add up to one. Rounds that are not evaluated show no improvement, and end no run.
-    Models that are not feasible are no improvement either; before the first feasible one the rule
-    ends no run. Elsewhere the rule is known as early stopping.
+    A value is an improvement if it is better than the best one by more than `least`, and by more
+    than `tolerance` times its magnitude. The best value is that of the last improvement, so many
+    small steps add up to one. Rounds without an evaluation are no improvement, and end no run. The
+    same goes for models that are not feasible; before the first feasible one, the rule ends no run.
+    Other libraries call this rule early stopping.
     """
 
     also_called: ClassVar[tuple[str, ...]] = ("plateau", "early-stopping", "early_stopping")
@@ -341,7 +343,7 @@ class Patience(StopRule):
         return (self.measure,)
 
     def watch(self) -> RoundCheck:
-        """Return a check that keeps the best value, and the round of the last improvement."""
+        """Return a check that keeps the best value and the round of the last improvement."""
         best, since, feasibility = nan, 0, ""
 
         def check(end: RoundEnd) -> str:
@@ -375,7 +377,7 @@ class TrafficLimit(StopRule):
         return lambda end: f"{end.bits} of {self.sent:g}" if end.bits >= self.sent else ""
 
 
-_METERED = "a live run has no such limit: meters alone know energy"
+_METERED = "a live run has no such limit: only meters measure energy"
 
 
 class EnergyLimit(StopRule):
@@ -408,15 +410,15 @@ class TimeLimit(StopRule):
         return self.after
 
     def watch(self) -> RoundCheck:
-        """Return that no round ends the run: the clock does."""
+        """Return `never`: the clock ends the run."""
         return never
 
 
 class EmptyBatteries(StopRule):
     """This many client batteries are empty; it ends a run in the middle of a round."""
 
-    # Energy decides when, and yet the recursion of `fedsim robust` may price such a run: it checks
-    # in every world that no battery falls to a mark at which anything happens.
+    # Energy decides when such a run ends. The recursion of `fedsim robust` may still price it,
+    # because it checks in every world that no battery falls to a level at which something happens.
     physical: ClassVar[bool] = False
 
     simulated: ClassVar[str] = _METERED
@@ -425,7 +427,7 @@ class EmptyBatteries(StopRule):
     count: Whole = Field(description="this many client batteries are empty")
 
     def watch(self) -> RoundCheck:
-        """Return that no round ends the run: a battery does."""
+        """Return `never`: a battery ends the run."""
         return never
 
     def on_empty(self, batteries: int) -> str:

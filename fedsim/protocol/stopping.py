@@ -47,19 +47,19 @@ from fedsim.protocol.stop_rules import (
 
 
 class RunStopped(BaseException):
-    """Ends the server's coroutine where a stop rule applies; its text is the reason.
+    """Ends the server's coroutine when a stop rule applies; its text is the reason.
 
-    Like a cancellation it is not an error, so that no `except Exception` catches it.
+    Like a cancellation it is no error, so `except Exception` does not catch it.
     """
 
 
 class NoClientsLeft(RunStopped):
-    """Ends it when no client will ever take part again, although no stop rule applies."""
+    """Ends the server's coroutine when no client will ever take part again."""
 
 
 @dataclass(frozen=True)
 class RuleOrBound:
-    """An annotation for pydantic: a rule of a user, or a number that a measure has to reach."""
+    """A Pydantic annotation: a user-defined stop rule, or a number that a measure has to reach."""
 
     def validate(
         self, value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
@@ -72,7 +72,7 @@ class RuleOrBound:
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Validate by `validate`; write whatever class a rule is of."""
+        """Validate by `validate`; serialise a rule of any class."""
         return core_schema.with_info_wrap_validator_function(
             self.validate,
             core_schema.float_schema(allow_inf_nan=False),
@@ -130,7 +130,7 @@ class Stop(Spec):
             elif value is not None:
                 keys[key] = _with_kind(str(key), value, info.context)
             if key not in known and isinstance(value, Mapping):
-                # No rule and no number: said here, or it would be refused as a number alone.
+                # Checked here: otherwise it would only be refused as "not a number".
                 alias = OneOf(STOPS).suggest(str(key), info.context)
                 hint = alias or nearest(key, known) or "."
                 what = f"unknown key '{printable(str(key))}'{hint}"
@@ -168,40 +168,40 @@ class Stop(Spec):
     @property
     def figures(self) -> Mapping[str, float]:
         """The columns of measures that end a run, with their bounds."""
-        return {key: each for key, each in self._extra.items() if not isinstance(each, StopRule)}
+        return {key: bound for key, bound in self._extra.items() if not isinstance(bound, StopRule)}
 
     @property
     def own(self) -> Mapping[str, StopRule]:
         """The user-defined rules, by their kinds."""
-        return {key: each for key, each in self._extra.items() if isinstance(each, StopRule)}
+        return {key: rule for key, rule in self._extra.items() if isinstance(rule, StopRule)}
 
     @property
     def _extra(self) -> Mapping[str, Any]:
         return self.__pydantic_extra__ or {}
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield what its rules declare."""
+        """Yield the natures that its rules declare."""
         for rule in self.rules:
             yield from ((rule.key, nature) for _, nature in rule.natures())
 
     @property
     def rules(self) -> Iterator[StopRule]:
-        """Yield the rules, in the order in which they are asked: the first one that applies counts.
+        """Yield the rules in the order of their checks; the first that applies gives the reason.
 
-        Targets come first, then rules that are blocks, then limits: a run that has reached what it
-        was for says so, even in its last round.
+        Targets come first, then rules that are blocks, then limits. So a run that reaches its
+        target reports that, even in its last round.
         """
-        given = {name: value for name in STOPS.own if (value := getattr(self, name)) is not None}
-        every = [_rule(STOPS.own[name], value) for name, value in given.items()]
+        values = {name: value for name in STOPS.own if (value := getattr(self, name)) is not None}
+        every = [_rule(STOPS.own[name], value) for name, value in values.items()]
         every += [MeasureTarget(measure=name, value=bound) for name, bound in self.figures.items()]
-        blocks = [each for each in (self.patience, *self.own.values()) if each is not None]
-        limits = [each for each in every if not isinstance(each, TargetRule | Patience)]
-        yield from (each for each in every if isinstance(each, TargetRule))
+        blocks = [rule for rule in (self.patience, *self.own.values()) if rule is not None]
+        limits = [rule for rule in every if not isinstance(rule, TargetRule | Patience)]
+        yield from (rule for rule in every if isinstance(rule, TargetRule))
         yield from (*blocks, *limits)
 
     @property
     def targets(self) -> dict[str, float]:
-        """The target figures, by column: a gap, an objective, measures."""
+        """The target values, by column: of a gap, an objective, or measures."""
         return dict(rule.target for rule in self.rules if isinstance(rule, TargetRule))
 
     def readers(self, column: str) -> Iterator[str]:
@@ -222,11 +222,11 @@ class Stop(Spec):
 
 
 def _with_kind(key: str, value: object, context: object) -> object:
-    """Return a rule as it is read: its block with its kind; a bare value is its only parameter.
+    """Return the block of a rule with its kind; a bare value is the rule's only parameter.
 
     Raises:
-        ValidationError: it is a bare value, and the rule has other parameters than one; or an
-            installed package has it, and it cannot be used.
+        ValidationError: the value is bare, but the rule does not have exactly one parameter; or
+            the rule belongs to an installed package that cannot be used.
     """
     if isinstance(value, StopRule):
         return value
@@ -240,14 +240,14 @@ def _with_kind(key: str, value: object, context: object) -> object:
 
 
 def _rule(model: type[StopRule], value: object) -> StopRule:
-    """Return the rule of a class whose only parameter has a value, in SI units; or the block."""
+    """Return a rule from the value of its only parameter, in SI units; a rule stays as it is."""
     return value if isinstance(value, StopRule) else model.in_si(**{model.value_key(): value})
 
 
-# The observer's evaluation schedule, as a scenario block, and what it counts.
+# Which rounds are evaluated, as a scenario block, and with which model.
 
 Counting = Literal["rounds", "iterates"]
-"""The model that a round is looked at with: the one held when it closes, or the one before."""
+"""The model that stands for a round: the one when it closes, or the one before."""
 
 
 class Observe(Spec):

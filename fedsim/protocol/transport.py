@@ -1,15 +1,13 @@
 """Message transport: envelopes, encoded at the sender and decoded at each receiver.
 
-A message is encoded once, where its envelope is created: a broadcast once for all. Each receiver
-decodes it on arrival, whether or not it is processed later, against the vectors that it holds of
-its senders.
+The sender encodes a message once, when it creates the envelope; a broadcast is one envelope for all
+receivers. Each receiver decodes a message on arrival, even if it does not use it: its copies of the
+sender's vectors have to stay up to date.
 
-`ValueTransport` carries the objects themselves, and is what a simulation of many messages takes.
-`ByteTransport` carries what would be on the air: nothing of a sender's objects reaches a receiver
-but bytes. The log of a run is the same with either.
+`ValueTransport` carries the message objects themselves, which is fast. `ByteTransport` carries
+bytes, as on the air: a receiver shares no object with the sender. Both give the same log.
 
-`ClientProtocol`, the client's endpoint, is here as well: all that it does is to answer one envelope
-with another.
+`ClientProtocol`, the client's endpoint, is here as well: it only answers one envelope with another.
 """
 
 from abc import ABC, abstractmethod
@@ -35,9 +33,9 @@ class Envelope:
         message: the content.
         round: the round it belongs to.
         exchange: the number of the exchange that it opens or answers.
-        payload_bits, header_bits, bits: what is charged, and the sum.
-        data: the message as bytes, where it goes as such.
-        word: the log's number of the message name; -1 without a log.
+        payload_bits, header_bits, bits: the charged sizes of payload and header, and their sum.
+        data: the encoded message; empty if the transport carries objects.
+        word: the number of the message name in the log; -1 without a log.
     """
 
     __slots__ = (
@@ -77,10 +75,10 @@ class RemoteProtocolError(RuntimeError):
 
 
 class Unpacking:
-    """One receiver's state of its senders' vectors, for those that come as updates.
+    """A receiver's copies of its senders' vectors, for vectors that are sent as updates.
 
-    The sender's copy of this state agrees with it only as long as nothing is lost. Every arrival is
-    applied, whether or not the message is used later.
+    The sender has the same copies, as long as nothing is lost. So every message that arrives is
+    applied, whether or not it is used later.
     """
 
     __slots__ = ("_held",)
@@ -92,7 +90,7 @@ class Unpacking:
         """Return a payload as decoded by this receiver.
 
         Raises:
-            DecodeError: an update is of another shape than what it is added to.
+            DecodeError: an update has another shape than the vector to which it is added.
         """
         if not isinstance(payload, Update):
             return payload
@@ -102,7 +100,7 @@ class Unpacking:
         return added
 
     def read(self, sender: ClientId, message: Message) -> Message:
-        """Return a message as decoded by this receiver: the same object if it holds no update."""
+        """Return a message as decoded by this receiver; the same object if it has no update."""
         for name in message.__dataclass_fields__:
             if isinstance(getattr(message, name), Update):
                 return type(message)(*(self.unpack(sender, one) for one in message.payloads()))
@@ -113,15 +111,15 @@ Carry = Literal["values", "bytes"]
 """How messages go from node to node."""
 
 Receive = Callable[[ClientId, Envelope], None]
-"""Callback for an envelope that arrived from, or at, the client with that number."""
+"""Callback for an envelope and the client that sent it, or that receives it."""
 
 
 class Transport(ABC):
     """Base class of the message transports.
 
     Args:
-        types: the classes of the method's messages, in the order of their numbers; a message of
-            another class is refused. None where they are not known: then none is.
+        types: the classes of the method's messages, in the order of their numbers; the transport
+            refuses messages of other classes. None if the classes are not known, to accept all.
     """
 
     def __init__(self, types: Sequence[type[Message]] | None = None) -> None:
@@ -182,7 +180,8 @@ class ValueTransport(Transport):
 
     Args:
         types: see `Transport`.
-        updates: whether vectors may come as updates, as under EF21; else nothing is opened.
+        updates: whether vectors may be sent as updates, as with EF21; otherwise no message has to
+            be decoded.
     """
 
     def __init__(
@@ -212,22 +211,23 @@ class ValueTransport(Transport):
 
 
 VALUES = ValueTransport()
-"""Carries the messages of any method."""
+"""A transport for the messages of any method."""
 
 
 class ByteTransport(Transport):
-    """Messages are encoded where they are sealed, and decoded by each receiver."""
+    """The sender encodes a message to bytes, and each receiver decodes them."""
 
     def __init__(self, types: Sequence[type[Message]]) -> None:
         super().__init__(types)
-        # The receivers of a broadcast that are in this process decode it once: payloads are frozen.
+        # All receivers of a broadcast in this process share one decoding: payloads are frozen.
         self._last: tuple[bytes, int, tuple[Header, list[Sent]]] | None = None
-        self._shared: Message | None = None  # that message, where it is the same for all of them
+        self._shared: Message | None = None  # the last message, if it has no updates
 
     def _decode(self, data: bytes, largest: int) -> tuple[Header, list[Sent]]:
-        """Return what `decode_message` returns, for the last message without decoding it again."""
+        """Return the result of `decode_message`; decode the same message only once in a row."""
         if self._last is None or self._last[1] != largest or self._last[0] != data:
-            # One more than any message has: the error for that names the message.
+            # One payload more than any message has, so that a surplus is decoded and reported with
+            # the name of the message. Still more payloads fail in the decoder.
             most = 1 + max(len(kind.__dataclass_fields__) for kind in self._types)
             decoded = decode_message(data, largest, most)
             self._last, self._shared = (data, largest, decoded), None
@@ -237,9 +237,9 @@ class ByteTransport(Transport):
         """Encode the message of an envelope.
 
         Raises:
-            LocalProtocolError: it is none of the method's, its encoding has another size than its
-                declared bits, or a payload has no bits, so that an empty field could not be
-                identified.
+            LocalProtocolError: the message is none of the method's, its encoding has another size
+                than its declared bits, or a payload has no bits. Such a payload could not be told
+                from an empty field.
             TypeError: one of its payloads has no encoding.
         """
         message = envelope.message
@@ -255,15 +255,15 @@ class ByteTransport(Transport):
             exchange=envelope.exchange,
         )
         if 8 * len(envelope.data) != HEADER_BITS + envelope.payload_bits:
-            came, stated = 8 * len(envelope.data) - HEADER_BITS, envelope.payload_bits
-            raise LocalProtocolError(f"a {message.label} of {stated} bits is encoded in {came}")
+            size, declared = 8 * len(envelope.data) - HEADER_BITS, envelope.payload_bits
+            raise LocalProtocolError(f"a {message.label} of {declared} bits is encoded in {size}")
         return envelope
 
     def decode(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
-        """See `Transport.decode`; nothing of the envelope is read but its bytes."""
-        came = self.read(envelope.data, sender, unpacking)
-        came.word = envelope.word  # the log's, which is not on the air
-        return came
+        """See `Transport.decode`; only the bytes of the envelope are read."""
+        received = self.read(envelope.data, sender, unpacking)
+        received.word = envelope.word  # for the log; it is not on the air
+        return received
 
     def read(
         self,
@@ -272,16 +272,16 @@ class ByteTransport(Transport):
         unpacking: Unpacking,
         largest: int = LARGEST_DIMENSION,
     ) -> Envelope:
-        """Return the envelope of a message that came as bytes; other arguments as for `decode`.
+        """Return the envelope of a message that arrived as bytes.
 
         Args:
-            data: the bytes.
-            sender: see above.
-            unpacking: see above.
+            data: the encoded message.
+            sender: the node that sent it.
+            unpacking: the receiver's decoder state.
             largest: the largest accepted dimension of a vector.
 
         Raises:
-            DecodeError: they are none of the method's messages, or the sender's.
+            DecodeError: the bytes are no message of the method, or name another sender.
         """
         header, payloads = self._decode(data, largest)
         if header.sender != sender:
@@ -305,7 +305,7 @@ class ByteTransport(Transport):
         kind = types[header.message_type]
         if len(payloads) != len(kind.__dataclass_fields__):
             due = len(kind.__dataclass_fields__)
-            raise DecodeError(f"a {kind.label} has {due} payloads, and {len(payloads)} came")
+            raise DecodeError(f"a {kind.label} has {due} payloads, but {len(payloads)} arrived")
         unpacked = [unpacking.unpack(sender, payload) for payload in payloads]
         return kind(*unpacked) if unpacked else _bare(kind)
 
@@ -315,22 +315,22 @@ def _bare(kind: type[Message]) -> Message:
     return BEACON if kind is Beacon else kind()
 
 
-# The client's endpoint: received requests, replies, and how silence is signalled.
+# The client's endpoint: it receives requests, replies to them, and signals silence.
 
 
 class ClientProtocol:
     """A client's endpoint of the protocol.
 
     Args:
-        client: its number.
+        client: the number of the client.
         packing: the packers of its messages.
-        beacons: whether silence is signalled by an empty message.
-        header_bits: in front of every message.
-        transport: how messages are carried.
-        server: the number of the server that it answers.
+        beacons: whether an empty message signals silence.
+        header_bits: the size of the header of every message.
+        transport: carries the messages.
+        server: the number of its server.
 
     Attributes:
-        round: of the message that is being answered; 0 before the first one.
+        round: the round of the message that it answers; 0 before the first one.
         packing, server: see above.
     """
 

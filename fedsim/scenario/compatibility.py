@@ -1,12 +1,11 @@
 """Compatibility of compressors and error feedback with the meaning of a method's messages.
 
 The rule is that of `fedsim.core.ports.Meaning`. EF keeps the error of a message and adds it to the
-next
-one: that corrects increments, which the receiver adds up, but corrupts states, which it replaces.
-EF21 sends the compressed change of the receiver's state, which is correct for both, as long as the
-receiver gets every message; if clients receive different messages, the server stores the state of
-each. A difference to the receiver's state contains earlier errors already, so feedback would count
-them twice.
+next one. That corrects increments, which the receiver adds up, but corrupts states, which it
+replaces. EF21 sends the compressed change of the receiver's state, which is correct for both, as
+long as the receiver gets every message; if clients receive different messages, the server stores
+the state of each. A difference to the receiver's state contains earlier errors already, so feedback
+would count them twice.
 """
 
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ Conflict = tuple[str, str, object]
 WAYS = ("up", "down")
 
 _ESTIMATES = ("mean", "sum")
-"""Ways of combining replies by the law of a draw; see `Algorithm.combines`."""
+"""Ways of combining replies that use the law of a draw; see `Algorithm.combines`."""
 
 
 def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
@@ -82,7 +81,7 @@ def _link(scenario: ScenarioKeys, way: str) -> Compression:
 
 
 def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
-    """Return accepted values in place of a link's feedback, the best first."""
+    """Return accepted values in place of a link's feedback, best first."""
     accepted = _list_accepted(scenario, way)
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
     added = method.adding_up() if way == "up" else None
@@ -98,7 +97,7 @@ def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
 def _list_accepted(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return the accepted kinds of feedback of a link, as written in a scenario."""
     kinds: tuple[Feedback, ...] = ("ef21", "ef")
-    return [f"error_feedback: {one}" for one in kinds if not why_not(scenario, way, one)]
+    return [f"error_feedback: {kind}" for kind in kinds if not why_not(scenario, way, kind)]
 
 
 def _requires_unbiased(scenario: ScenarioKeys, way: str) -> bool:
@@ -121,7 +120,9 @@ def _is_biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
     if not _needs_unbiased(scenario, way) or (good and feedback != "none"):
         return
     instead = f", or {' or '.join(good)}, which correct increments" if good else ""
-    unbiased = join_names(COMPRESSORS.where(lambda each: each.unbiased()), "or")
+    unbiased = join_names(
+        COMPRESSORS.where(lambda compressor_class: compressor_class.unbiased()), "or"
+    )
     text = (
         f"got {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
         f" an unbiased one: {unbiased}{instead}"
@@ -156,8 +157,8 @@ def _server_may_miss(scenario: ScenarioKeys) -> str:
 def _clients_may_miss(scenario: ScenarioKeys) -> str:
     """Return why the server may not know the states of clients; empty if it does.
 
-    It need not send the same to all, since it stores each client's state (`held_alike`). But every
-    message has to arrive, since the server gets no acknowledgements.
+    Clients need not receive the same messages, since the server stores each client's state
+    (`held_alike`). But every message has to arrive, since there are no acknowledgements.
     """
     for number, group in enumerate(scenario.fleet):
         if group.missing:
@@ -167,20 +168,20 @@ def _clients_may_miss(scenario: ScenarioKeys) -> str:
             return _unsure("is not retransmitted if it is lost (network.broadcast: cell)")
         if not held_alike(scenario):
             return (
-                "a cell's broadcast is one message for all its clients, and these hold different"
-                " vectors where not all are asked in every round, or a round may be sent again"
-                " (network.broadcast: unicast sends each its own)"
+                "a cell's broadcast is one message for all its clients, but these hold different"
+                " vectors if not all are asked in every round, or if a round may be sent again"
+                " (network.broadcast: unicast sends individual messages)"
             )
     if scenario.algorithm.reads_sent:
         return (
-            f"{_sender(scenario, 'down')} goes on from what it has sent, which would be another"
-            " vector for each client"
+            f"{_sender(scenario, 'down')} continues from the vector that it has sent, which would"
+            " differ between clients"
         )
     return ""
 
 
 def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield why an informed participation policy does not get what it asks for."""
+    """Yield reasons why an informed participation policy cannot work."""
     policy = scenario.participation
     if isinstance(policy, Informed) and policy.of_losses:
         yield from _reports_losses(scenario)
@@ -188,7 +189,7 @@ def unmet_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def unmet_above(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield the same of a server whose clients are gateways; see `fedsim.scenario.tiers.hop`."""
+    """Yield such reasons for a server of gateways; see `fedsim.scenario.tiers.hop`."""
     policy = scenario.participation
     if isinstance(policy, Informed):
         kind = policy.kind
@@ -202,7 +203,7 @@ def unmet_above(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _unmet_by_method(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield what an informed policy needs of the method and of the fleet, and does not get."""
+    """Yield requirements of an informed policy that the method or the fleet does not meet."""
     policy, method = scenario.participation, scenario.algorithm
     if not isinstance(policy, Informed):
         return
@@ -216,7 +217,9 @@ def _unmet_by_method(scenario: ScenarioKeys) -> Iterator[Conflict]:
         text += f" {method.kind} send a constraint first; use by: samples"
         yield "participation.kind", text, policy.kind
     if isinstance(policy, ImportanceParticipation) and method.combines not in _ESTIMATES:
-        able = join_names(ALGORITHMS.where(lambda each: each.combines in _ESTIMATES), "or")
+        able = join_names(
+            ALGORITHMS.where(lambda method_class: method_class.combines in _ESTIMATES), "or"
+        )
         text = f"got {policy.kind}, but {method.kind} does not correct for it; use {able}"
         yield "participation.kind", text, policy.kind
     if isinstance(policy, CarbonAwareParticipation):
@@ -239,7 +242,7 @@ def _reports_losses(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _intensities(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield which clients have no carbon intensity."""
+    """Yield groups of clients without a carbon intensity."""
     kind = scenario.participation.kind
     for number, group in enumerate(scenario.fleet):
         if group.carbon is None:
@@ -252,16 +255,16 @@ def _intensities(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def _unsure(reason: str) -> str:
     return (
-        f"what is sent to a client {reason}, so that the server does not know what the client"
-        " holds, which would be wrong from then on; ef21 down is for messages that surely arrive"
+        f"what is sent to a client {reason}, so that the server does not know the client's state,"
+        " which would be wrong from then on; ef21 down needs messages that surely arrive"
     )
 
 
 def held_alike(scenario: ScenarioKeys) -> bool:
-    """Return whether all clients hold the same of what the server sends.
+    """Return whether all clients hold the same copy of the server's messages.
 
-    They do where each is sent every message once: a round that is given up is sent again, and
-    a deadline that no client meets gives it up.
+    They do if every client is sent every message once. A round that is abandoned is sent again, and
+    a deadline that no client meets abandons it.
     """
     policy = scenario.participation
     ends = policy.closes_after, policy.round_timeout, scenario.silence.closes_after

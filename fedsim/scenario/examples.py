@@ -68,7 +68,7 @@ def suggest(file: File) -> str:
     It is a scenario beside it, or an example.
     """
     folder = file.parent
-    beside = [each.name for each in folder.glob("*.y*ml")] if folder.is_dir() else []
+    beside = [file.name for file in folder.glob("*.y*ml")] if folder.is_dir() else []
     if hint := nearest(file.name, beside):
         return hint
     hint = nearest(file.stem, examples())

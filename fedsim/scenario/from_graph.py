@@ -223,14 +223,14 @@ def _fleet(graph: "AnyGraph", numbers: Mapping[object, int]) -> Iterator[tuple[s
     Raises:
         ScenarioError: a node that is no client has attributes of one.
     """
-    own = {
+    parts_of = {
         node: {key: _plain(each[key]) for key in sorted(_NODE & each.keys())}
         for node, each in graph.nodes(data=True)
     }
-    for node, each in own.items():
+    for node, each in parts_of.items():
         if each and node not in numbers:
             text = f"the node {printable(str(node))} has the attribute {next(iter(each))}"
             raise _wrong(f"{text}, and is no client; beside a server, these are client-0, client-1")
-    if any(own.values()):
-        parts = (own[node] for node in sorted(numbers, key=numbers.__getitem__))
+    if any(parts_of.values()):
+        parts = (parts_of[node] for node in sorted(numbers, key=numbers.__getitem__))
         yield "fleet", [{"count": sum(1 for _ in alike), **part} for part, alike in groupby(parts)]

@@ -1,4 +1,4 @@
-"""Plain data that knows where each piece of it was written."""
+"""Plain data with the origin of every piece."""
 
 import re
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ KeyPath = tuple[str | int, ...]
 """A key path: ("fleet", 0, "radio")."""
 
 DEEPEST = 60
-"""How many blocks and lists may stand within one another."""
+"""Deepest nesting of blocks and lists."""
 
 _WIDEST = 512
 _INDEX = re.compile(r"\[(\d+)\](?=\.|\[|$)")
 
 
 def path_of(key: str) -> list[str]:
-    """Return the parts of a key path as people write it: "fleet.0.radio", or "fleet[0].radio".
+    """Return the parts of a key path as users write it: "fleet.0.radio", or "fleet[0].radio".
 
     >>> path_of("fleet[0].radio.up")
     ['fleet', '0', 'radio', 'up']
@@ -32,11 +32,11 @@ def path_of(key: str) -> list[str]:
 
 
 class Origin(NamedTuple):
-    """Where something was written.
+    """The place where a piece of data was written.
 
     Attributes:
-        source: a file, or an option of the command; empty for data made in Python.
-        line: the line of the file, from 1; 0 where there are no lines.
+        source: a file, or an option of the command; empty for data from Python.
+        line: the line of the file, from 1; 0 if there are no lines.
     """
 
     source: str = ""
@@ -48,10 +48,10 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A piece of data and its origin; it is never changed, so that pieces can be shared.
+    """A piece of data and its origin; immutable, so that trees can share it.
 
     Attributes:
-        origin: the line of its key, or of itself where it has none.
+        origin: the line of its key, or its own line without a key.
         content: a scalar, or further pieces by key or in a list.
     """
 
@@ -77,7 +77,7 @@ class Located:
         return None
 
     def nearest(self, path: KeyPath) -> "tuple[Located, int]":
-        """Return the piece at a path, or the innermost around it, and how far that is."""
+        """Return the piece at a path, or the innermost one around it, and its depth."""
         piece, depth = self, 0
         for key in path:
             inner = piece.get(key)
@@ -95,25 +95,25 @@ Content = dict[str, Located] | list[Located] | str | int | float | bool | None
 
 
 def text(value: str) -> str:
-    """Return a text unless it cannot be written to a file; raise ValueError then."""
+    """Return a text; raise a ValueError if it cannot be written to a file."""
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError("got half of a surrogate pair, which is no text")
     return value
 
 
 def number(value: float) -> float:
-    """Return a number unless it is an integer that no format can hold; raise ValueError then."""
+    """Return a number; raise a ValueError if it is an integer that no format can hold."""
     if isinstance(value, int) and value.bit_length() > _WIDEST:
         raise ValueError(f"got an integer of more than {_WIDEST} bits")
     return value
 
 
 def locate(value: object, origin: Origin, path: tuple[str | int, ...] = ()) -> Located:
-    """Return data made in Python as located data, all of it at one origin; `path` leads to it.
+    """Return data from Python as located data with a common origin; `path` leads to it.
 
     Raises:
-        TypeError: it holds something that no scenario file could.
-        ValueError: it is nested without end, or a text or an integer is unfit for a file.
+        TypeError: it contains an object that no scenario file could.
+        ValueError: it is nested too deeply, or contains a text or an integer unfit for a file.
     """
     if len(path) > DEEPEST:
         raise ValueError(f"nested more than {DEEPEST} deep")
@@ -137,7 +137,7 @@ def locate(value: object, origin: Origin, path: tuple[str | int, ...] = ()) -> L
 
 
 def _scalar(value: object) -> str | float | bool | None:
-    """Return a scalar as a file would have it."""
+    """Return a scalar in the form of a file."""
     match value:
         case str() | PurePath():
             return text(str(value))

@@ -1,15 +1,14 @@
 """Merging scenarios as written: overrides into the base, the base into variants.
 
-Three rules meet here, and the order matters. Overrides apply to the file as written, so that one
-such as `variants.gd.algorithm.step_size=0.1` changes a variant, and one of the base changes all of
-them. Then each variant is merged over the base, key by key. A block whose `kind` changes is the
-exception: keys of the old kind mean nothing, or something else, under the new one, so the block is
-replaced as a whole. A method is the exception from that: within a family of methods, such as `gd`,
-`hb` and `chb`, a variant that names another kind keeps the keys that both have, or each variant
-would have to repeat the step size.
+Three rules apply, and their order matters. First, overrides apply to the file as written. So
+`variants.gd.algorithm.step_size=0.1` changes one variant, and an override of the base changes all
+of them. Then each variant is merged over the base, key by key. A block whose `kind` changes is
+replaced as a whole, since keys of the old kind have another meaning, or none, under the new one.
+Methods are an exception: within a family, such as `gd`, `hb` and `chb`, a variant that names
+another kind keeps the common keys. Otherwise every variant would have to repeat the step size.
 
-Merging works on located trees, not on validated objects: every value keeps its file, line or
-option, for the errors that come later.
+Merging works on located trees, not on validated objects: every value keeps its file, line or option
+for later errors.
 """
 
 import re
@@ -22,7 +21,7 @@ from fedsim.scenario.located import DEEPEST, Located, Origin, path_of
 from fedsim.scenario.yaml import read_text
 
 OPTION = "--set"
-"""The option of the commands that gives an override."""
+"""The command-line option of an override."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 """The pattern of names of variants, which also name folders."""
@@ -31,14 +30,14 @@ STAR = "star"
 """The default topology of a network."""
 
 OF_THE_WHOLE = ("variants", "seeds")
-"""Keys of the file as a whole, which a variant cannot have."""
+"""Keys of the whole file, which a variant cannot have."""
 
 
 METHOD = "algorithm"
-"""The key of the block that inherits keys from one of another kind."""
+"""The key of the block that may inherit keys from a block of another kind."""
 
 Inherited = Callable[[str, str], Collection[str]]
-"""Returns the keys that a method inherits, given the replaced kind and its own."""
+"""Returns the keys that a method inherits, given the replaced kind and the new one."""
 
 
 def none_inherited(_before: str, _after: str) -> Collection[str]:
@@ -50,7 +49,7 @@ def merge(base: Located, over: Located, inherited: Inherited = none_inherited) -
     """Merge `over` into `base`: blocks key by key; anything else is replaced.
 
     A block of another kind or topology replaces a block as a whole, except that a method inherits
-    the keys that both have if they are of one family. A text stands for a block of that kind.
+    the common keys of its family. A text is short for a block of that kind.
     """
     below = _block(base)
     if not isinstance(over.content, dict) or below is None:
@@ -66,7 +65,7 @@ def merge(base: Located, over: Located, inherited: Inherited = none_inherited) -
 
 
 def _as_block(below: Located | None, over: Located) -> Located:
-    """Return the block that the name of a method stands for, if it is merged into a block."""
+    """Return the block of a method that is named by a text, if it is merged into a block."""
     if below is None or not isinstance(over.content, str):
         return over
     return Located(over.origin, {"kind": over})
@@ -82,7 +81,7 @@ def _inheriting(below: Mapping[str, Located], over: Located, inherited: Inherite
 
 
 def _block(piece: Located) -> dict[str, Located] | None:
-    """Return the keys of a block, or of the block that a preset's name stands for."""
+    """Return the keys of a block, or of the block of a preset's name."""
     if isinstance(piece.content, str):
         return {"kind": piece}
     return piece.content if isinstance(piece.content, dict) else None
@@ -202,7 +201,7 @@ def variants(
         return {BASE: base}, [tree.fault(("variants",), seen)]
     merged, faults = {BASE: base}, list[Fault]()
     for name, over in written.content.items():
-        faults_of_variant = _wrong_variant(name, over, merged)
+        faults_of_variant = _faults_of_variant(name, over, merged)
         faults += [tree.fault(("variants", name, *key), text) for key, text in faults_of_variant]
         if not faults_of_variant:
             merged[name] = merge(base, over, inherited)
@@ -220,16 +219,13 @@ def own_name(tree: Located) -> str:
     return next((name for name, differing in names if differing.content == {}), BASE)
 
 
-def _wrong_variant(
+def _faults_of_variant(
     name: str, over: Located, others: dict[str, Located]
 ) -> list[tuple[tuple[str, ...], str]]:
     """Return the keys and the faults of a variant, before it is merged."""
     if not re.fullmatch(NAME, name):
         return [
-            (
-                (),
-                "a variant names a folder: expected letters, digits, - _ and ., first no sign",
-            )
+            ((), "a variant names a folder: expected letters, digits, - _ and ., not first a sign")
         ]
     if is_reserved(name):
         text = "the name is reserved for another file in the folder of a study; use another one"

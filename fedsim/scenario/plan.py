@@ -45,10 +45,10 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     from fedsim.scenario.from_graph import AnyGraph
 
 Written = str | Path | Mapping[str, Any] | Scenario
-"""A file, the name of an example, or the same in Python."""
+"""A file, the name of an example, or a scenario in Python."""
 
 
-_LONGEST = 100  # of the name of a folder
+_LONGEST = 100  # characters of the name of a folder
 
 RUN = 50_000
 """Memory per run until all runs are compared, bytes; a lower bound."""
@@ -63,8 +63,8 @@ class Variant:
             variant without changes.
         scenario: complete, without variants and sweeps.
         question: the comment in the first line of its file; empty if there is none.
-        own: whether it is the scenario as written, whose faults name no variant.
-        version: stands for the code that was passed in Python; None if there is none.
+        own: whether it is the scenario as written; messages of its faults name no variant.
+        version: the version of code that was passed in Python; None if there is none.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Variant:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of what its runs are made from, the same under every seed."""
+        """A hash of everything that determines its runs, except the seed."""
         without_seed = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
         written = without_seed.model_dump_json(exclude={"variants", "sweep"})
         return sha256(without_keys(written).encode()).hexdigest()
@@ -114,11 +114,11 @@ class Variant:
     def fault(self, key: str, message: str, *, named: bool = True) -> Fault:
         """Return a fault at a key such as "problem.data.path".
 
-        Its line is that of the key, or of the innermost block around it that was written.
+        Its line is that of the key, or of the innermost surrounding block in the file.
 
         Args:
             key: the key at fault.
-            message: what is wrong.
+            message: the fault in words.
             named: whether the message begins with the variant, unless it is the scenario itself.
         """
         fault = self._tree.fault(tuple(key.split(".")), message)
@@ -150,17 +150,17 @@ class Plan:
         return plain[:_LONGEST] or "scenario"
 
     def of_version(self, version: str | None) -> "Plan":
-        """Return the plan with a version of the code that was handed over in Python.
+        """Return the plan with a version of the code that was passed in Python.
 
         Raises:
-            DataError: it is no text, or an empty one.
+            DataError: the version is not a text, or is empty.
         """
-        given: object = version
-        if given is not None and not (isinstance(given, str) and given.strip()):
+        seen: object = version
+        if seen is not None and not (isinstance(seen, str) and seen.strip()):
             text = "a version is a text of your choice, such as '1' or a commit"
-            raise DataError("version", f"got {given!r}; {text}")
-        made = tuple(replace(each, version=version) for each in self.variants)
-        return replace(self, variants=made)
+            raise DataError("version", f"got {seen!r}; {text}")
+        versioned = tuple(replace(variant, version=version) for variant in self.variants)
+        return replace(self, variants=versioned)
 
 
 @reject_renamed
@@ -176,15 +176,15 @@ def load(
     Args:
         source: a YAML file or the name of an example that comes with fedsim, or the same as a
             mapping or a `Scenario`.
-        overrides: "key.path=value" with the value in YAML, laid on the scenario as written
-            before its variants are.
+        overrides: "key.path=value" with the value in YAML, applied to the scenario as written,
+            before its variants.
         blocks: user-defined classes that the scenario can name: algorithms, losses, splits, ...
-        graph: of networkx, laid on it before overrides: edges have weight, rate (bit/s) and
+        graph: a graph of networkx, applied before overrides: edges have weight, rate (bit/s) and
             latency (s), nodes device, radio and battery; see `fedsim.scenario.from_graph`.
 
     Raises:
-        ScenarioError: with every fault there is, in the order of the file.
-        BlockError: one of `blocks` is no block, leaves something out, or has the name of another.
+        ScenarioError: with all faults, in the order of the file.
+        BlockError: one of `blocks` is not a block, lacks something, or has the name of another.
 
     Example:
         >>> [variant.name for variant in load("quickstart").variants]
@@ -192,8 +192,8 @@ def load(
     """
     source = find_scenario(source) if isinstance(source, str | Path) else source
     tree, faults = _read(source, graph)
-    known_here, question = catalogue(blocks, source), _question(source)
-    inherited = families(known_here)
+    known_blocks, question = catalogue(blocks, source), _question(source)
+    inherited = families(known_blocks)
     written = _variants_in(tree)
     tree, override_faults = overridden(tree, overrides, inherited)
     added = tuple(name for name in _variants_in(tree) if name not in written)
@@ -206,10 +206,10 @@ def load(
         faults += without_effect(tree, overrides, inherited)
     valid: dict[str, Variant] = {}
     faults_by_variant: dict[str, list[Fault]] = {}
-    # The scenario as written first, so that its faults are reported without the name of a variant.
+    # The scenario as written comes first, so that its faults are reported without a variant.
     for name in sorted(trees, key=lambda name: name != unchanged):
-        scenario, found = _validate(trees[name], known_here)
-        faults_by_variant[name] = [fault for fault in found if fault not in faults]
+        scenario, faults_of_variant = _validate(trees[name], known_blocks)
+        faults_by_variant[name] = [fault for fault in faults_of_variant if fault not in faults]
         if scenario is not None:
             valid[name] = Variant(name, scenario, question, name == unchanged, trees[name])
     faults += join_faults(faults_by_variant, unchanged)
@@ -224,16 +224,16 @@ def load(
 
 
 def _variants_in(tree: Located) -> list[str]:
-    """Return the names below `variants` of a scenario as written, if they are well formed."""
+    """Return the names in `variants` of a scenario as written, if they are well formed."""
     below = tree.get("variants")
     return [] if below is None or not isinstance(below.content, dict) else list(below.content)
 
 
 def dump(scenario: Scenario, question: str = "") -> str:
-    """Return a scenario as YAML: every default filled in, variants and sweeps left out.
+    """Return a scenario as YAML: with all defaults, without variants and sweeps.
 
     Args:
-        scenario: what to write.
+        scenario: the scenario.
         question: a comment for the first line.
 
     Example:
@@ -251,23 +251,22 @@ def _as_yaml(plain: str) -> str:
     """Return JSON as YAML; cached, because a conversion takes 20 ms."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    yaml.width = 2**31  # a folded long text would come back with a blank in it
+    yaml.width = 2**31  # folding a long text would insert a blank
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
-    yaml.allow_unicode = (
-        plain.isprintable()
-    )  # otherwise escaped: YAML would fold Unicode line ends away
+    # Otherwise escaped, as YAML would fold Unicode line ends away.
+    yaml.allow_unicode = plain.isprintable()
     yaml.dump(json.loads(plain), stream := StringIO())
     return stream.getvalue()
 
 
 def _read(source: Written, graph: "AnyGraph | None") -> tuple[Located, list[Fault]]:
-    """Return the written scenario with the graph merged in, and faults that leave it readable."""
+    """Return the scenario as written, with the graph merged in, and its first faults."""
     tree, faults = _read_source(source)
     return tree if graph is None else with_graph(tree, graph), faults
 
 
 def _read_source(source: Written) -> tuple[Located, list[Fault]]:
-    """Return the written scenario, and the faults that leave it readable."""
+    """Return the scenario as written, and faults that do not prevent reading it."""
     if isinstance(source, str | Path):
         return read_file(Path(source))
     try:
@@ -282,7 +281,7 @@ def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, li
         wanted = "give a block of keys; needed are problem and algorithm"
         return None, [tree.fault((), f"got {show(tree.plain())}; {wanted}")]
     try:
-        # Strict JSON: text becomes a path and a list a tuple, but no text a number.
+        # Strict JSON: texts may become paths and lists tuples, but no text becomes a number.
         text = json.dumps(tree.plain())
         return Scenario.model_validate_json(text, strict=True, context=known), []
     except ValidationError as error:
@@ -296,7 +295,7 @@ def count_fleets(
 ) -> tuple[tuple[Variant, ...], list[Fault]]:
     """Return variants with the number of clients for groups of `count: data`, and faults.
 
-    The data is read for this, once for all variants that share it.
+    The data is read for this, once per set of variants that share it.
     """
     known: dict[str, int] = {}
     counted: list[Variant] = []
@@ -321,19 +320,19 @@ def _count_clients(
     """Return a scenario with the number of clients that the data has.
 
     Args:
-        scenario: with groups of `count: data`.
-        places: of these groups.
-        folder: where relative paths start.
-        known: the numbers of clients found already, by problem and seed.
+        scenario: a scenario with groups of `count: data`.
+        places: the indices of these groups.
+        folder: the folder of relative paths.
+        known: the known numbers of clients, by problem and seed.
 
     Raises:
-        DataError: the data has no clients, or fewer than other groups; or cannot be read.
+        DataError: the data has no clients, has fewer than other groups, or cannot be read.
     """
     problem, key = scenario.problem, f"fleet.{places[0]}.count"
     if len(places) > 1:
         raise DataError(f"fleet.{places[1]}.count", "got data for a second group; give a number")
     if problem.data is None:
-        raise DataError(key, "got data, but clients have programs of their own; give a number")
+        raise DataError(key, "got data, but clients have their own programs; give a number")
     name = f"{problem.data.model_dump_json()} {problem.split} {problem.test} {scenario.seed}"
     if name not in known:
         known[name] = count_clients(
@@ -352,9 +351,7 @@ def _too_many(variants: Sequence[Variant]) -> list[Fault]:
     """Return a fault if the runs of all variants, under every seed, need too much memory."""
     runs = sum(variant.scenario.seeds for variant in variants)
     try:
-        check_budget(
-            "seeds", f"{runs} runs, of which the folders and figures are kept,", RUN * runs
-        )
+        check_budget("seeds", f"{runs} runs, whose folders and figures are kept,", RUN * runs)
     except DataError as error:
         return [variants[0].fault("seeds", str(error))]
     return []
@@ -363,24 +360,24 @@ def _too_many(variants: Sequence[Variant]) -> list[Fault]:
 def join_faults(
     by_variant: Mapping[str, Sequence[Fault]], own: str, count: int | None = None
 ) -> list[Fault]:
-    """Return the faults of all variants, each once.
+    """Return the distinct faults of all variants.
 
     A fault of every variant, or of the scenario as written, names no variant. Any other fault names
     the first variant that has it.
 
     Args:
-        by_variant: faults, by the name of the variant, which their messages lack.
+        by_variant: faults by the name of the variant; their messages do not name it.
         own: the name of the variant that is the scenario as written; empty if none is.
-        count: the number of all variants; that of `by_variant` if None.
+        count: the number of all variants; by default those of `by_variant`.
     """
-    found: dict[Fault, list[str]] = {}
+    names_by_fault: dict[Fault, list[str]] = {}
     for name, faults in by_variant.items():
         for fault in faults:
-            found.setdefault(fault, []).append(name)
+            names_by_fault.setdefault(fault, []).append(name)
     total = len(by_variant) if count is None else count
     return [
         fault if own in names or len(set(names)) == total else _name_variant(names[0], fault)
-        for fault, names in found.items()
+        for fault, names in names_by_fault.items()
     ]
 
 
@@ -407,18 +404,18 @@ def _question(source: Written) -> str:
 
 
 def _place(source: Written) -> tuple[str, Path, str]:
-    """Return a default name for a scenario, the folder of its paths, and the name of its file."""
+    """Return a default name for a scenario, the folder of its paths, and its short file name."""
     if isinstance(source, str | Path):
         path = Path(source).absolute()
         return path.stem, path.parent, "/".join(path.parts[-2:])
     return "scenario", Path.cwd(), ""
 
 
-# Overrides that no variant takes, since a sweep sets the same key.
+# Overrides without effect, since a sweep sets the same key.
 
 
 _MARK = "\0set"
-"""A value that occurs in no scenario, set to trace an override."""
+"""A value that occurs in no scenario, to trace an override."""
 
 _WHOLE = (*OF_THE_WHOLE, "sweep")
 """Keys that determine the variants: the effect of overriding them shows in the variants."""
@@ -427,14 +424,14 @@ _WHOLE = (*OF_THE_WHOLE, "sweep")
 def without_effect(
     tree: Located, overrides: Sequence[str], inherited: Inherited
 ) -> Iterator[Fault]:
-    """Yield a fault for each override whose value reaches no variant.
+    """Yield a fault per override whose value reaches no variant.
 
-    That happens if a sweep sets the same key. Of two overrides of one key, the last one wins.
+    This happens if a sweep sets the same key. Of two overrides of one key, the last one counts.
 
     Args:
-        tree: the scenario as written, on which all overrides lie.
-        overrides: "key.path=value" texts, each of which is well formed.
-        inherited: as for `merge`.
+        tree: the scenario as written, with all overrides applied.
+        overrides: well-formed texts "key.path=value".
+        inherited: see `merge`.
     """
     paths = [path_of(text.partition("=")[0]) for text in overrides]
     for number, (text, path) in enumerate(zip(overrides, paths, strict=True)):
@@ -455,7 +452,7 @@ def _is_taken(tree: Located, path: Sequence[str], inherited: Inherited) -> bool:
     """Return whether a value at a path of the scenario as written reaches any variant."""
     try:
         marked = place(tree, path, Located(Origin(), _MARK), inherited)
-    except ScenarioError:  # which is reported elsewhere
+    except ScenarioError:  # reported elsewhere
         return True
     trees, variant_faults = variants(marked, inherited)
     trees, sweep_faults = swept(trees, inherited)

@@ -1,4 +1,4 @@
-"""A scenario: its keys, and checks that they go together."""
+"""A scenario: its keys, and checks that they are compatible."""
 
 from collections.abc import Iterator
 from math import inf
@@ -37,7 +37,7 @@ def check_round_closing(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield from _check_giving_up(policy)
     if policy.over_selects and policy.quorum is not None and policy.closes_after == inf:
         text = (
-            "got over above 1, which closes a round with its first replies already; leave"
+            "got over above 1, which already closes a round with its first replies; leave"
             " one of the two out, or add a deadline that the quorum holds up"
         )
         yield "participation.quorum", text, policy.quorum
@@ -124,7 +124,7 @@ def _check_links(scenario: ScenarioKeys) -> Iterator[Conflict]:
     network, kind = scenario.network, scenario.algorithm.kind
     if not isinstance(network.model, FluidFlows):
         model = network.model.kind
-        yield "network.model", f"got {model}, but peers take fluid alone", model
+        yield "network.model", f"got {model}, but peers only support fluid", model
     if network.broadcast != "unicast":
         text = f"got {network.broadcast}, but a peer sends to each neighbour; use unicast"
         yield "network.broadcast", text, network.broadcast
@@ -136,7 +136,7 @@ def _check_links(scenario: ScenarioKeys) -> Iterator[Conflict]:
             yield f"network.{key}", text, discipline
     if scenario.wire.down != type(scenario.wire.down)():
         seen = scenario.wire.down.compressor.kind
-        text = f"got {seen}, but what the nodes of {kind} send each other is wire.up; leave it out"
+        text = f"got {seen}, but messages between nodes of {kind} use wire.up; leave it out"
         yield "wire.down", text, seen
 
 
@@ -158,12 +158,13 @@ def _check_missed_differences(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if scenario.wire.up.error_feedback != "ef21":
         return
     if changing or network.failures is not None:
-        why = "in a graph that changes a node does not send to all of them"
+        why = "in a graph that changes a node does not send to all neighbours"
     elif min(end.closes_after for end in ends) < inf:
-        why = "one that a deadline drops would be missing for ever"
+        why = "a node that misses one, since a deadline has dropped it, would be wrong for ever"
     else:
         return
-    text = f"got ef21, whose neighbours add up all messages of a node, and {why}; use ef or none"
+    text = f"got ef21, under which neighbours add up all messages of a node, but {why}; use ef"
+    text += " or none"
     yield "wire.up.error_feedback", text, "ef21"
 
 
@@ -172,8 +173,8 @@ def _check_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
     policy, kind = scenario.participation, scenario.algorithm.kind
     if scenario.algorithm.late_replies_required:
         text = (
-            f"neighbours under {kind} add up differences, and one that a deadline drops would be"
-            " missing for ever; leave it out"
+            f"neighbours under {kind} add up differences, and a difference that a deadline drops"
+            " would be missing for ever; leave it out"
         )
         if policy.closes_after < inf:
             message = f"got {policy.closes_after:g} s, but {text}"
@@ -194,12 +195,12 @@ def _check_participation(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "participation.noticed", text, policy.noticed
     for key in ("quorum", "give_up", "least_charge"):
         if seen := getattr(policy, key):
-            text = f"got {seen:g}, but among peers a deadline alone ends an exchange; leave it out"
+            text = f"got {seen:g}, but among peers only a deadline ends an exchange; leave it out"
             yield f"participation.{key}", text, seen
 
 
 def _check_late(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield settings for late messages without effect: peers always drop these."""
+    """Yield settings for late messages without effect: peers always drop late messages."""
     if scenario.algorithm.late_replies_required:  # see `_dropped_replies`
         return
     text = f"got drop, but nodes of {scenario.algorithm.kind} drop late messages in any case"
@@ -216,7 +217,7 @@ LAST_SEED = 2**63 - 1
 
 
 def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield conflicts between settings that can be found without data."""
+    """Yield conflicts between settings that can be detected without data."""
     yield from _seeds(scenario)
     yield from _split(scenario)
     yield from _dropped_replies(scenario)
@@ -269,7 +270,7 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield cohorts that are larger than the fleet."""
-    if scenario.tiers:  # a server asks those below it; see `tiering`
+    if scenario.tiers:  # each server samples from the nodes below it; see `tiering`
         return
     for key, seen in scenario.participation.counts.items():
         if scenario.clients and seen > scenario.clients:
@@ -277,7 +278,7 @@ def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def too_many(seen: int, clients: int) -> str:
-    """Return the message for a number above that of clients."""
+    """Return the message for a number above the number of clients."""
     return f"got {seen}, but the fleet has {clients} clients; give {clients} or less"
 
 
@@ -295,7 +296,7 @@ def _empty_batteries(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Yield conflicts of the method with the problem and the world."""
+    """Yield conflicts of the method with the problem and with the world."""
     method, problem = scenario.algorithm, scenario.problem
     if problem.penalty.kind != "none" and not method.proximal:
         proximal = ", ".join(ALGORITHMS.where(lambda method_class: method_class.proximal))
@@ -318,7 +319,7 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if data is not None and data.exchanges_fit:
         without_rounds = isinstance(method, PeerAlgorithm) or scenario.participation.asynchronous
         if without_rounds:
-            text = "got exchange, but no round has all clients answer a server here; take all"
+            text = "got exchange, but here no round waits for all clients of a server; use all"
             yield "problem.data.fit", text, "exchange"
     yield from _programs(scenario)
     yield from _arrivals(scenario)
@@ -360,18 +361,18 @@ def _arrivals(scenario: ScenarioKeys) -> Iterator[Conflict]:
 def _needs_rounds(method: Algorithm) -> str:
     """Return why a method needs rounds; empty if it does not.
 
-    A client may have started from an older model than others. Its increment can still be added up.
-    Its model would take the server a step back, unless the method weighs it.
+    A client may have started from an older model than others. Its increment can still be added. Its
+    model would set the server back, unless the method weighs it.
     """
     if method.synchronous or method.asynchronous or Meaning.STATE not in method.up.values():
         return method.synchronous
-    reason = "its clients send models, and their mean is of such as started from the same one"
+    reason = "its clients send models, and a mean needs models that started from the same one"
     added = method.adding_up()
     return reason if added is None else f"{reason}; use algorithm.{added.keys}"
 
 
 class Scenario(ScenarioKeys):
-    """A federated problem, the method that solves it, and the world that it runs in."""
+    """A federated problem, the method that solves it, and the world in which it runs."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -61,7 +61,7 @@ from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 
 
 FROM_DATA = 0
-"""The count of a group whose clients are as many as the data has, until the data is read."""
+"""The count of a group that takes all clients of the data, until the data is read."""
 
 
 def _read_count(value: object, read: ValidatorFunctionWrapHandler) -> int:
@@ -111,7 +111,7 @@ class Group(Spec):
 
     @model_serializer(mode="wrap")
     def _without_empty_intervals(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        """Leave out empty intervals, so that older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         if not self.intervals:
             written.pop("intervals", None)
@@ -131,7 +131,7 @@ class Group(Spec):
 
     @property
     def capacity(self) -> float:
-        """What a full battery holds, J; infinite for clients on mains."""
+        """The energy in a full battery, J; infinite for clients on mains power."""
         if self.battery is None:
             return float("inf")
         return self.battery.holds(self.device.battery)
@@ -143,7 +143,7 @@ class Group(Spec):
 
     @property
     def missing(self) -> str:
-        """Why something sent to these clients may not arrive, and the key; empty where it does."""
+        """Why a message to or from these clients may not arrive, with the key; empty if it does."""
         if self.loses:
             return "may be lost for good (radio.tries)"
         if self.battery is not None:
@@ -179,11 +179,11 @@ class OneTest(OneOf):
     """An annotation for pydantic: a source of test rows, or a share or clients to hold out."""
 
     def takes(self, value: object) -> bool:
-        """Return whether a value made in Python is taken as it is."""
+        """Return whether a value is already an instance, created in Python."""
         return isinstance(value, HeldOut | HeldOutClients) or super().takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
-        """Return what a block describes: without a kind, a part of the training data."""
+        """Return the instance that a block describes; without a kind, a part of the data."""
         if not isinstance(value, Mapping) or "kind" in value:
             return super().validate(value, info)
         if "clients" in value:
@@ -202,11 +202,11 @@ class OneTest(OneOf):
     ) -> dict[str, Any]:
         """Describe the alternatives, for editors."""
         sources = super().__get_pydantic_json_schema__(schema, handler)["anyOf"]
-        own = [
-            each.__get_pydantic_json_schema__(each.__pydantic_core_schema__, handler)
-            for each in (HeldOut, HeldOutClients)
+        parts = [
+            model.__get_pydantic_json_schema__(model.__pydantic_core_schema__, handler)
+            for model in (HeldOut, HeldOutClients)
         ]
-        return {"anyOf": [*own, *sources]}
+        return {"anyOf": [*parts, *sources]}
 
 
 AnyMeasures = Given[tuple[Annotated[Measure, OneOf(MEASURES)], ...], Sequence[Measure | Block]]
@@ -256,13 +256,13 @@ class ProblemSpec(Spec):
 
     @property
     def weighting(self) -> Weighting:
-        """The rule of the clients' weights, given or usual for the loss."""
+        """The rule of the clients' weights: that of the scenario, or the usual one of the loss."""
         return self.weights or usual_weighting(self.loss)
 
     @field_validator("data")
     @classmethod
     def _held_by_somebody(cls, data: Source | None, info: ValidationInfo) -> Source | None:
-        """Check that there is data, unless the clients' programs have it."""
+        """Check that the scenario names data, unless the clients' programs bring it."""
         loss = info.data.get("loss")
         if data is None and isinstance(loss, Loss) and not isinstance(loss, ProgramLoss):
             text = "missing, and has no default (where the samples are from)"
@@ -271,7 +271,7 @@ class ProblemSpec(Spec):
 
     @model_validator(mode="after")
     def _left_to_programs(self) -> Self:
-        """Check that nothing is said of data that the clients' programs have."""
+        """Check that the scenario has no keys for data that the clients' programs bring."""
         if isinstance(self.loss, ProgramLoss):
             faults = [
                 (key, f"the clients of {self.loss.kind} have data of their own; leave it out", seen)
@@ -386,7 +386,7 @@ class Models(Spec):
 
     @model_serializer(mode="wrap")
     def _without_none_best(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        """Leave out defaults, so that older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         if self.best is None:
             written.pop("best", None)
@@ -477,7 +477,7 @@ class ScenarioKeys(Spec):
 
     @model_serializer(mode="wrap")
     def _without_empty_tiers(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is not given: scenarios of before keep their bytes, and their keys."""
+        """Leave out empty tiers, so that older scenarios keep their bytes."""
         written: dict[str, object] = write(self)
         if not self.tiers:
             written.pop("tiers", None)
@@ -485,7 +485,7 @@ class ScenarioKeys(Spec):
 
     @property
     def clients(self) -> int:
-        """The size of the fleet; 0 where the split decides, or the data does until it is read."""
+        """The size of the fleet; 0 if the split decides, or the data that is yet to be read."""
         if any(group.count == FROM_DATA for group in self.fleet):
             return 0
         return sum(group.count for group in self.fleet)

@@ -1,8 +1,8 @@
-"""Sweeps: a scenario that names several values for a key stands for as many scenarios.
+"""Sweeps: several values of a key stand for several scenarios.
 
-`sweep: {algorithm.censor: [0.01, 0.1], wire.up.compressor.fraction: {log: [0.01, 1, 5]}}` is
-every combination of the values, the first key changing slowest. Each of them is a variant of
-its own. A variant is swept as the scenario is, unless it says otherwise: `sweep: null`.
+`sweep: {algorithm.censor: [0.01, 0.1], wire.up.compressor.fraction: {log: [0.01, 1, 5]}}` stands
+for all combinations of the values; the first key changes slowest. Each combination is a variant.
+The sweep of the scenario also applies to its variants, unless they state `sweep: null`.
 """
 
 import re
@@ -23,15 +23,15 @@ from fedsim.scenario.located import Located, Origin, path_of
 from fedsim.scenario.merging import Inherited, none_inherited, place
 
 MOST = 10_000
-"""The most variants that a sweep may stand for."""
+"""Largest number of variants of a sweep."""
 
 _NO_PARAMETERS = ("name", "seed", "seeds", "variants", "sweep")
 
-_LONGEST = 100  # of the name of a variant, which names a folder
+_LONGEST = 100  # characters of the name of a variant, which names a folder
 
 _WANTED = (
     "give a list of values, or {log: [from, to, how many]} or {linear: [from, to, how many]}: "
-    "one value at the least"
+    "at least one value"
 )
 
 
@@ -39,8 +39,8 @@ class Point(NamedTuple):
     """One value of one key.
 
     Attributes:
-        key: such as "algorithm.censor".
-        value: as it would stand at the key.
+        key: the key, such as "algorithm.censor".
+        value: the value in the notation of a scenario.
     """
 
     key: str
@@ -54,7 +54,7 @@ def swept(
 
     Args:
         trees: variants by their names, some with a key `sweep`.
-        inherited: says what a method takes from one of another kind that it replaces.
+        inherited: returns the keys that a method inherits from one of another kind.
     """
     every: dict[str, Located] = {}
     taken: set[str] = set()
@@ -114,17 +114,17 @@ def _axes(tree: Located, sweep: Located) -> list[list[Point]]:
 
 
 def _check_key(key: str) -> None:
-    """Raise a ValueError where a key is no parameter of a run."""
+    """Raise a ValueError if a key is not a parameter of a run."""
     if key.partition(".")[0] in _NO_PARAMETERS:
         text = "seeds are for all variants alike: seed and seeds at the top of the file"
         raise ValueError(text if key in ("seed", "seeds") else f"{key} is no parameter of a run")
 
 
 def _values(written: Located) -> list[Located]:
-    """Return the values that a key takes.
+    """Return the values of a key.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are no values.
     """
     content = written.content
     if isinstance(content, list) and content:
@@ -137,20 +137,20 @@ def _values(written: Located) -> list[Located]:
 
 
 def _space(spacing: str, ends: object, origin: Origin) -> list[Located]:
-    """Return numbers from one to another, both included, to 12 significant digits."""
+    """Return numbers between two ends, including both, to 12 significant digits."""
     if not _is_range(ends, positive=spacing == "log"):
         first = "above 0" if spacing == "log" else "any"
         raise ValueError(
             f"got {_show_range(ends)}; give [from, to, how many]: two numbers, {first}, "
             f"and 2 to {MOST}"
         )
-    assert isinstance(ends, list)  # noqa: S101 - as was just found
+    assert isinstance(ends, list)  # noqa: S101 - checked above
     numbers = _SPACINGS[spacing](*map(float, ends[:2]), int(ends[2]))
     return [Located(origin, float(f"{number:.12g}")) for number in numbers]
 
 
 def _show_range(ends: object) -> str:
-    """Return the text that stands for a range."""
+    """Return a range in the notation of a scenario."""
     return f"[{', '.join(map(show, ends))}]" if isinstance(ends, list) else show(ends)
 
 
@@ -167,7 +167,7 @@ _SPACINGS: dict[str, Callable[..., Array]] = {"log": np.geomspace, "linear": np.
 
 
 def _name(variant: str, points: tuple[Point, ...]) -> str:
-    """Return a name for a combination that can name a folder: "hb_censor-0.1_fraction-0.5"."""
+    """Return a folder name for a combination, such as "hb_censor-0.1_fraction-0.5"."""
     parts = [f"{point.key.rpartition('.')[2]}-{_short_value(point.value)}" for point in points]
     if variant != BASE or not parts:
         parts.insert(0, variant)
@@ -176,7 +176,7 @@ def _name(variant: str, points: tuple[Point, ...]) -> str:
 
 
 def _short_value(value: Located) -> str:
-    """Return a value in a word: a block is named by its kind and its numbers."""
+    """Return a value as one word: the kind and the numbers of a block."""
     plain = value.plain()
     if isinstance(plain, dict):
         return "-".join(str(item) for item in plain.values() if not isinstance(item, dict | list))
@@ -193,21 +193,21 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-# The parameters that a method inherits from one of its family when it replaces it in a variant.
+# The parameters that a method inherits from another one of its family, which it replaces.
 
 
 def families(known: BlockCatalogue) -> Inherited:
-    """Return what says which parameters two methods share: all of one name, in one family.
+    """Return a function for the common parameters of two methods of one family.
 
     Args:
-        known: what a scenario can name.
+        known: the classes that a scenario can name.
     """
 
     def inherited(before: str, after: str) -> Collection[str]:
         one, other = known.find(ALGORITHMS, before), known.find(ALGORITHMS, after)
         if other is None:
             return ()
-        if one is None:  # misspelt: that is the fault, and no missing key
+        if one is None:  # misspelt: that alone is reported, not missing keys
             return other.model_fields.keys()
         if not _are_related(one, other):
             return ()
@@ -217,6 +217,6 @@ def families(known: BlockCatalogue) -> Inherited:
 
 
 def _are_related(one: type, other: type) -> bool:
-    """Return whether two methods are of one family: of one file, or with a common base."""
+    """Return whether two methods belong to one family: one file, or a common base class."""
     bases, other_bases = ({*method.__mro__} - {*Algorithm.__mro__} for method in (one, other))
     return one.__module__ == other.__module__ or bool(bases & other_bases)

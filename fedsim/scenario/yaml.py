@@ -1,8 +1,7 @@
-"""Reading YAML 1.2: text in, located data and faults out. Nothing in the text can run.
+"""Reading YAML 1.2: text in, located data and faults out. The text cannot execute code.
 
-The library only parses the text to nodes; the values are built here. So each value keeps its line
-for later errors, nothing in the text can construct an object, and all faults of a file are reported
-at once rather than the first.
+The library only parses the text into nodes; values are built here. So every value keeps its line
+for later errors, no text can construct an object, and all faults of a file are reported at once.
 """
 
 import re
@@ -23,14 +22,14 @@ from fedsim.core.files import open_file
 from fedsim.scenario.examples import suggest
 from fedsim.scenario.located import DEEPEST, Content, KeyPath, Located, Origin, number, text
 
-# The scanner: that of ruamel.yaml, corrected where it follows YAML 1.1.
+# The scanner of ruamel.yaml, corrected where it follows YAML 1.1.
 
 _SPACES = "\0 \t\r\n\x85\u2028\u2029"
 _ENDS = f"{_SPACES},[]{{}}"
 
 
 class Scanner12(Scanner):
-    """Reads the `?` of `{?x: 1}` as a part of the text, as the library itself writes it.
+    """Reads the `?` of `{?x: 1}` as part of the text, as the library itself writes it.
 
     YAML 1.2.2, section 7.3.3: a plain scalar may begin with `?` unless a space or, in flow style,
     an indicator follows. The library has the rule of YAML 1.1, which drops the `?`.
@@ -59,12 +58,12 @@ _REMEDIES = {
     "expected a single document": "a file is one scenario; leave out the line ---",
     "quoted scalar": "the quotes are not closed",
 }
-"""Remedies, by words of the library's messages."""
+"""Remedies by words in messages of the library."""
 
 _BREAK = re.compile("\r\n|[\n\r]")
 """Line ends as the library counts them."""
 
-_WIDEST = 90  # columns of a line that are shown
+_WIDEST = 90  # columns of a line that an error shows
 
 
 class _Place(NamedTuple):
@@ -78,15 +77,14 @@ def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]
     """Return the fault of a text that is not YAML, with its place.
 
     Args:
-        error: of the library.
+        error: the error of the library.
         written: the text.
         origin: returns the origin of a line, numbered from 1.
     """
     reason, place, began = _describe_error(error, written)
     lines = _BREAK.split(written)
-    at_end = not any(
-        lines[place.line :]
-    )  # the error was detected at the end, where there is no line to show
+    # An error at the end of the text has no line to show.
+    at_end = not any(lines[place.line :])
     shown = began if at_end and began else place
     text = f"not YAML 1.2: {reason}, at column {place.column + 1}"
     if began and began.line != place.line:
@@ -96,7 +94,7 @@ def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]
 
 
 def _describe_error(error: Exception, written: str) -> tuple[str, _Place, _Place | None]:
-    """Return the reason, where it was detected, and where the construct began, if known."""
+    """Return the reason, the place of detection, and the start of the construct, if known."""
     if isinstance(error, RecursionError):
         return f"nested more than {DEEPEST} deep", _Place(0, 0), None
     if isinstance(error, MarkedYAMLError):
@@ -128,16 +126,16 @@ def _mark(lines: list[str], place: _Place) -> str:
 
 
 LARGEST = 1_000_000
-"""Bytes of the largest accepted file."""
+"""Size of the largest accepted file, bytes."""
 
 _SHORT = 20_000
 """Characters up to which the data of a text is cached."""
 
 MOST = 100_000
-"""Most values that a file may stand for, each alias counted in full."""
+"""Largest number of values in a file, with each alias counted in full."""
 
 _CORE = "tag:yaml.org,2002:"
-_TEXTS = ("str", "timestamp", "value", "merge")  # what only looks like a date is text here
+_TEXTS = ("str", "timestamp", "value", "merge")  # dates are texts here
 _TAGS: dict[type[Node], tuple[str, ...]] = {
     MappingNode: ("map",),
     SequenceNode: ("seq",),
@@ -149,10 +147,10 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
     """Read a scenario file.
 
     Returns:
-        The data, and the faults that leave it readable (keys written twice).
+        The data, and faults that leave it readable: keys written twice.
 
     Raises:
-        ScenarioError: there is no such file, or it is no YAML that a scenario could be.
+        ScenarioError: the file cannot be read, or is not YAML of a scenario.
     """
     name = printable(str(path), longest=1000)
     try:
@@ -178,15 +176,15 @@ def read_file(path: Path) -> tuple[Located, list[Fault]]:
 
 @lru_cache(maxsize=64)
 def _read_short(name: str, written: str) -> tuple[Located, list[Fault]]:
-    """Read a text once: the scenario of a run is read in every world that is priced."""
+    """Read a text, cached: robustness reads the scenario of a run in every world."""
     return read_text(written, lambda line: Origin(name, line))
 
 
 def read_text(written: str, origin: Callable[[int], Origin]) -> tuple[Located, list[Fault]]:
-    """Read YAML; `origin` says where a line, from 1, is from.
+    """Read YAML; `origin` returns the origin of a line, from 1.
 
     Raises:
-        ScenarioError: it is no YAML that a scenario could be.
+        ScenarioError: the text is not YAML of a scenario.
     """
     yaml = YAML(typ="safe", pure=True)
     yaml.Scanner = Scanner12
@@ -209,9 +207,9 @@ class _Builder:
     """Turns the nodes of a document into located data.
 
     Attributes:
-        constructor: the library's, for scalars.
-        origin: says where a line was written.
-        refused: what cannot be data; the result is of no use where there is any.
+        constructor: the library's constructor of scalars.
+        origin: returns the origin of a line.
+        refused: nodes that cannot be data; if there are any, the result is useless.
         repeated: keys written twice, of which the first counts.
     """
 
@@ -223,7 +221,7 @@ class _Builder:
     _total: int = 0
 
     def build(self, node: Node, path: KeyPath, key: Node | None = None) -> Located:
-        """Return the data of a node, which stands at a path and under a key."""
+        """Return the data of a node at a path and under a key."""
         origin = self._at(key or node)
         self._total += 1
         if self._total > MOST:
@@ -243,7 +241,7 @@ class _Builder:
         tag = str(node.tag)
         if tag.removeprefix(_CORE) not in _TAGS[type(node)]:
             return f"got the tag {printable(tag)}: a scenario holds data only, give a plain value"
-        if any(node is each for each in self._open):
+        if any(node is ancestor for ancestor in self._open):
             return "an alias that contains itself"
         if len(self._open) >= DEEPEST:
             return f"nested more than {DEEPEST} deep"
@@ -271,7 +269,7 @@ class _Builder:
         return pieces
 
     def _name(self, key: Node, path: KeyPath) -> str | None:
-        """Return a key as text; None where it cannot be one."""
+        """Return a key as text; None if it cannot be a key."""
         if not isinstance(key, ScalarNode):
             self._refuse(self._at(key), path, "got a block or a list as a key; give a name")
         elif str(key.tag) == f"{_CORE}merge":

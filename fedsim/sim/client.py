@@ -97,18 +97,18 @@ class Participant(Clocked):
     )
 
     def __init__(
-        self, protocol: Endpoint, clock: Clock, device: DeviceLaw, own: Belongings
+        self, protocol: Endpoint, clock: Clock, device: DeviceLaw, parts: Belongings
     ) -> None:
-        super().__init__(clock, own.looks)
+        super().__init__(clock, parts.looks)
         self.id = protocol.id
-        self.oracle = own.oracle
-        self.state = own.state
+        self.oracle = parts.oracle
+        self.state = parts.state
         self._protocol = protocol
-        self._make_rng = own.rng
+        self._make_rng = parts.rng
         self._device = device
         self._speed = None if device.slowdown.drawn else device.constant
-        self._take_back = own.take_back
-        self._evaluator = own.evaluator
+        self._take_back = parts.take_back
+        self._evaluator = parts.evaluator
         self._rng: np.random.Generator | None = None  # created at the first draw
         self._slow: np.random.Generator | None = None
 
@@ -141,7 +141,6 @@ class Participant(Clocked):
 
     @property
     def _slowdowns(self) -> np.random.Generator:
-        """The random stream of slowdowns."""
         if self._slow is None:
             self._slow = self._make_rng("slowdown", self.id)
         return self._slow
@@ -176,8 +175,8 @@ class Participant(Clocked):
         if not 0.0 <= seconds < inf:
             raise WorkDurationError(
                 f"{work.operations:g} operations on {work.samples:g} samples would take"
-                f" {seconds:g} s on the device {device.kind} of client {self.id}; its `seconds`"
-                f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"
+                f" {seconds:g} s on the device {device.kind} of client {self.id}; its `seconds` and"
+                f" the factors of its slowdown {device.slowdown.kind} must be finite and at least 0"
             )
         return seconds
 
@@ -223,6 +222,7 @@ class Worker(Participant):
             if begun is not None:
                 begun(number)
             now = self._calendar.now
+            # A constant speed skips `_duration`; the quotient rounds as `seconds` would.
             seconds = work.operations / self._speed if self._speed else self._duration(work)
             begin, end = self.processor.reserve(now, seconds)
             # Zero-duration work of a batching evaluator yields once, so that all ready clients
@@ -243,6 +243,7 @@ class Worker(Participant):
         self._traffic.joules += joules
         now = self._calendar.now
         charge = state_of_charge(self._supply)
+        # Positional: this is called for every piece of work, and keywords cost time.
         self._log.append(
             now,
             seconds,
@@ -317,7 +318,7 @@ class SimClient(Worker, Driver):
         self._network = network
         self._handle = handle
         self._follows = follows
-        self._replied = False  # whether the running work comes after a reply
+        self._replied = False  # whether `driven` is the work after a reply
         self._failed = failed
         self._inbox: deque[Envelope] | None = None  # made when the first message has to wait
         self._task: LightTask | None = None  # made for the first message
@@ -328,14 +329,14 @@ class SimClient(Worker, Driver):
         self._ended = False
         self._done: asyncio.Future[None] | None = None  # set once the handler is cancelled
 
-    # -- what it does ------------------------------------------------------------------
+    # -- handling messages -------------------------------------------------------------
 
     def send(self, _: None, /) -> object:
         """Go on, or begin to answer; see `Driver.send`."""
         return self._go_on(None)
 
     def throw(self, error: BaseException, /) -> object:
-        """Raise an error where it waits; see `Driver.throw`."""
+        """Raise an error where the handler waits; see `Driver.throw`."""
         if self.driven is None:  # before it began
             raise error
         return self._go_on(error)
@@ -345,6 +346,7 @@ class SimClient(Worker, Driver):
         more: Coroutine[Any, Any, None] | None
         while True:
             more = None
+            # A handler starts only when the one before it has ended; see the class.
             if self.driven is None:
                 coroutine = self._handle(self, self._protocol.open(self._asked))
                 self.driven = (
@@ -357,6 +359,7 @@ class SimClient(Worker, Driver):
             except StopIteration as end:
                 more = self._finish(end.value)
             except asyncio.CancelledError:
+                # `abort` cancels a handler only: the task survives for messages that arrive later.
                 if not self._aborted or self._ended:
                     raise
                 self._recover()
@@ -368,12 +371,12 @@ class SimClient(Worker, Driver):
             self._asked = self._inbox.popleft()
 
     def _finish(self, reply: Message | Silence) -> Coroutine[Any, Any, None] | None:
-        """Answer with a reply, or take it back where the client was aborted.
+        """Send a reply, or undo it if the client was aborted.
 
         Returns:
-            What the client does while its reply is on its way; None for nothing.
+            The work after the reply; None if there is none.
         """
-        if self._aborted:  # it was cancelled, and has ended in order all the same
+        if self._aborted:  # the handler swallowed the cancellation, but its reply is not sent
             if not self._replied:
                 self.undelivered(self.id, reply)
             self._recover()
@@ -399,7 +402,7 @@ class SimClient(Worker, Driver):
             self._task.uncancel()
 
     def on_end(self, failure: BaseException | None) -> None:
-        """Handle the end of its task: nothing is left to answer, or it answers no more."""
+        """Handle the end of the task: the inbox is empty, or the handler has failed."""
         self.driven = None
         if self._done is not None:
             settle(self._done, failure)
@@ -408,10 +411,10 @@ class SimClient(Worker, Driver):
         elif not self._ended:
             self._failed(self.name, failure)
 
-    # -- what happens to it ------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------
 
     def receive(self, _: ClientId, envelope: Envelope) -> None:
-        """Receive a message."""
+        """Receive a message; it waits in the inbox while another one is handled."""
         if self._busy or self._ended:
             if not self._ended:
                 self._hold(envelope)
@@ -425,6 +428,7 @@ class SimClient(Worker, Driver):
         self._task.start(self)
 
     def _hold(self, envelope: Envelope) -> None:
+        # Most clients never need an inbox: created on demand, it takes no memory in large fleets.
         if self._inbox is None:
             self._inbox = deque()
         self._inbox.append(envelope)
@@ -440,7 +444,7 @@ class SimClient(Worker, Driver):
         """Accept and answer no more messages: the world ends.
 
         Returns:
-            A future that is done once its handler has been cancelled; None where none runs.
+            A future that is done once the handler has been cancelled; None if none runs.
         """
         self._ended = True
         if self._task is None or not self._task.cancel():
@@ -449,6 +453,6 @@ class SimClient(Worker, Driver):
         return self._done
 
 
-async def _await_all(made: Awaitable[Message | Silence]) -> Message | Silence:
+async def _await_all(reply: Awaitable[Message | Silence]) -> Message | Silence:
     """Await any other awaitable that a handler returns."""
-    return await made
+    return await reply

@@ -210,7 +210,7 @@ class WorldConfig(Numerics):
         """Return the server's endpoint in a star.
 
         Args:
-            eligibility: tells which clients may be asked.
+            eligibility: determines which clients may take part.
             transport: encodes messages.
             known: the server's knowledge of the fleet, for an informed policy.
         """

@@ -41,9 +41,9 @@ class Roster(Sequence[ClientConfig]):
     """The members of a fleet, each created at its first lookup.
 
     Args:
-        kinds: for each client a similar one: with the same device, radio and group, with a battery
-            or not, with the same peak rates, and always present or not. Its loss, and the start of
-            its traces, may be those of another client.
+        kinds: a representative of each client: it has the same device, radio, group and peak rates,
+            and agrees on whether there is a battery and whether it is always present. Its loss and
+            the start of its traces may be those of another client.
         member: creates one client.
 
     Attributes:
@@ -111,7 +111,7 @@ class Fleet:
         presence: which clients are present.
         supplies: the batteries by client; clients on mains, and all batteries in arrays, have
             no entry.
-        kinds: for each client a similar one; see `Roster`.
+        kinds: a representative of each client; see `Roster`.
         take_back: the method's; see `fedsim.sim.participant.TakeBack`.
         vectorised_joules: the energy of each client, J, shape (M,), if rounds are played in arrays
             or by a kernel; otherwise None.
@@ -175,6 +175,7 @@ class Fleet:
 
     def _radio(self, client: ClientId) -> RadioMeter:
         kind, supply = self.radio_kinds[client], self.supplies.get(client)
+        # A network layer may bring its own meter; otherwise the radio's states decide.
         if (meter := self._setup.network.meter(kind, supply)) is not None:
             return meter
         if not kind.stateful:
@@ -256,7 +257,7 @@ class Fleet:
             client,
             radio,
             self._bearers[0 if up else 1][client],
-            # Both directions use the stream of one name: shadowing and fading belong to the place.
+            # Both directions use one stream, as shadowing and fading belong to the place.
             rate,
             rate.carrier(partial(rng, "channel", client)),
             None if network.reliable else self._losses(client, up),
@@ -289,7 +290,7 @@ class Fleet:
     def _relay(self, client: ClientId) -> Relay:
         """Create the relay of messages that pass a client's node of a graph."""
         rates = self._law(client, True), self._law(client, False)  # noqa: FBT003 - up, and down
-        # Same streams as its own lanes, as shadowing and fading belong to the place.
+        # The streams of the client's lanes, as shadowing and fading belong to the place.
         carriers = [rate.carrier(partial(self._setup.rng, "channel", client)) for rate in rates]
         is_present = partial(self.presence.is_present, client)
         return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), is_present)
@@ -299,7 +300,7 @@ class Fleet:
         return self._setup.network.star(self._site)
 
     def _follow(self, client: ClientId, lanes: Sequence[Lane]) -> None:
-        """Let the downlinks of these lanes follow the rate of one client."""
+        """Make the downlink radios of these lanes follow the rate of one client."""
         self._followers[client] = lanes
 
     def _on_change(self, client: ClientId, up: bool, rate: float) -> None:  # noqa: FBT001
@@ -363,6 +364,7 @@ class Fleet:
         held = list(self.supplies.items())
         if not held:
             return NO_STORES
+        # Accounts are read below, so all of them are first brought up to the present time.
         for _, supply in held:
             supply.advance()
         rows = [

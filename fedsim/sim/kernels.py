@@ -1,8 +1,8 @@
-"""Compilation of kernels of events: to the operations of Python, in their order.
+"""Compilation of event kernels: compiled code performs the operations of Python, in their order.
 
-Unlike kernels of gradients they may not reorder anything, since their times have to equal those of
-the classes to the last bit. They are stored in the user's cache, in a folder named after a hash of
-their sources and of those of the classes, whose constants are compiled into them.
+Unlike gradient kernels they may not reorder operations, since their times have to equal those of
+the classes to the last bit. Compiled kernels are stored in the user's cache, in a folder named
+after a hash of their sources and of the sources of the classes, whose constants are compiled in.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,6 +13,8 @@ import numba
 
 from fedsim.problems.evaluators.kernel_cache import Function, cached_kernel, kernel_folder
 
+# Fast-math would reassociate sums. NumPy's error model divides by zero without an exception, which
+# the kernels could not pass to Python.
 _OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
 _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 

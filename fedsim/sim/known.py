@@ -35,7 +35,7 @@ class FleetGrid:
     def next_change(self, now: float) -> float:
         """Return the first time after `now` at which an intensity changes, s."""
         varying = (signal for signal in self._signals if not isinstance(signal, Constant))
-        return min((signal_.next_change(now) for signal_ in varying), default=np.inf)
+        return min((signal.next_change(now) for signal in varying), default=np.inf)
 
 
 class TrueState:
@@ -97,7 +97,9 @@ class TrueState:
             message = sent[client] if isinstance(sent, Mapping) else sent
             w = first_vector(message)
             if w is None:
-                raise TypeError(f"participation: a {message.label} has no model for an oracle")
+                raise TypeError(
+                    f"participation: the oracle evaluates models, but a {message.label} has none"
+                )
             yield evaluator.result(submit_work(evaluator, work(self._roster.oracle(client), w)))
 
     def charges(self) -> Array:
@@ -159,6 +161,7 @@ def _grid(setup: WorldConfig, nodes: range) -> FleetGrid | None:
     kinds, runs = Roster.of(setup.fleet).kinds, list[tuple[int, Intensity]]()
     place = nodes.start
     while place < nodes.stop:
+        # `ends` are cumulative: the first one beyond a node belongs to its run of equal clients.
         number = bisect_right(kinds.ends, place)
         end = min(kinds.ends[number], nodes.stop)
         carbon = kinds.runs[number][1].carbon

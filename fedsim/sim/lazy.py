@@ -42,5 +42,5 @@ class ComputedSequence(Sequence[T]):
     def __getitem__(self, index: slice) -> Sequence[T]: ...
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         if isinstance(index, slice):
-            return [self.item(each) for each in range(*index.indices(len(self)))]
+            return [self.item(position) for position in range(*index.indices(len(self)))]
         return self.item(index)

@@ -93,6 +93,7 @@ class BeginningTogether:
         try:
             return await begun
         finally:
+            # Still registered only if the wait was cancelled: such a node is not ready.
             if self._ready.get(node) is begun:
                 del self._ready[node]
 
@@ -118,13 +119,14 @@ class BeginningTogether:
 
     def _begin(self) -> None:
         now, graph = self._calendar.now, self._graph
+        # The graph is moved only here, so all nodes of an exchange see the same state of it.
         graph.advance(now)
         self._next = now + self._every
         ready, self._ready = self._ready, {}
         for node in sorted(ready):
             near, weights = graph.neighbours(node), graph.weights(node)
             own_weight = 1 - sum(weights.values())
-            if not ready[node].done():
+            if not ready[node].done():  # done: cancelled at this instant
                 ready[node].set_result(Neighbourhood(near, near, weights, own_weight))
 
 

@@ -135,6 +135,7 @@ class SimNode(Worker):
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
         """See `fedsim.core.ports.Node.exchange`."""
+        # A node may be rounds ahead of the others, and no round would end it after the last one.
         if self._protocol.round > self._rounds:
             await self._never()
         if self._meetings is not None:
@@ -150,7 +151,7 @@ class SimNode(Worker):
         return self._protocol.replies()
 
     async def _meet(self, meetings: Meetings) -> None:
-        """Wait until the next exchange may begin, with neighbours of its own."""
+        """Wait until the next exchange may begin, and set its neighbours."""
         near = await meetings.begin(self.id, self._protocol.next_exchange)
         self._protocol.meet(near.neighbours, near.senders)
         self.weights, self.own_weight = near.weights, near.own_weight
@@ -170,10 +171,7 @@ class SimNode(Worker):
         return super().compute(work, begun)
 
     async def _never(self) -> Never:
-        """Wait for ever: the last round is committed.
-
-        A node that is ahead of the others, or alone, would act without a round to end it.
-        """
+        """Wait for ever: the last round is committed."""
         await self._loop.create_future()
         raise AssertionError("this future is never completed")
 
@@ -198,7 +196,7 @@ class SimNode(Worker):
             if neighbour not in sent:
                 self._log.append(now, 0.0, Event.SILENT, self.id, neighbour, number)
 
-    # -- what happens to it ------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------
 
     def receive(self, sender: ClientId, envelope: Envelope) -> None:
         """Receive a message."""
@@ -229,7 +227,7 @@ class SimNode(Worker):
 
 
 class SimPairNode(SimNode):
-    """Implements `fedsim.core.ports.PairNode`: nodes meet in pairs, each at a time of its own.
+    """Implements `fedsim.core.ports.PairNode`: nodes meet in pairs, at times of their choice.
 
     Args:
         protocol: the node's endpoint.
@@ -272,7 +270,7 @@ class SimPairNode(SimNode):
         return result
 
     async def _take_turns(self, since: float) -> None:
-        """Let other nodes act if no time has passed: a single node could loop for ever."""
+        """Yield to other nodes if no time has passed: a single node could loop for ever."""
         if self._calendar.now == since:
             await asyncio.sleep(0)
 
@@ -283,6 +281,7 @@ class SimPairNode(SimNode):
         if not self._protocol.over:
             await self._wait_finished()
         replies = self._protocol.replies()
+        # After a reply, deferred offers wait for `commit`: the node is busy until it has used it.
         if replies:
             return replies[0]
         self._release()
@@ -305,7 +304,6 @@ class SimPairNode(SimNode):
             self._reply(sender, offer)
 
     def _reply(self, sender: ClientId, offer: Envelope) -> None:
-        """Answer an offer."""
         reply = Reply(sender, offer.round, offer.message)
         self._post(sender, self._protocol.answer(offer, self._answer(self, reply)))
 

@@ -43,6 +43,7 @@ class PeerRounds:
     def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:
         """Store the model of a node in a round, and close the round if it is complete."""
         commits = self.take(node, number, model, measures)
+        # Nodes may be rounds ahead, but rounds close in order: only the oldest open one can.
         if number == self._round and len(commits) >= len(self._remaining):
             self._look()
 
@@ -51,6 +52,7 @@ class PeerRounds:
     ) -> Mapping[ClientId, _Committed]:
         """Store the model of a node in a round; return all models of that round."""
         commits = self._open.setdefault(number, {})
+        # Copied, as a node may go on to change its model in place.
         commits[node] = _Committed(model.copy(), measures)
         return commits
 
@@ -65,9 +67,10 @@ class PeerRounds:
             self.close()
 
     def close(self) -> None:
-        """Close the open round, of which all models are known."""
+        """Close the open round, whose models are all known."""
         commits = self._open.pop(self._round)
         self._round += 1
+        # In the order of nodes, so that the rounding of the mean is independent of arrivals.
         models = {node: commits[node].model for node in sorted(commits)}
         ordered = [commits[node] for node in models]
         _keep_all(models, self._nodes, self._observer)
@@ -87,6 +90,7 @@ def begin_rounds(method: PeerMethod, setup: WorldConfig, observer: Observer) -> 
     streams = (setup.rng("client", number) for number in range(len(setup.fleet)))
     starts = [method.start(initial, rng) for rng in streams]
     _keep_all(dict(enumerate(starts)), len(starts), observer)
+    # One shared start has distance 0; a stack would take M copies of it.
     if all(start is initial for start in starts):
         observer.begin(initial, {CONSENSUS: 0.0})
         return
@@ -96,7 +100,7 @@ def begin_rounds(method: PeerMethod, setup: WorldConfig, observer: Observer) -> 
 
 
 def _keep_all(models: Mapping[ClientId, Array], nodes: int, observer: Observer) -> None:
-    """Pass on each node's own model if these are kept; NaN for a node that has left."""
+    """Pass the models of all nodes to the observer if it keeps them; NaN for nodes that left."""
     if observer.nodes is None or not models:
         return
     rows = np.full((nodes, *next(iter(models.values())).shape), np.nan)
@@ -167,7 +171,7 @@ class PairRounds:
         self._commits.append(_Committed(model, measures))
         self._look()
 
-    def node_left(self, node: ClientId) -> None:  # noqa: ARG002 - `models` knows
+    def node_left(self, node: ClientId) -> None:  # noqa: ARG002 - `models` omits it
         """Compare the count with the number of remaining nodes again."""
         self._look()
 

@@ -27,8 +27,8 @@ __all__ = ["Peers", "SimNode"]
 class Peers:
     """Runs the coroutines of all nodes, until a stop rule applies or no node is left.
 
-    A node that fails is gone for good, and so is one whose coroutine has ended: the others
-    go on without it.
+    A node that fails is gone for good, and so is one whose coroutine has ended. The others go on
+    without it.
 
     Attributes:
         network: the lanes between them.
@@ -53,7 +53,7 @@ class Peers:
         assert overlay is not None, "without an overlay it is a star"  # noqa: S101
         self._overlay = overlay
         self._meetings = meetings(overlay, fleet.calendar, nodes)
-        self._answer = getattr(setup.algorithm, "answer", None)  # of a method of pairs
+        self._answer = getattr(setup.algorithm, "answer", None)  # only pairwise methods have one
         self._rounds = (
             PeerRounds(nodes, observer, traffic)
             if self._answer is None
@@ -67,13 +67,15 @@ class Peers:
         self._lost: dict[ClientId, float] = {}
         self._calendar = fleet.calendar
         self._over: asyncio.Future[Ending] | None = None
-        self._end: Ending | BaseException | None = None  # how, once that is known
+        self._end: Ending | BaseException | None = None  # None while the run goes on
 
     def _node(self, setup: WorldConfig, fleet: Fleet, number: ClientId, looks: set[str]) -> SimNode:
         overlay, known = self._overlay, None
         if isinstance(overlay, Overlay):
             near = Neighbourhood.of(overlay, number)
         else:
+            # The graph changes: `Meetings` sets the neighbours at each exchange, and until then
+            # any node may be one.
             near, known = ALONE, range(len(setup.fleet))
         make = PeerProtocol if self._answer is None else PairProtocol
         end = make(
@@ -87,7 +89,7 @@ class Peers:
             senders=near.senders,
             known=known,
         )
-        with_what = self.network, fleet.equipment(number, looks)
+        network_and_equipment = self.network, fleet.equipment(number, looks)
         parts: dict[str, Any] = {
             "initial": setup.initial,
             "near": near,
@@ -96,8 +98,8 @@ class Peers:
             "rounds": setup.stop.rounds,
         }
         if isinstance(end, PairProtocol) and self._answer is not None:
-            return SimPairNode(end, *with_what, answer=self._answer, **parts)
-        return SimNode(end, *with_what, **parts)
+            return SimPairNode(end, *network_and_equipment, answer=self._answer, **parts)
+        return SimNode(end, *network_and_equipment, **parts)
 
     def _models(self) -> dict[ClientId, Array]:
         """Return the models of the remaining nodes, which meet in pairs."""
@@ -108,10 +110,10 @@ class Peers:
         for node in self._nodes:
             cast("SimPairNode", node).begin_round(number)
 
-    # -- how it goes on ----------------------------------------------------------------
+    # -- run and end -------------------------------------------------------------------
 
     async def run(self) -> Ending:
-        """Return how it ended; the first node that fails ends it, too."""
+        """Run all nodes; return how the run ended. The first node that fails ends it."""
         self._over = asyncio.get_running_loop().create_future()
         try:
             begin_rounds(self._method, self._setup, self._observer)
@@ -123,6 +125,7 @@ class Peers:
                 self._leave(node.id)
         for number in sorted(self._there):
             self._nodes[number].start(self._method.live, self._on_end)
+        # `stop` may have been called before there was a future to complete.
         if self._end is not None:
             self._finish(self._end)
         try:
@@ -131,7 +134,7 @@ class Peers:
             await self._cancel()
 
     async def _cancel(self) -> None:
-        """Cancel all nodes, one of which may fail as it is cancelled."""
+        """Cancel all nodes; raise the error of a node that fails as it is cancelled."""
         ends = [ended for node in self._nodes if (ended := node.end()) is not None]
         await asyncio.gather(*ends, return_exceptions=True)
         for node in self._nodes:
@@ -144,7 +147,7 @@ class Peers:
 
     @property
     def left(self) -> Mapping[ClientId, float]:
-        """The nodes that cannot go on, with the time since when, s."""
+        """The nodes that cannot go on, with the time at which each stopped, s."""
         return self._lost
 
     def lose(self, node: ClientId) -> None:
@@ -166,7 +169,7 @@ class Peers:
         waits = [self._nodes[number].stuck for number in sorted(self._there)]
         return next((text for text in waits if text), "")
 
-    # -- what happens ------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------
 
     def _on_undelivered(self, node: ClientId, message: Message) -> None:
         self._nodes[node].undelivered(node, message)
@@ -221,6 +224,7 @@ class Peers:
 
     def _finish(self, end: Ending | BaseException) -> None:
         """End the run, for a reason or with an error, unless it has ended already."""
+        # The first end counts: later ones are its consequences.
         self._end = end if self._end is None else self._end
         if self._over is None or self._over.done():
             return

@@ -58,12 +58,12 @@ class Presence:
         self._log = log
         self._idle = idle
         self._supplies: dict[ClientId, Supply] = {}
-        self._charges: Charges | None = None  # in place of supplies
+        self._charges: Charges | None = None  # batteries in arrays, in place of `_supplies`
         self._offline: dict[ClientId, float] = {}  # since when
         self._toggles: dict[ClientId, Iterator[float]] = {}
         self._gone: set[ClientId] = set()  # for good
-        self._since: dict[ClientId, float] = {}  # when those that cannot take part last could
-        self._transient: set[ClientId] = set()  # clients that may have to break off
+        self._since: dict[ClientId, float] = {}  # when clients that cannot take part became so
+        self._transient: set[ClientId] = set()  # clients that may have to abort
         self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
         self._news: list[asyncio.Future[None]] = []  # of each server that waits
 
@@ -129,7 +129,7 @@ class Presence:
         return state_of_charge(self._supplies.get(client))
 
     def harvest(self, client: ClientId, watts: float) -> float:
-        """Return the charging power on offer now as a share of `power`, W; 1 on mains."""
+        """Return the charging power on offer as a share of `watts`; 1 on mains."""
         return harvested(self._supplies.get(client), watts)
 
     def sample_available(self, client: ClientId) -> bool:
@@ -139,13 +139,14 @@ class Presence:
         share, rng = self._shares[client]
         return bool(rng.random() < share)
 
-    # -- what happens ------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------
 
     def _await_toggle(self, client: ClientId) -> None:
         when = next(self._toggles[client], inf)
         if when < inf:
             self._calendar.background += 1
-            # A leaving client keeps what ends at that instant; an arriving one is there from it on.
+            # A departure is the last event of its instant: what completes then still counts. An
+            # arrival is a normal one: the client takes part from that instant on.
             priority = NORMAL if client in self._offline else DEADLINE
             self._calendar.at(when, self._toggle, client, priority=priority)
         elif client in self._offline:
@@ -182,7 +183,8 @@ class Presence:
             self.dead -= 1
             self._write(Event.CHARGED, client, self._idle.switch_on(client, now))
         self._note_obstacle(client)
-        self._notify()  # before it draws anything, and perhaps falls below its threshold by that
+        # Before `switch_on`: its load may take the battery below the threshold again.
+        self._notify()
         supply = self._supplies.get(client)
         if crossing is Crossing.CHARGED and supply is not None:
             supply.switch_on()
@@ -223,7 +225,7 @@ class Presence:
         return f"no client can take part any more: {counted}"
 
     def left(self) -> dict[ClientId, float]:
-        """Return the clients that can never take part again, with the time since when, s."""
+        """Return the clients that can never take part again, with their times of departure, s."""
         return {
             client: since
             for client, since in sorted(self._since.items())

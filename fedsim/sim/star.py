@@ -68,7 +68,6 @@ class Star:
         return cast("Method", setup.algorithm)
 
     def _make_network(self) -> ServerLanes:
-        """Return the lanes."""
         return self._fleet.network()
 
     def _connect(self) -> None:
@@ -116,14 +115,15 @@ class Star:
         client = SimClient(
             protocol, self.network, equipment, self._handle, self._fail, self._follows
         )
+        # A message in transit may reach its client for the first time after the end of the run.
         if self._main_task.over:
             client.end()
         return client
 
-    # -- what happens ------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------
 
     def _end_clients(self) -> "Iterator[asyncio.Future[None]]":
-        """End all clients made so far; yield a future for each that has a handler to cancel."""
+        """End all clients made so far; yield a future per client that has a handler to cancel."""
         for client in self.clients.in_order():
             if (ended := client.end()) is not None:
                 yield ended

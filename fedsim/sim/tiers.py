@@ -1,13 +1,13 @@
-"""Tiers: gateways, each the server of those below it and a client of the server above it.
+"""Tiers: gateways, which are servers of the nodes below them and clients of the server above.
 
-A gateway has both ends of the protocol. To the server above it is a client like others: it handles
-a message as the method's clients do, only that the local steps which the method asks of its loss
-(`RoundsOracle`) are rounds with those below. In these it runs the server's coroutine of the method
-that it has with them, from the model that it has received and for as many rounds as its tier has;
-then the coroutine ends, as it does where a run ends, and begins anew with the next model.
+Towards the server above, a gateway is an ordinary client: it runs the method's client handler. Its
+loss is a `RoundsOracle`, which runs rounds with the nodes below in place of local steps. In these
+rounds the gateway runs the server coroutine of the method of its level, from the received model and
+for the number of rounds of its tier. The coroutine is then ended as at the end of a run, and starts
+anew with the next model.
 
-All messages bear the number of the round that the server at the top is in. What a gateway is above
-and what it is below share no code with an algorithm.
+All messages carry the round number of the server at the top. Neither role of a gateway shares code
+with an algorithm.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from fedsim.sim.server import SimServer
 from fedsim.sim.star import Star
 from fedsim.wire.packers import Packing
 
-# What a method sees of a gateway's loss.
+# The loss that a method sees at a gateway.
 
 
 class RoundsOracle:
@@ -53,14 +53,14 @@ class RoundsOracle:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
         raise Failed(
-            f"the method asks for {name} of a client's loss, but a gateway (tiers) has none: its"
-            " rounds with those below it take the place of local steps alone"
+            f"the method needs `{name}` of a client's loss, which a gateway (tiers) does not have:"
+            " rounds with the nodes below replace local steps only"
         )
 
     def sgd_steps(
         self,
         w: Array,
-        eta: float,  # noqa: ARG002 - those of clients are in the method of the gateway
+        eta: float,  # noqa: ARG002 - the method of the gateway's level has its own step size
         drawn: Sequence[object],  # noqa: ARG002
         pull: float | None = None,  # noqa: ARG002 - refused; see `fedsim.algorithms.tiers`
         *,
@@ -75,11 +75,11 @@ class RoundsOracle:
 
 
 def _rounds(w: Array, change: bool) -> Array:  # noqa: FBT001 - arguments of work
-    """Raise: no evaluator has a gateway's rounds."""
-    raise TypeError(f"rounds from {w.shape} numbers, change: {change}, take place in the world")
+    """Raise an error: only a gateway can run its rounds."""
+    raise TypeError(f"no evaluator runs the rounds of a gateway: {w.shape}, change: {change}")
 
 
-# A gateway: its two ends.
+# The two roles of a gateway: server of the nodes below, client of the server above.
 
 
 class _RoundsOver(Exception):
@@ -91,10 +91,10 @@ class GatewayServer(SimServer):
 
     Args:
         protocol: its endpoint.
-        method: what it runs with those below it.
+        method: the method of the nodes below.
         rounds: kappa, the number of its rounds.
-        share: the sum of the weights of those below it.
-        world: what else a server has.
+        share: the sum of the weights of the nodes below.
+        world: the other arguments of a server.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class GatewayServer(SimServer):
     def coefficients(self, replies: Sequence[Reply]) -> Array:
         """Return the weights of replies in a mean; see `fedsim.core.ports.Server`.
 
-        Weights are shares of all samples: among those below they add up to the gateway's own.
+        Weights are shares of all samples: those of the nodes below add up to the gateway's.
         """
         return self._protocol.estimator.coefficients(replies, self.weights, self._share)
 
@@ -123,11 +123,11 @@ class GatewayServer(SimServer):
         """Return the model after its rounds, shape (d,).
 
         Args:
-            start: the model that they begin with, shape (d,).
-            number: of the round that the server above is in.
+            start: the first model, shape (d,).
+            number: the number of the round that the server above is in.
 
         Raises:
-            NoClientsLeft: none of those below can take part any more.
+            NoClientsLeft: none of the nodes below can take part any more.
         """
         self.initial = self._model = start
         self._left, self._number = self._rounds, number
@@ -147,7 +147,8 @@ class GatewayServer(SimServer):
     def _count(self) -> None:
         """Count a round, also one in which the model stays."""
         self._left -= 1
-        self._protocol.round = self._number  # which a round that was given up has moved on
+        # All messages carry the top server's round, which an abandoned round has incremented.
+        self._protocol.round = self._number
         if not self._left:
             raise _RoundsOver
 
@@ -173,13 +174,14 @@ class SimGateway(SimClient):
         return f"gateway-{self.id}"
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:  # noqa: ARG002
-        """Return the model after rounds with those below, or its change; see `RoundsOracle`."""
+        """Return the model after rounds with the nodes below, or its change; see `RoundsOracle`."""
         start, change = work.arguments
         try:
             ends: Array = await self._rounds(start, self.round)
         except NoClientsLeft:
             self._deserted(self.id)
-            await asyncio.get_running_loop().create_future()  # it never answers again
+            # It never answers again. The server above stops waiting, as the gateway is lost.
+            await asyncio.get_running_loop().create_future()
             raise
         return ends - start if change else ends
 
@@ -303,9 +305,9 @@ class Tiers(Star):
         return node_name(node, self._tree.clients)
 
     def _place(self, number: ClientId) -> int:
-        """Return the number of a server's streams: gateways from the clients up, then the top.
+        """Return the index of a server's streams: gateways from the clients up, then the top.
 
-        So the first gateway draws as the server of a star does.
+        The first gateway therefore draws as the server of a star does.
         """
         clients = self._tree.clients
         return len(self._tree.above) - clients if number == SERVER else number - clients
@@ -356,20 +358,20 @@ class Tiers(Star):
         memory = method.memory(self._setup.initial)
         return replace(parts, state=memory, take_back=method.undelivered)
 
-    # -- what happens ------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------
 
     def _server(self, number: ClientId) -> SimServer:
         return self.server if number == SERVER else self.servers[number]
 
     def _on_deserted(self, gateway: ClientId) -> None:
-        """Handle a gateway below which nothing will ever take part again."""
+        """Handle a gateway whose clients have all left for good."""
         self._reach.desert(gateway)
         self._server(self._tree.above[gateway]).lose(gateway)
 
     def lose(self, client: ClientId) -> None:
         """Abort all that a node does: it has left, or its battery is empty.
 
-        Messages to and from those below a gateway break off with it; their radios stay on.
+        Messages to and from the nodes below a gateway are cut off; their radios stay on.
         """
         if client in self.clients:
             self.clients[client].abort()

@@ -54,11 +54,11 @@ class Actors(Protocol):
 
     @property
     def remedy(self) -> str:
-        """What helps where every actor waits."""
+        """The advice if every actor waits."""
         ...
 
     async def run(self) -> Ending:
-        """Return how and why it ended."""
+        """Run to the end; return how and why the run ended."""
         ...
 
     def stop(self, reason: str) -> None:
@@ -87,7 +87,7 @@ class World(ObservedRun):
         if setup.hierarchy is not None:
             book.log.first_gateway = setup.hierarchy.clients
         self._setup, self._rules = setup, tuple(setup.stop.rules)
-        self._opening = book.log.records
+        self._opening = book.log.records  # rows written before the world began
         self._first = book, on_round
         self._assemble(book, on_round, in_arrays=not (why_events(setup) or why_slower(setup)))
 
@@ -99,6 +99,7 @@ class World(ObservedRun):
         self._book, self._log = book, book.log
         self._fleet = fleet = Fleet(setup, calendar, book.log, traffic, in_arrays=in_arrays)
         policy = setup.participation
+        # A round can end without a new model at a deadline, below a gateway, or as clients leave.
         limited = min(policy.round_timeout, policy.closes_after, setup.silence.closes_after) < inf
         self._observer = Observer(
             setup,
@@ -173,7 +174,8 @@ class World(ObservedRun):
         """
         book, on_round = self._first
         seen = book.rounds.rounds
-        self._looks.clear()  # in arrays a handler may have run that never starts event by event
+        # In arrays a handler may have run that never starts event by event.
+        self._looks.clear()
 
         def unseen(end: RoundEnd) -> None:
             if end.round > seen:

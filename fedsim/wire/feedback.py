@@ -303,27 +303,27 @@ def resolve_pending(
     """Return a message with its pending vectors encoded for the given receivers.
 
     Args:
-        message: for all, or one for each.
+        message: one message for all clients, or one for each.
         clients: the receivers.
 
     Returns:
-        The same where nothing was pending; one for each client where they are sent different
-        payloads, and else one for all.
+        The same message if nothing was pending; else one message for all clients, or one for each
+        if their payloads differ.
     """
     if isinstance(message, Message):
         if not _pending(message):
             return message
-        each = _for_each(message, clients)
-        first = next(iter(each.values()), message)
-        return first if all(one is first for one in each.values()) else each
+        messages = _for_each(message, clients)
+        first = next(iter(messages.values()), message)
+        return first if all(other is first for other in messages.values()) else messages
     groups: dict[int, list[ClientId]] = {}
     for client in clients:
         groups.setdefault(id(message[client]), []).append(client)
-    made = dict(message)
+    resolved = dict(message)
     for group in groups.values():
         if _pending(one := message[group[0]]):
-            made.update(_for_each(one, group))
-    return made
+            resolved.update(_for_each(one, group))
+    return resolved
 
 
 def _pending(message: Message) -> bool:
@@ -336,11 +336,11 @@ def _for_each(message: Message, clients: Sequence[ClientId]) -> dict[ClientId, M
         payload.sent(clients) if isinstance(payload, Pending) else [payload] * len(clients)
         for payload in message.payloads()
     ]
-    made: dict[tuple[int, ...], Message] = {}
-    each: dict[ClientId, Message] = {}
+    shared: dict[tuple[int, ...], Message] = {}
+    messages: dict[ClientId, Message] = {}
     for client, payloads in zip(clients, zip(*columns, strict=True), strict=True):
         key = tuple(map(id, payloads))
-        if key not in made:
-            made[key] = type(message)(*payloads)
-        each[client] = made[key]
-    return each
+        if key not in shared:
+            shared[key] = type(message)(*payloads)
+        messages[client] = shared[key]
+    return messages

@@ -22,7 +22,7 @@ class Compressing:
     """Base class of packers: a compressor, a value format and a random stream.
 
     Args:
-        compressor: may keep state between messages.
+        compressor: the compressor, which may keep state between messages.
         form: the format of a value.
         rng: the stream of random compressors.
         in_full: whether a vector is sent uncompressed, hence exactly, if its compressed form could
@@ -76,14 +76,14 @@ class Plain(Compressing):
 
     @property
     def single(self) -> bool:
-        """Whether they are sent in full in float32."""
+        """Whether vectors are sent in full, in float32."""
         return self.exact and self._form is ValueFormat.FLOAT32
 
     def pack_rows(self, vectors: Array, add: AddRows | None = None) -> DenseRows:
         """Return the payloads of many senders' vectors, shape (n, d), for an `exact` packer.
 
         Args:
-            vectors: of the senders.
+            vectors: the vectors of the senders.
             add: see `DenseRows`.
         """
         return DenseRows(vectors, self._form, add)
@@ -153,7 +153,7 @@ class Packing:
         return self._packer if field == self._field else self._other(field, None)
 
     def narrow(self, work: Work) -> Work:
-        """Return work with the permission to round its result, if that is how it is sent."""
+        """Return work with the permission to round its result, if it is sent rounded anyway."""
         if not work.sent:
             return work
         packer = self.packer()
@@ -195,6 +195,8 @@ class Packing:
         return {client: self._repeat(one, client) for client, one in message.items()}
 
     def _repeat(self, message: Message, to: ClientId | None) -> Message:
+        # The values of an update are the vector that its receiver shall have; packing it again
+        # gives the update to the current state.
         payloads = message.payloads()
         if not any(isinstance(payload, Update) for payload in payloads):
             return message

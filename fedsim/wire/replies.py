@@ -44,7 +44,7 @@ class ReplyColumns(Sequence[Reply]):
     def __getitem__(self, index: slice) -> list[Reply]: ...
     def __getitem__(self, index: int | slice) -> Reply | list[Reply]:
         if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
+            return [self[place] for place in range(*index.indices(len(self)))]
         message = one_of(self._messages[self._which[index]], int(self._places[index]))
         return Reply(int(self.clients[index]), self.round, message)
 
@@ -57,11 +57,14 @@ class ReplyColumns(Sequence[Reply]):
 def one_of(message: Message, place: int) -> Message:
     """Return the message of one client, given that which stands for its group, and its row."""
     payloads: list[Any] = list(message.payloads())
-    if not any(isinstance(each, DenseRows) for each in payloads):
+    if not any(isinstance(payload, DenseRows) for payload in payloads):
         return message
     kind: Any = type(message)
     own: Message = kind(
-        *(DenseRow(each, place) if isinstance(each, DenseRows) else each for each in payloads)
+        *(
+            DenseRow(payload, place) if isinstance(payload, DenseRows) else payload
+            for payload in payloads
+        )
     )
     return own
 

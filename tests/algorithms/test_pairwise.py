@@ -238,9 +238,9 @@ def test_who_has_lost_its_answer_goes_on_after_the_deadline(tmp_path: Path) -> N
         (
             {"network": {"peers": {"kind": "edges", "edges": ARROWS, "directed": True}}},
             "network.peers.kind",
-            "needs a graph of undirected",
+            "needs undirected",
         ),
-        ({"network": {"peers": {"kind": "one-peer"}}}, "network.peers.kind", "stays as it is"),
+        ({"network": {"peers": {"kind": "one-peer"}}}, "network.peers.kind", "does not change"),
         (
             {"network": {"peers": {"kind": "edges", "edges": EDGES[:4]}}},
             "network.peers.kind",

@@ -357,7 +357,7 @@ def test_mass_is_conserved_unless_messages_are_lost(tmp_path: Path) -> None:
             {"kind": "extra", "step_size": ETA},
             {"network": {"peers": {"kind": "edges", "edges": ARROWS, "directed": True}}},
             "network.peers.kind",
-            "extra needs a graph of undirected",
+            "extra needs undirected",
         ),
         (
             {"kind": "coke", "penalty": 0.2},
@@ -369,7 +369,7 @@ def test_mass_is_conserved_unless_messages_are_lost(tmp_path: Path) -> None:
             {"kind": "coke", "penalty": 0.2, "solver": {"kind": "newton"}},
             {"network": {"peers": {"kind": "edges", "edges": ARROWS, "directed": True}}},
             "network.peers.kind",
-            "coke needs a graph of undirected",
+            "coke needs undirected",
         ),
         (
             {"kind": "diging", "step_size": ETA},

@@ -247,8 +247,8 @@ def test_ditto_s_global_model_is_that_of_fedavg(tmp_path: Path) -> None:
         ({"kind": "fedavg", "local": ["0"]}, "got 0, which leaves nothing to send"),
         ({"kind": "fedavg", "local": ["head.*"]}, "'head.*', which is the name of no part"),
         ({"kind": "fedavg", "local_first": 2}, "local_first is for what stays with clients"),
-        ({"kind": "apfl", "clip_norm": 1.0}, "its two models take plain steps together"),
-        ({"kind": "pfedme", "epochs": 2}, "each of its local_steps is one minibatch's"),
+        ({"kind": "apfl", "clip_norm": 1.0}, "takes plain steps on two models together"),
+        ({"kind": "pfedme", "epochs": 2}, "local_steps uses one minibatch"),
     ],
 )
 def test_what_cannot_be_is_refused(algorithm: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_colon_without_a_blank_within_braces() -> None:
 
 def test_nothing_where_values_belong() -> None:
     said = refused("check", "mine.yaml", "--set", "sweep={algorithm.step_size: []}")
-    assert said.endswith("one value at the least")
+    assert said.endswith("at least one value")
 
 
 def test_two_documents_in_one_file(folder: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_run_with_these_messages_is_repriced_as_it_was_and_as_it_would_be(
     ("keys", "data", "text"),
     [
         ({"algorithm": {"kind": "fedbuff", "step_size": 0.1}, "participation": "asynchronous"}, {},
-         "no round has all clients"),
+         "no round waits for all clients"),
         ({}, {"preprocess": ["max-abs"]}, "would need an exchange of its own"),
     ],
 )  # fmt: skip

@@ -210,9 +210,9 @@ def test_a_header_tells_what_a_reply_answers() -> None:
 @pytest.mark.parametrize(("data", "named"), [
     (said(VECTOR, kind=3), "no message has the number 3, only 0 to 2"),
     (said(VECTOR, sender=2), "node 3 sends a message in the name of node 2"),
-    (said(), "a told has 1 payloads, and 0 came"),
-    (said(VECTOR, VECTOR), "a told has 1 payloads, and 2 came"),
-    (said(VECTOR, kind=0), "a beacon has 0 payloads, and 1 came"),
+    (said(), "a told has 1 payloads, but 0 arrived"),
+    (said(VECTOR, VECTOR), "a told has 1 payloads, but 2 arrived"),
+    (said(VECTOR, kind=0), "a beacon has 0 payloads, but 1 arrived"),
     (said(VECTOR)[:18], "19 bytes"),
 ])  # fmt: skip
 def test_what_no_sender_of_the_method_would_write_is_refused(data: bytes, named: str) -> None:

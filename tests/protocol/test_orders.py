@@ -48,7 +48,7 @@ def test_those_first_in_the_order_are_asked() -> None:
         ((-1, 0, 1, 2), ["has -1", "0 to 3"]),
         ((1.0, 0, 2, 3), ["has 1.0", "0 to 3"]),
         (("client-1", 0, 2, 3), ['has "client-1"', "0 to 3"]),
-        ((2,), ["leaves out 3 of 4 clients (0, 1, 3)", "passed over"]),
+        ((2,), ["leaves out 3 of 4 clients (0, 1, 3)", "skipped"]),
     ],
 )
 def test_what_is_no_order_is_refused(draws: tuple[Any, ...], words: list[str]) -> None:

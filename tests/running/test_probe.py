@@ -82,7 +82,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*beyond the theory:fedsim.TheoryWarning")
+@pytest.mark.filterwarnings("ignore:.*convergence theory of:fedsim.TheoryWarning")
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_first_rounds_in_every_world_are_foretold(world: str) -> None:
     assert_foretold(small(**WORLDS[world]))

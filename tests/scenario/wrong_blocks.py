@@ -321,9 +321,9 @@ CONFLICTS: list[tuple[Blocks, str, list[str]]] = [
           (radio(loss={"kind": "independent", "rate": "1 %"}) | {"network": {"broadcast": "cell"}},
            "not retransmitted if it is lost (network.broadcast: cell)"),
           ({"network": {"broadcast": "cell"}} | taking_part("uniform", count=2),
-           "one message for all its clients, and these hold different vectors"),
+           "one message for all its clients, but these hold different vectors"),
           ({"network": {"broadcast": "cell"}, "algorithm": {"kind": "lag-ps", "step_size": 0.1}},
-           "(network.broadcast: unicast sends each its own)"),
+           "(network.broadcast: unicast sends individual messages)"),
       )),
 ]  # fmt: skip
 """Blocks that are right one by one and do not go together."""

@@ -212,7 +212,7 @@ def test_policies_go_with_deadlines_quorums_and_clients_that_come_and_go(
             "kind": "importance", "count": 2}}, "participation.kind", "does not correct for it"),
         ({"participation": {"kind": "carbon-aware", "count": 2}}, "fleet.0.carbon", "such as DE"),
         ({"participation": {"kind": "power-of-choice", "count": 3, "candidates": 2}},
-         "participation.candidates", "of which 3 cannot be chosen"),
+         "participation.candidates", "fewer than count, 3"),
         ({"participation": {"kind": "power-of-choice", "count": 2, "candidates": 7}},
          "participation.candidates", "the fleet has 6 clients"),
         ({"participation": {"kind": "power-of-choice", "count": 2, "candidates": 3, "over": 2}},

@@ -211,7 +211,7 @@ def test_files_of_links_have_losses(suffix: str, tmp_path: Any) -> None:
                     }
                 },
             },
-            "whose neighbours add up all messages of a node",
+            "under which neighbours add up all messages of a node",
         ),
     ],
 )

@@ -269,12 +269,12 @@ LOSES = {"kind": "wifi", "loss": {"kind": "independent", "rate": "1 %"}}
         (
             {"network": {"peers": {"kind": "one-peer"}, "medium": {}}},
             "network.medium.graph",
-            "those of an exchange",
+            "neighbours change by exchange",
         ),
         (
             {"network": {"peers": {"kind": "ring"}, "medium": {"graph": {"kind": "one-peer"}}}},
             "network.medium.graph.kind",
-            "not those of an exchange",
+            "which changes by exchange",
         ),
         (
             {"network": {"peers": {"kind": "ring"}, "medium": {"access": "tdma", "slot": "0 s"}}},

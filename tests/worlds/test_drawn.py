@@ -61,7 +61,7 @@ FIELDS = {
         ),
         "refused: its clients have whole models of their own",
     ),
-    "APFL.clip_norm": "refused: its two models take plain steps",
+    "APFL.clip_norm": "refused: apfl takes plain steps",
     "APFL.optimizer_state": "refused: it takes no optimizer that has one",
     **dict.fromkeys(
         (

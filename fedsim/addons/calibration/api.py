@@ -49,9 +49,9 @@ class FurtherRecording(NamedTuple):
     """A recording beside the log, such as the output of ping.
 
     Attributes:
-        path: of the file.
-        client: that it is about, if its form has no clients.
-        direction: up or down, of a Mahimahi trace.
+        path: the path of the file.
+        client: the client that was recorded, if the format has no clients.
+        direction: up or down, for a Mahimahi trace.
     """
 
     path: Path
@@ -75,12 +75,12 @@ class Calibration:
     """The constants of a fleet, fitted to a recording.
 
     Attributes:
-        constants: in the order of the fleet.
+        constants: the fitted constants, in the order of the fleet.
         noise: sigma by kind of observation; see `NOISE`.
-        notes: on what the recording has beside the constants.
+        notes: notes on what the constants do not explain.
         recording: the observations; see `fedsim.addons.calibration.recording`.
-        plan: of the scenario.
-        groups: of the fleet, before the calibration; each client for itself if asked.
+        plan: the plan of the scenario.
+        fleet: the groups before the calibration; one group per client with `each`.
     """
 
     constants: tuple[FittedConstant, ...]
@@ -91,14 +91,14 @@ class Calibration:
     fleet: ClientGroups
 
     def blocks(self) -> list[dict[str, object]]:
-        """Return the fleet with the fitted constants, as a scenario has it."""
+        """Return the fleet with the fitted constants, in the form of a scenario."""
         return fleet_of(self.fleet, self.constants)
 
     def write(self, source: Written, path: Path) -> None:
         """Write the scenario with the calibrated fleet.
 
         Args:
-            source: of the scenario; comments of a file are kept, except those in the fleet.
+            source: the scenario; comments of a file are kept, except those in the fleet.
             path: the file to write; relative paths in the scenario start in its folder.
 
         Raises:
@@ -145,27 +145,27 @@ def calibrate(
 
     Args:
         log: a folder written by `fedsim run`, or a file; see `fedsim.addons.calibration.readers`.
-        scenario: whose fleet has these clients; its network, and all constants that are not
-            fitted, are taken as they are.
-        further: recordings beside it.
+        scenario: the scenario whose fleet has these clients; its network, and all constants that
+            are not fitted, are used as they are.
+        further: further recordings of the same clients.
         keep: constants that are not fitted, "fleet.0.radio.latency"; "radio.latency" for all
             groups.
-        fit: constants beside the fleet's: "network.server.uplink" and "network.server.downlink".
-        each: whether every client has constants of its own, instead of every group.
+        fit: constants outside the fleet: "network.server.uplink" and "network.server.downlink".
+        each: whether constants are fitted per client, instead of per group.
         rounds: the first and the last round of the recording to use; None for all.
-        operations: floating-point operations of each task, if the recording does not say.
+        operations: floating-point operations per task, if the recording lacks them.
         blocks: user-defined classes that the scenario names.
 
     Raises:
-        DataError: a recording cannot be read, does not determine a constant (all are named), or
-            does not go with the scenario.
+        DataError: a recording cannot be read, does not determine a constant (all are listed), or
+            does not match the scenario.
         ScenarioError: the scenario is invalid.
     """
     plan = load(scenario, blocks=blocks)
     fleet = _fleet(plan, each=each)
     recording, notes = _read(Path(log), further, rounds, operations)
     clients = number_clients(recording, fleet.count)
-    kept, asked = _Kept(fleet, keep), _check_link(fleet, fit)
+    kept, link_unknowns = _Kept(fleet, keep), _check_link(fleet, fit)
     unknowns = [one for one in _unknowns(fleet, clients) if one.key not in kept]
     constants, reasons = list[FittedConstant](), dict[str, str]()
     for number in range(len(fleet.groups)):
@@ -176,8 +176,9 @@ def calibrate(
         else:
             constants, notes = [*constants, *fitted], [*notes, *work_notes]
     noise = dict[str, float]()
-    if unknowns or asked:
-        wanted = [*unknowns, *asked]
+    # Also if a device has failed: all reasons are reported together.
+    if unknowns or link_unknowns:
+        wanted = [*unknowns, *link_unknowns]
         fitted, noise, work_notes = _fit_network(plan, fleet, wanted, recording, clients, reasons)
         constants += fitted
         notes += [*work_notes, *_overheads(fleet, fitted, recording, clients)]
@@ -195,7 +196,7 @@ def _fit_network(
     clients: NDArray[np.intp],
     reasons: dict[str, str],
 ) -> tuple[list[FittedConstant], dict[str, float], list[str]]:
-    """Fit radios and links; what the recording cannot tell is added to the reasons."""
+    """Fit radios and links; reasons why constants are not determined are added to `reasons`."""
     network = fleet.scenario.network
     links = network.links(fleet.count, lambda path: read_graph(plan.folder / path))
     framings = [group.radio.packaging for group in fleet.groups for _ in range(group.count)]
@@ -217,10 +218,10 @@ def _fit_network(
 def _check_latency(
     prediction: Prediction, recording: pd.DataFrame, clients: NDArray[np.intp]
 ) -> None:
-    """Check that no message or ping was faster than the scenario's links.
+    """Check that messages and pings were not faster than the latency of the scenario's links.
 
     Raises:
-        DataError: one was.
+        DataError: too many were.
     """
     trips = recording["kind"].map({"ping": 2.0, **dict.fromkeys(WAYS.values(), 1.0)}).fillna(0.0)
     seconds = (recording["end"] - recording["start"]).to_numpy(float)
@@ -238,10 +239,10 @@ def _check_latency(
 def _select(
     fleet: ClientGroups, recording: pd.DataFrame, clients: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
-    """Return which observations to fit: no pings where messages of several sizes tell the latency.
+    """Return which observations to fit: no pings if messages of several sizes show the latency.
 
-    A message may take longer than a ping beyond its bits, for a handshake or a server's work, of
-    which only models of TCP know; `_overheads` reports it.
+    A message may take longer than a ping and its bits, because of a handshake or work of the
+    server. Only models of TCP include that; otherwise `_overheads` reports it.
     """
     kinds, sizes = recording["kind"].to_numpy(str), recording["bytes"].to_numpy(float)
     if isinstance(fleet.scenario.network.model, TcpFlows):
@@ -249,11 +250,12 @@ def _select(
     shown = shown_messages(recording)
     pings, needless = kinds == "ping", list[NDArray[np.bool_]]()
     for number in range(len(fleet.groups)):
-        own = np.isin(clients, [*fleet.clients(number), -1])
-        sent = [sizes[own & shown & (kinds == kind)] for kind in WAYS.values()]
-        varied = any(len(each) and each.max() > (1 + SAME) * each.min() for each in sent)
-        needless.append(own & pings if varied else np.zeros(len(kinds), bool))
+        members = np.isin(clients, [*fleet.clients(number), -1])
+        sent = [sizes[members & shown & (kinds == kind)] for kind in WAYS.values()]
+        varied = any(len(bits) and bits.max() > (1 + SAME) * bits.min() for bits in sent)
+        needless.append(members & pings if varied else np.zeros(len(kinds), bool))
     groups = np.stack(needless)
+    # A ping of all clients is left out only if no group needs it.
     return ~np.asarray(groups.all(axis=0) | (groups.any(axis=0) & (clients >= 0)), bool)
 
 
@@ -282,7 +284,7 @@ def _fleet(plan: Plan, *, each: bool) -> ClientGroups:
     groups, written = list(first.fleet), plan.variants[0].written["fleet"]
     if each:
         counts = [range(group.count) for group in groups]
-        written = [own for own, every in zip(written, counts, strict=True) for _ in every]
+        written = [block for block, members in zip(written, counts, strict=True) for _ in members]
         groups = [
             group.model_copy(update={"count": 1}) for group in groups for _ in range(group.count)
         ]
@@ -295,7 +297,7 @@ def _read(
     rounds: tuple[int, int] | None,
     operations: float | None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the observations that took time, and a note on messages that took none."""
+    """Return the observations of nonzero duration, and a note on messages without one."""
     recording = read_recording(log)
     if rounds is not None:
         recording = in_rounds(recording, *rounds)
@@ -314,10 +316,10 @@ class _Kept:
 
     Args:
         fleet: the groups.
-        names: given by the user.
+        names: the keys that the user has listed.
 
     Raises:
-        DataError: one of the names is no constant of the fleet.
+        DataError: one of the names is not a constant of the fleet.
     """
 
     def __init__(self, fleet: ClientGroups, names: Sequence[str]) -> None:
@@ -332,6 +334,7 @@ class _Kept:
         self._names = set(names)
 
     def __contains__(self, key: str) -> bool:
+        # A name without its group, "radio.latency", keeps the constants of all groups.
         return key in self._names or key.split(".", 2)[2] in self._names
 
 
@@ -354,10 +357,10 @@ def _check_link(fleet: ClientGroups, names: Sequence[str]) -> list[UnknownConsta
 
 
 def _unknowns(fleet: ClientGroups, clients: NDArray[np.intp]) -> Iterator[UnknownConstant]:
-    """Yield the constants of radios of constant rates whose clients are in the recording.
+    """Yield the constants of radios whose clients are in the recording.
 
     Raises:
-        DataError: a radio has none, or a group is not in the recording.
+        DataError: a radio has no constant rates, or a group is not in the recording.
     """
     for number, group in enumerate(fleet.groups):
         members = fleet.clients(number)
@@ -371,8 +374,8 @@ def _unknowns(fleet: ClientGroups, clients: NDArray[np.intp]) -> Iterator[Unknow
             yield UnknownConstant(f"fleet.{number}.radio.{field}", field, members)
 
 
-def _names(own: NDArray[np.intp]) -> str:
-    ends = [f"client-{own[0]}", f"client-{own[-1]}"]
+def _names(members: NDArray[np.intp]) -> str:
+    ends = [f"client-{members[0]}", f"client-{members[-1]}"]
     return " to ".join(dict.fromkeys(ends))
 
 
@@ -402,7 +405,7 @@ def _work(
 
 
 def _clients_of_a_round(fleet: ClientGroups) -> int | None:
-    """Return how many clients reply in each round; None if that varies, or they are not alike."""
+    """Return the number of replies per round; None if it varies, or the clients differ."""
     policy = fleet.scenario.participation.among(fleet.count)
     if len(fleet.groups) > 1 or not isinstance(policy, Rounds):
         return None
@@ -415,10 +418,10 @@ def _overheads(
     recording: pd.DataFrame,
     clients: NDArray[np.intp],
 ) -> Iterator[str]:
-    """Yield what messages take beyond pings: half a round trip, and their bits."""
+    """Yield notes on the time of messages beyond half a ping and their bits."""
     trips = (recording["end"] - recording["start"]).to_numpy(float)
     bounds = recording["least"].to_numpy(float)
-    trips = np.where(np.isfinite(bounds), (trips + bounds) / 2, trips)  # of a bound, the middle
+    trips = np.where(np.isfinite(bounds), (trips + bounds) / 2, trips)  # mid-range of a bound
     pings = (recording["kind"] == "ping").to_numpy()
     messages = recording["kind"].isin([*WAYS.values()]).to_numpy()
     for constant in constants:
@@ -431,5 +434,5 @@ def _overheads(
             more = max(constant.value - half, 0.0)
             yield (
                 f"fleet.{number}: half a ping is {half * 1e3:.3g} ms, so the overhead of a message"
-                f" is {more * 1e3:.3g} ms; radio.latency has both"
+                f" is {more * 1e3:.3g} ms; radio.latency includes both"
             )

@@ -1,14 +1,14 @@
-"""Packets captured by tcpdump, Wireshark and others, read by dpkt: the messages of TCP connections.
+"""Messages of TCP connections in packet captures of tcpdump, Wireshark and others, read by dpkt.
 
 A message is the payload that one end of a connection sends before the other end sends more than a
-few bytes, or before a pause. The end that opened the connection is the client. What the capture saw
-is a link somewhere between the ends: how far it is from each of them is known from the handshake,
-by which times are those of the ends themselves. A first message of the client begins with the SYN,
-as under `model: tcp` with a connection for each message.
+few bytes, or before a pause. The end that opened the connection is the client. A capture observes a
+link somewhere between the two ends. The handshake shows its distance from each of them, by which
+times are converted to those of the ends. The first message of the client begins with the SYN, as
+under `model: tcp` with one connection per message.
 
-A capture shows when a segment has passed, not how long that took: behind the client's radio its
-first upload segment has no time of its own, before the radio the last one. So the time of a message
-is that of its other segments, and that of one segment is not known.
+A capture shows when a segment has passed, but not for how long. Captured behind the client's radio,
+the first segment of an upload has no duration; captured before the radio, the last one has none. So
+the duration of a message is that of its other segments, and a message of one segment has none.
 """
 
 import struct
@@ -33,26 +33,26 @@ MAGIC = (
     b"\xa1\xb2\x3c\x4d",
     b"\x0a\x0d\x0d\x0a",
 )
-"""The first bytes of a capture: pcap of either byte order, in micro- or nanoseconds, or pcapng."""
+"""First bytes of a capture: pcap in either byte order, with micro- or nanoseconds, or pcapng."""
 
 SMALL = 200
-"""Bytes of payload up to which an answer belongs to the protocol above TCP, as HTTP/2's windows."""
+"""Bytes of payload up to which an answer belongs to a protocol above TCP, like HTTP/2's windows."""
 
 PAUSE = 1.0
-"""Seconds beyond a round trip after which payload of one direction is another message."""
+"""Time beyond a round trip after which further payload of one direction is a new message, s."""
 
 _HOST = 1e-3
-"""Seconds to the client within which a capture is on the client's machine, before its radio."""
+"""If the client is closer than this, the capture is on its machine, before its radio, s."""
 
-_HALF = 1 << 31
-_WHOLE = 1 << 32
+_HALF = 1 << 31  # a difference of sequence numbers below it is ahead, otherwise behind
+_WHOLE = 1 << 32  # sequence numbers wrap around
 
 End = tuple[bytes, int]
 """Address and port of an end of a connection."""
 
 
 class _Segment(NamedTuple):
-    """A segment of TCP, as it was captured."""
+    """A captured segment of TCP."""
 
     time: float
     source: End
@@ -64,7 +64,7 @@ class _Segment(NamedTuple):
 
 @dataclass
 class _Burst:
-    """Payload of one direction, without a pause; `first` and `last` are bytes of segments."""
+    """Payload of one direction without a pause; `first` and `last` are the sizes of segments, B."""
 
     up: bool
     start: float
@@ -76,15 +76,15 @@ class _Burst:
 
 @dataclass
 class _Connection:
-    """What a capture has of a connection.
+    """A captured connection.
 
     Attributes:
-        client, server: its ends; the client has sent the first SYN.
-        opened: when that passed, s.
-        accepted: when the answer to it passed; infinite before.
-        ready: when the client's next segment passed.
-        bursts: of payload, as they ended.
-        least: by direction, the number of the next byte that was not captured yet.
+        client, server: the ends; the client has sent the first SYN.
+        opened: the time of that SYN, s.
+        accepted: the time of the answer to it, s; infinite before.
+        ready: the time of the client's next segment, s; infinite before.
+        bursts: the bursts of payload, in the order of their ends.
+        least: by direction, the sequence number of the next byte that was not captured yet.
     """
 
     client: End
@@ -96,21 +96,23 @@ class _Connection:
     least: dict[bool, int] = field(default_factory=dict)
 
     def take(self, segment: _Segment) -> None:
-        """Take a segment of either end."""
+        """Add a segment of either end."""
         up, syn = segment.source == self.client, bool(segment.flags & 2)
         if syn:
-            self.least[up] = (segment.number + 1) % _WHOLE
+            self.least[up] = (segment.number + 1) % _WHOLE  # a SYN counts as one byte
             if not up:
+                # The first answer: a retransmitted one does not move it.
                 self.accepted = min(self.accepted, segment.time)
         elif up and self.accepted < inf:
             self.ready = min(self.ready, segment.time)
         if segment.payload and not syn and up in self.least and self.ready < inf:
             end = (segment.number + segment.payload) % _WHOLE
+            # Bytes that were not captured before: a retransmission adds none.
             fresh = (end - self.least[up]) % _WHOLE
             if 0 < fresh < _HALF:
                 self.least[up] = end
                 self._add(up, segment.time, fresh)
-            elif segment.payload > 1:  # what was lost is sent again, and no probe
+            elif segment.payload > 1:  # a retransmission; a single byte is a keep-alive probe
                 self._add(up, segment.time, 0)
 
     def _add(self, up: bool, now: float, size: int) -> None:  # noqa: FBT001 - see `_Burst`
@@ -122,15 +124,17 @@ class _Connection:
 
     @property
     def trip(self) -> float:
-        """The round trip of the handshake, s: both sides of the place of the capture."""
+        """The round trip of the handshake, s: the sum of both sides of the capture point."""
         return self.ready - self.opened
 
     def messages(self) -> Iterator[tuple[_Burst, float, float]]:
-        """Yield its messages, at the times of their ends, with `unseen` and `handshake` of each.
+        """Yield the messages at the times of their ends, with `unseen` and `handshake`.
 
-        A small answer does not divide a message that goes on within less than a round trip: the
-        other end cannot have waited for it.
+        A small answer does not divide a message that continues within less than a round trip: the
+        other end cannot have waited for the answer.
         """
+        # From the client's SYN to the answer: to the server and back. From there to the client's
+        # next segment: to the client and back.
         far, near = (self.accepted - self.opened) / 2, (self.ready - self.accepted) / 2
         whole = list[_Burst]()
         for burst in self.bursts:
@@ -139,15 +143,17 @@ class _Connection:
                 before, small = whole[-2], whole.pop()
                 before.end, before.size = burst.end, before.size + burst.size
                 before.last = burst.last
-                whole.insert(-1, small)  # so that the message may go on once more
+                whole.insert(-1, small)  # so that the message may continue once more
             else:
                 whole.append(burst)
         for number, message in enumerate(sorted(whole, key=lambda burst: burst.start)):
+            # The sender is `early` before the capture point, the receiver `late` after it.
             early, late = (near, far) if message.up else (far, near)
             opening = not number and message.up and message.start - self.ready <= self.trip
             start = self.opened if opening else message.start
             whole_message = replace(message, start=start - early, end=message.end + late)
-            behind = message.up == (near > min(_HOST, far))  # the segments have passed the radio
+            # The radio is on the sender's side of the capture point.
+            behind = message.up == (near > min(_HOST, far))
             if opening:
                 yield whole_message, 0.0 if behind else message.last, nan
             else:
@@ -162,19 +168,20 @@ def read_capture(content: bytes, path: Path, client: str) -> Iterator[Observatio
     """Yield the messages of a capture, and a ping for the handshake of each connection.
 
     Args:
-        content: of the file.
-        path: for errors.
-        client: whose capture it is; `*` to call clients by their addresses.
+        content: the content of the file.
+        path: the path, for errors.
+        client: the client that was captured; `*` to name clients by their addresses.
 
     Raises:
-        DataError: dpkt is not installed, the file is damaged, or no connection's beginning is
-            in it.
+            DataError: dpkt is not installed, the file is damaged, or it contains no handshake.
     """
     known = dict[frozenset[End], _Connection]()
     complete, seen = list[_Connection](), 0
     for segment in _segments(content, path):
         seen, ends = seen + 1, frozenset((segment.source, segment.target))
         connection = known.get(ends)
+        # A SYN without ACK opens a connection: also a new one between the same ends, but not a
+        # retransmitted SYN.
         if segment.flags & 18 == 2 and (
             connection is None or connection.bursts or segment.source != connection.client
         ):
@@ -185,7 +192,7 @@ def read_capture(content: bytes, path: Path, client: str) -> Iterator[Observatio
             connection.take(segment)
     complete = [item for item in complete if item.ready < inf]
     if not complete:
-        there = f"{seen} segments of TCP, and no handshake" if seen else "no segment of TCP"
+        there = f"{seen} segments of TCP, but no handshake" if seen else "no segment of TCP"
         wanted = "a capture that was running when the clients connected"
         raise DataError(_KEY, f"{path}: the capture has {there}; expected {wanted}")
     first = min(item.opened for item in complete)
@@ -229,7 +236,7 @@ def _segments(content: bytes, path: Path) -> Iterator[_Segment]:
             try:
                 packet = kinds[link](frame).data if link in kinds else _packet(dpkt, frame)
             except (dpkt.dpkt.UnpackError, IndexError, struct.error):
-                continue  # no packet of IP, or a part of one
+                continue  # not an IP packet, or a truncated one
             if isinstance(tcp := getattr(packet, "data", None), dpkt.tcp.TCP):
                 yield _segment(float(time), packet, tcp)
     except (dpkt.dpkt.Error, ValueError, OverflowError) as error:
@@ -237,7 +244,7 @@ def _segments(content: bytes, path: Path) -> Iterator[_Segment]:
 
 
 _BARE = (12, 14, 101)
-"""The types of links whose frames are packets of IP."""
+"""Link types whose frames are IP packets."""
 
 
 def _packet(dpkt: Any, frame: bytes) -> Any:  # noqa: ANN401 - dpkt has no types
@@ -245,7 +252,8 @@ def _packet(dpkt: Any, frame: bytes) -> Any:  # noqa: ANN401 - dpkt has no types
 
 
 def _segment(time: float, packet: Any, tcp: Any) -> _Segment:  # noqa: ANN401 - dpkt has no types
-    """Return what a segment says; its payload may not have been captured whole."""
+    """Return a segment; the length of its payload is known even if it was truncated."""
+    # The length in the header is 0 if the network card cuts the segments (offload).
     if packet.v == 4:
         held = packet.len - 4 * packet.hl if packet.len else len(tcp)
     else:

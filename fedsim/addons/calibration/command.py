@@ -80,7 +80,7 @@ def calibrate_command(
         check_out(place, file=True)
         if place.exists():
             raise DataError("out", f"--out: {place} exists; expected the name of a new file")
-        found = calibrate(
+        calibration = calibrate(
             log,
             file,
             further=[FurtherRecording.of(text) for text in further or ()],
@@ -91,28 +91,28 @@ def calibrate_command(
             operations=operations,
             blocks=blocks_in(plugins or ()),
         )
-        found.write(file, place)
-    _out.print(found.table())
-    _out.print(escape(found.describe_noise()))
-    for text in found.notes:
+        calibration.write(file, place)
+    _out.print(calibration.table())
+    _out.print(escape(calibration.describe_noise()))
+    for text in calibration.notes:
         _remark(text)
     _out.print(f"calibrated scenario in {escape(str(place))}")
     _next(command("run", place), quiet=quiet)
 
 
 def _default(file: Path) -> Path:
-    """Return the place beside a scenario; for an example, in the current folder."""
+    """Return a path beside the scenario; for an example, in the current folder."""
     folder = file.parent if file.exists() else Path()
     return folder / f"{file.stem}-calibrated.yaml"
 
 
 def _span(text: str) -> tuple[int, int]:
-    """Return the first and the last of some rounds.
+    """Return the first and the last round of a range.
 
     Raises:
-        DataError: it is not FIRST..LAST.
+        DataError: the text is not FIRST..LAST.
     """
-    found = re.fullmatch(r"([0-9]+)\.\.([0-9]+)", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"([0-9]+)\.\.([0-9]+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise DataError("rounds", f"--rounds: got {text!r}; expected FIRST..LAST, such as 1..50")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

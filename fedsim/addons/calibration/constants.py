@@ -79,6 +79,7 @@ class ClientGroups:
 
     def clients(self, number: int) -> NDArray[np.intp]:
         """Return the clients of a group."""
+        # Clients are numbered group by group, as everywhere in a fleet.
         first = sum(group.count for group in self.groups[:number])
         return np.arange(first, first + self.groups[number].count)
 
@@ -91,11 +92,11 @@ class ClientGroups:
         """Return the constants that the scenario states."""
         counts = [group.count for group in self.groups]
 
-        def each(field: str) -> Array:
+        def by_client(field: str) -> Array:
             values = [float(getattr(group.radio, field, inf)) for group in self.groups]
             return np.repeat(values, counts)
 
-        return Radios(each("up"), each("down"), each(LATENCY))
+        return Radios(by_client("up"), by_client("down"), by_client(LATENCY))
 
 
 class CannotTell(DataError):
@@ -111,6 +112,7 @@ class CannotTell(DataError):
         for key, reason in reasons.items():
             by_reason.setdefault(reason, []).append(key)
         listed = "; ".join(f"{join_names(k, 'and')}, as {why}" for why, k in by_reason.items())
+        # Of an inseparable rate and latency, keeping the latency is enough.
         kept = [
             key
             for key, reason in reasons.items()

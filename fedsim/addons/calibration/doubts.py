@@ -26,14 +26,14 @@ from fedsim.core.ports import Array
 from fedsim.physics.radios.channel import Framing
 
 CERTAIN = 4.0
-"""Standard errors from which on a doubt is stated: chance reaches them in one of thousands of
-recordings."""
+"""Number of standard errors from which on a doubt is stated; by chance, one recording in thousands
+reaches it."""
 
 PLAIN = 0.05
 """Relative effects below this are not worth a note."""
 
 _FAR = 8.0
-"""Deviations from the median, in median deviations, from which on an observation is an outlier."""
+"""An observation is an outlier beyond this many median deviations from the median."""
 
 _FEW = 10
 """Fewest observations of a kind among which outliers are named."""
@@ -49,7 +49,7 @@ class Residuals:
     Attributes:
         kind, client: kind and client of each observation, -1 for all clients.
         names: the names of clients in the recording, by number.
-        place: the time of each in the recording, s.
+        place: the time of each observation in the recording, s.
         seconds: the observed seconds.
         logs: the logarithm of observed over predicted seconds, in units of `sigmas`.
         sigmas: the sigmas of the noise.
@@ -81,11 +81,12 @@ class _Effect(NamedTuple):
 def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
     """Yield notes on clocks, on clients that differ from their group, and on outliers."""
     basis, values, _ = np.linalg.svd(left.slopes, full_matrices=False)
+    # Directions with negligible singular values change no residual: the fit has not used them.
     basis = basis[:, values > 1e-9 * max(values.max(initial=0.0), 1e-300)]
 
     def effect(slope: Array) -> _Effect:
         """Return the effect of a parameter whose derivatives are those of the logarithms."""
-        column = slope / left.sigmas
+        column = slope / left.sigmas  # in units of the noise, like `left.logs`
         # Residual direction: the part of the effect that the fitted parameters cannot explain.
         free = column - basis @ (basis.T @ column)
         size = float(free @ free)
@@ -101,16 +102,18 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
         members = fleet.clients(number)
         in_group = np.isin(left.client, members)
         several = (
-            [int(each) for each in np.unique(left.client[in_group])] if group.count > 1 else []
+            [int(client) for client in np.unique(left.client[in_group])] if group.count > 1 else []
         )
+        # A clock shifts all times of a client by one offset: a relative effect of 1 / time.
         clocks = {f"fleet.{number}": effect(signs * in_group / left.predicted)}
-        each = {left.names[n]: left.client == n for n in several}
-        clocks |= {name: effect(signs * of / left.predicted) for name, of in each.items()}
-        speeds = {name: effect(1.0 * of) for name, of in each.items()}
+        rows_of = {left.names[n]: left.client == n for n in several}
+        clocks |= {name: effect(signs * rows / left.predicted) for name, rows in rows_of.items()}
+        speeds = {name: effect(1.0 * rows) for name, rows in rows_of.items()}
         clock, speed = (
-            max(some.items(), key=lambda one: abs(one[1].certainty), default=("", _Effect(0, 0)))
-            for some in (clocks, speeds)
+            max(tests.items(), key=lambda one: abs(one[1].certainty), default=("", _Effect(0, 0)))
+            for tests in (clocks, speeds)
         )
+        # The most certain effect only: one cause shows in several of these tests.
         note, name = "", ""
         if abs(clock[1].certainty) > max(CERTAIN, abs(speed[1].certainty)):
             note, name = _clock(*clock, left, in_group), clock[0]
@@ -119,7 +122,8 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
             note = unlike(number, name, value, "messages")
         if note:
             yield note
-            plain &= ~each.get(name, in_group)
+            # Explained by this note, so they are no outliers.
+            plain &= ~rows_of.get(name, in_group)
     yield from _outliers(left, plain)
 
 
@@ -140,7 +144,7 @@ def _clock(name: str, effect: _Effect, left: Residuals, in_group: NDArray[np.boo
 
 def unlike(number: int, name: str, logarithm: float, what: str) -> str:
     """Return the note on a client whose times differ from those of its group."""
-    percent = abs(np.expm1(logarithm))
+    percent = abs(np.expm1(logarithm))  # the residual is a logarithm of a ratio of times
     more = "longer" if logarithm > 0 else "less"
     return (
         f"fleet.{number}: the {what} of {name} take {percent:.0%} {more} than those of its group:"
@@ -155,7 +159,7 @@ def _outliers(left: Residuals, plain: NDArray[np.bool_]) -> Iterator[str]:
         if len(far):
             first = far[0]
             client = left.names[int(left.client[first])]
-            times = f"{left.seconds[first]:.3g} s, where the fit has {left.predicted[first]:.3g} s"
+            times = f"{left.seconds[first]:.3g} s, but {left.predicted[first]:.3g} s by the fit"
             where = f"the first of {client} at {left.place[first]:.6g} s: {times}"
             yield outlier_note(len(far), len(rows), f"{kind} observations", where)
 
@@ -175,6 +179,7 @@ def outliers(logs: Array) -> NDArray[np.bool_]:
     away = np.abs(logs - np.median(logs))
     # The median deviation times 1.4826 estimates the standard deviation of normal noise.
     scale = 1.4826 * float(np.median(away))
+    # The second bound: with very little noise, differences that matter to nobody would be far.
     far: NDArray[np.bool_] = away > max(_FAR * scale, PLAIN)
     return far
 
@@ -192,12 +197,12 @@ def before_fit(
     hidden = recording["unseen"].to_numpy(float) >= recording["bytes"].to_numpy(float)
     if count := int((hidden & sent).sum()):
         yield (
-            f"{count} of {int(sent.sum())} messages of a capture are one segment, whose time it"
-            " does not show: they are left out"
+            f"{count} of {int(sent.sum())} messages of a capture have one segment, whose duration"
+            " it does not show: they are left out"
         )
     bounded = np.isfinite(recording["least"].to_numpy(float))
     if count := int(bounded.sum()):
-        text = f"{count} of {int((kinds == 'ping').sum())} pings have an upper bound alone, such as"
+        text = f"{count} of {int((kinds == 'ping').sum())} pings only have an upper bound, such as"
         yield f"{text} <1ms: intervals contain the constants of all times down to 0"
     if np.isin(kinds, RATES).any():
         yield _headers(fleet, packets)
@@ -217,8 +222,8 @@ def before_fit(
         if 1.0 + SAME < ratio < _NEARLY:
             low, high = min(s.min() for s in sizes if len(s)), max(s.max() for s in sizes if len(s))
             yield (
-                f"{unknown.key}: messages have {low:,.0f} to {high:,.0f} bytes, so nearly one size"
-                " that rate and latency are hardly separable: add pings, or messages of other sizes"
+                f"{unknown.key}: messages have {low:,.0f} to {high:,.0f} bytes, so nearly one size:"
+                " rate and latency are hardly separable; add pings, or messages of other sizes"
             )
 
 
@@ -226,6 +231,6 @@ def _headers(fleet: ClientGroups, packets: Sequence[Framing]) -> str:
     framings = dict.fromkeys(packets[int(fleet.clients(n)[0])] for n in range(len(fleet.groups)))
     shown = ", ".join(f"{one.overhead} B of {one.packet} B" for one in framings)
     return (
-        "iperf3 counts the bytes of its application; headers were added, as radios and model of"
-        f" flows have them ({shown} in each packet)"
+        "iperf3 counts bytes of the application; the packet headers of radio and network model"
+        f" were added ({shown} in each packet)"
     )

@@ -54,8 +54,10 @@ PACKET = 1500.0
 """Bytes of a packet if a radio states none."""
 
 _LOOKS = 500
+"""Number of messages at which the total rate of simultaneous messages is evaluated."""
 
 _LOOKS_BEYOND = 20
+"""Most evaluations when the other parameters are fitted again with a much higher rate."""
 
 _SHARE = 0.05
 """Share of an observed time below which the logarithm of a prediction is continued linearly."""
@@ -122,10 +124,10 @@ class NetworkFit:
         self.names, self._kinds = np.unique(self._kind, return_inverse=True)
 
     def check(self) -> None:
-        """Check what can be known before a fit.
+        """Check, before a fit, that the recording has observations for every constant.
 
         Raises:
-            CannotTell: there is nothing to tell a constant by.
+            CannotTell: it lacks some, or only determines the sum of a rate and a latency.
         """
         reasons = dict(reason for unknown in self._unknowns if (reason := self._lacking(unknown)))
         reasons |= dict(self._not_separable(reasons))
@@ -148,7 +150,7 @@ class NetworkFit:
         return unknown.key, f"it has no {join_names(kinds[:2], 'or')} of these clients"
 
     def _not_separable(self, lacking: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yield rates and latencies of which the recording only determines the sum."""
+        """Yield rates and latencies if the recording only determines their sum."""
         for unknown in self._unknowns:
             if (
                 unknown.field != LATENCY
@@ -199,6 +201,7 @@ class NetworkFit:
         if reasons:
             raise CannotTell(reasons)
         notes = list(doubts(self._fleet, self._left(maximum)))
+        # Each pass of this loop sets the attribute that `_maximum` and `_constants` read.
         for self._seconds in (shortest, longest) if bounded.any() else ():
             others = self._constants(self._maximum())
             constants = [
@@ -209,6 +212,7 @@ class NetworkFit:
         return constants, noise, notes
 
     def _left(self, maximum: Maximum) -> Residuals:
+        """Return the residuals of a fit."""
         sigmas = maximum.sigmas[self._kinds]
         # In units of sigma, as `doubts` tests standardised residuals.
         logs, slopes = (
@@ -251,6 +255,7 @@ class NetworkFit:
         for unknown, x, half in zip(self._unknowns, maximum.x, halves, strict=True):
             count = int(self._of(unknown, *_kinds_of(unknown)).sum())
             # Rates are fitted as logarithms, so that their intervals are ratios.
+            # Clipped, since float64 overflows at exp(709.8).
             if unknown.rate:
                 low, value, high = np.exp(np.clip([x - half, x, x + half], -600, 600)).tolist()
             else:
@@ -263,11 +268,11 @@ class NetworkFit:
         typical, shared = float(np.median(self._seconds)), bool(self._prediction.topology.links)
         for number, (unknown, fitted) in enumerate(zip(self._unknowns, constants, strict=True)):
             if unknown.rate and shared and self._unbounded(maximum, number):
-                what = "link" if unknown.key in LINK else "radio"
-                text = f"a faster {what} explains what was recorded as well"
+                part = "link" if unknown.key in LINK else "radio"
+                text = f"a faster {part} explains the recording equally well"
                 yield unknown.key, f"{text}, so that its rate is not identifiable"
             elif number in maximum.unknown:
-                yield unknown.key, "it has no effect of its own on what was recorded"
+                yield unknown.key, "its effect cannot be separated from that of other constants"
             elif maximum.free[number] < _FREE:
                 yield unknown.key, "too few observations show the noise"
             elif fitted.high > (_WIDEST * fitted.value if unknown.rate else fitted.value + typical):
@@ -281,7 +286,9 @@ class NetworkFit:
         """
         others = np.arange(len(maximum.x)) != number
         # Test a rate that is a hundred times higher, with all other parameters fitted again. If the
-        # likelihood ratio does not reject it, the rate has no upper limit.
+        # likelihood ratio does not reject it, the rate has no upper limit. `x` holds the logarithm
+        # of the rate; the closures below overwrite its other entries.
+        # `~others` is true only for the rate, so only its logarithm grows.
         x = maximum.x + ~others * log(_FURTHEST)
         weights = 1.0 / maximum.sigmas[self._kinds]
         least, most = self._bounds([maximum.x])
@@ -321,8 +328,8 @@ class NetworkFit:
         radios, link = self._values(x)
         prediction = self._prediction if not link else self._with_link(link)
         durations = np.empty(len(self._kind))
-        durations[: self._sent] = prediction.durations(radios)
-        # Pings and rates: closed forms.
+        durations[: self._sent] = prediction.durations(radios)  # messages come first
+        # Pings and rates are closed forms; with several clients (-1), each is a mean over them.
         for number in range(self._sent, len(self._kind)):
             client, kind = int(self._client[number]), self._kind[number]
             which = slice(None) if client < 0 else client
@@ -332,11 +339,12 @@ class NetworkFit:
             else:
                 rates = (radios.up if kind.startswith("upload") else radios.down)[which]
                 durations[number] = self._bits[number] / float(np.mean(rates))
-        return np.maximum(durations, 1e-12)
+        return np.maximum(durations, 1e-12)  # above 0, for logarithms
 
     def _with_link(self, link: Mapping[str, float]) -> Prediction:
         network = self._fleet.scenario.network
         assert isinstance(network, StarNetwork)  # noqa: S101 - as the caller has checked
+        # The capacities of the link are a part of the topology.
         changed = network.model_copy(update={"server": network.server.model_copy(update=link)})
         topology = changed.links(self._fleet.count, _no_file)
         return replace(self._prediction, network=changed, topology=topology)
@@ -344,6 +352,7 @@ class NetworkFit:
     def _residuals(self, x: Array) -> Array:
         # The handshake is known and has no noise: subtracted on both sides.
         seconds: Array = self._seconds - self._known
+        # A trial step may predict less than the handshake: the logarithm is continued below.
         return np.log(seconds) - _log_above(self._predict(x) - self._known, _SHARE * seconds)
 
     def _jacobian(self, x: Array) -> Array:
@@ -354,18 +363,21 @@ class NetworkFit:
             change = np.zeros(len(x))
             for number in together:
                 unknown = self._unknowns[number]
+                # A step relative to the latency, except near 0, where it would vanish.
                 change[number] = step if unknown.rate else step * max(x[number], self._instant)
             # A latency cannot be negative: at 0 the difference is one-sided.
             lower = np.where((x - change < 0) & ~self._rates, x, x - change)
             slope = self._residuals(x + change) - self._residuals(lower)
             for number in together:
                 width = x[number] + change[number] - lower[number]
+                # Of several parameters varied at once, each affects the rows of its clients only.
                 rows = self._of(self._unknowns[number], *self.names) if len(together) > 1 else ...
                 derivatives[rows, number] = slope[rows] / width
         return derivatives
 
     @property
     def _instant(self) -> float:
+        """Return the smallest scale of a latency for numeric derivatives, s."""
         return float(np.median(self._seconds)) * 1e-2
 
     @property
@@ -374,6 +386,7 @@ class NetworkFit:
 
     def _independent(self) -> list[list[int]]:
         """Return groups of parameters that share no observation."""
+        # Flows on a shared link, and observations of all clients, depend on several constants.
         shared = self._prediction.topology.links or (self._client < 0).any()
         if shared:
             return [[number] for number in range(len(self._unknowns))]
@@ -385,8 +398,8 @@ class NetworkFit:
         """Return initial parameters: those of plain radios, or close to them.
 
         Under TCP a message waits for the latency several times, once per window of its slow start.
-        If a link is too slow in the initial point, no radio has an effect, and if it is too fast,
-        the link itself has none. Plain radios are as slow as their shares of the link were.
+        If a link is too slow in the initial point, radios have no effect, and if it is too fast,
+        the link has none. Plain radios are as slow as their shares of the link were.
         """
         tcp = isinstance(self._prediction.network.model, TcpFlows)
         plain, rates = self._as_plain(self._legs() if tcp else 1.0), self._rates
@@ -425,13 +438,14 @@ class NetworkFit:
                 continue
             rates = self._plain(unknown.clients, legs)
             value = rates[RADIO.index(unknown.field)]
+            # `_plain` returns seconds per bit, the inverse of a rate.
             parameters[number] = -np.log(value) if unknown.rate else value
         return parameters
 
     def _busiest(self, field: str) -> float:
         """Return the largest total rate of simultaneous messages in one direction, bit/s.
 
-        That is where the rate of a link has an effect. A sample of the messages is searched.
+        At that rate, the capacity of a link has an effect. A sample of the messages is searched.
         """
         sent, selected = (
             self._prediction.messages,
@@ -458,17 +472,18 @@ class NetworkFit:
             for kind in WAYS.values()
         ]
         trips = np.where(self._kind == "ping", 2.0, np.isin(self._kind, [*WAYS.values()]) * legs)
-        # The latency of the route is known. It is subtracted, but never all of the observed time.
+        # The latency of the route is known. It is subtracted, but never the whole observed time.
         known = np.minimum(trips * route, 0.9 * self._seconds)
         rows = (
             np.column_stack([*columns, trips])[rows_of_clients]
             / (self._seconds - known)[rows_of_clients, None]
         )
+        # Each row is divided by its time: relative errors. Columns are scaled to similar sizes.
         scale = np.maximum(rows.max(axis=0), 1e-300)
         x, _ = nnls(rows / scale, np.ones(len(rows)))
         up, down, latency = (x / scale).tolist()
-        # Without a bit in one direction, or with a negligible one, the fit gives 0 seconds per bit:
-        # bounded.
+        # Without messages in one direction, or with negligible ones, the fit gives 0 seconds per
+        # bit, which has no logarithm: bounded.
         quickest = [0.25 / max(float(size), 1e-300) for size in scale[:2]]
         return max(up, quickest[0]), max(down, quickest[1]), max(latency, 1e-6)
 
@@ -488,9 +503,9 @@ def _kinds_of(unknown: UnknownConstant) -> tuple[str, ...]:
 
 
 def messages_of(recording: pd.DataFrame, clients: NDArray[np.intp]) -> Messages:
-    """Return the messages of a recording that show a time, in its order.
+    """Return the messages of a recording that have a time, in order.
 
-    Bits that a capture did not see are left out.
+    Bits that passed outside the captured time are left out.
     """
     sent = recording["kind"].isin(MESSAGES).to_numpy() & shown_messages(recording)
     rows = recording[sent]

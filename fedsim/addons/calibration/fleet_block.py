@@ -16,20 +16,20 @@ from fedsim.scenario.examples import find_scenario
 from fedsim.scenario.plan import Written
 
 _DIGITS = 7
-"""The digits of a constant in a scenario: more than any recording determines."""
+"""Digits of a constant in a scenario: more than any recording determines."""
 
 _INSTANT = 1e-9
-"""A latency below it is none, s."""
+"""A latency below this is written as 0, s."""
 
 
 def format_constant(fleet: ClientGroups, key: str, value: float, digits: int = _DIGITS) -> str:
-    """Return a constant as a scenario has it, with its unit.
+    """Return a constant in the form of a scenario, with its unit.
 
     Args:
         fleet: the groups.
-        key: of the scenario.
-        value: in SI units.
-        digits: that are kept.
+        key: the key of the constant.
+        value: the value in SI units.
+        digits: the number of digits.
     """
     rounded = float(f"{value:.{digits - 1}e}")
     if key.endswith(LATENCY) and rounded < _INSTANT:
@@ -45,7 +45,7 @@ def format_constant(fleet: ClientGroups, key: str, value: float, digits: int = _
 
 
 def fleet_of(fleet: ClientGroups, constants: Sequence[FittedConstant]) -> list[dict[str, Any]]:
-    """Return the groups of a fleet with fitted constants, and the intervals of these."""
+    """Return the groups of a fleet with fitted constants and their intervals."""
     blocks = [_as_given(fleet, number) for number in range(len(fleet.groups))]
     for constant in constants:
         if constant.key in LINK:
@@ -67,7 +67,7 @@ def fleet_of(fleet: ClientGroups, constants: Sequence[FittedConstant]) -> list[d
 
 
 def _as_given(fleet: ClientGroups, number: int) -> dict[str, Any]:
-    """Return a group as the scenario's file has it, its device and its radio as blocks."""
+    """Return a group as written in the scenario, with device and radio as blocks."""
     written = dict(fleet.written[number])
     group: dict[str, Any] = {"count": fleet.groups[number].count}
     for name in ("device", "radio"):
@@ -87,9 +87,9 @@ def write_scenario(
     """Write a scenario with another fleet.
 
     Args:
-        source: of the scenario.
-        plan: what was read from it.
-        fleet: its groups.
+        source: the scenario.
+        plan: the plan of the scenario.
+        fleet: the groups of the fleet.
         link: values of the server's link, by key.
         path: the file to write.
 

@@ -1,8 +1,8 @@
-"""What runs of Flower leave behind: log files, which know rounds, and a `History`, saved as JSON.
+"""Recordings by Flower: log files with rounds, and a `History` saved as JSON.
 
-Neither knows of a message. A log file has the duration of each round. A `History` has losses and
-metrics by round and no times, unless a client's function of training returns a metric that is one:
-that is the mean over the clients of a round, by which the spread of one is not seen directly.
+Neither contains messages. A log file has the duration of each round. A `History` has losses and
+metrics by round, but no times, unless the training function of a client returns a time as a metric.
+Such a metric is a mean over the clients of a round, which hides the spread of single clients.
 """
 
 import re
@@ -64,7 +64,7 @@ _FIELDS = (
 _FIT = "metrics_distributed_fit"
 
 _SECONDS = re.compile(r"(^|_)(time|duration|seconds|secs?|s)$", re.IGNORECASE)
-"""The names of metrics that are times, in seconds."""
+"""Names of metrics that are times in seconds."""
 
 _SAMPLES = re.compile(r"^(num_)?(examples|samples)$", re.IGNORECASE)
 
@@ -75,10 +75,10 @@ def is_history(content: Any) -> bool:  # noqa: ANN401 - parsed JSON
 
 
 def read_history(content: Mapping[str, Any], path: Path) -> Iterator[Observation]:
-    """Yield the work of each round: the mean time over the clients, by the first metric of times.
+    """Yield the work of each round: the mean time over the clients, from the first time metric.
 
     Raises:
-        DataError: it has no times, or they are no numbers.
+        DataError: there are no times, or they are not numbers.
     """
     fit = content.get(_FIT) or {}
     names = list(fit) if isinstance(fit, Mapping) else []
@@ -86,7 +86,7 @@ def read_history(content: Mapping[str, Any], path: Path) -> Iterator[Observation
     if not times:
         there = join_names(names, "and") if names else "nothing"
         wanted = "a metric of training in seconds, such as train_time, a log file of Flower, or CSV"
-        text = f"a History of Flower has rounds and no times; {_FIT} has {there}; expected {wanted}"
+        text = f"a History of Flower has no times; {_FIT} has {there}; expected {wanted}"
         raise DataError("log", f"{path}: {text}")
     amounts = next((name for name in names if _SAMPLES.search(name)), "")
     samples = _by_round(fit, amounts, path) if amounts else {}
@@ -99,15 +99,15 @@ def _by_round(fit: Mapping[str, Any], name: str, path: Path) -> dict[int, float]
     """Return a metric by round.
 
     Raises:
-        DataError: it is no list of rounds and numbers.
+        DataError: it is not a list of rounds and numbers.
     """
     try:
-        found = {int(number): float(value) for number, value in fit[name]}
+        values = {int(number): float(value) for number, value in fit[name]}
     except (TypeError, ValueError) as error:
-        found, said = {-1: -1.0}, f"{error!r}"
+        values, seen = {-1: -1.0}, f"{error!r}"  # an invalid entry, for one error below
     else:
-        said = f"{fit[name]}"[:60]
-    if not all(number >= 0 and isfinite(value) and value >= 0 for number, value in found.items()):
-        text = f"{_FIT}.{name} is a list of rounds with seconds or numbers of 0 or more; got {said}"
+        seen = f"{fit[name]}"[:60]
+    if not all(number >= 0 and isfinite(value) and value >= 0 for number, value in values.items()):
+        text = f"{_FIT}.{name} is a list of rounds with seconds or numbers of 0 or more; got {seen}"
         raise DataError("log", f"{path}: {text}")
-    return found
+    return values

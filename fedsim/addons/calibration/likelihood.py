@@ -1,15 +1,15 @@
 """Maximum likelihood with lognormal noise, and intervals from the observed information.
 
 The noise model: an observation is the prediction times exp(sigma Z), with independent standard
-normal Z, and one sigma per kind of observation. So the logarithms of durations have normal errors.
-The likelihood is greatest where the sum of their squares, weighted by 1 / sigma^2, is least. The
-sigmas are themselves maximum-likelihood estimates, so parameters and sigmas are computed in turns.
+normal Z, and one sigma per kind of observation. So the logarithms of durations have normal errors,
+and the likelihood is maximal where the sum of their squares, weighted by 1 / sigma^2, is minimal.
+The sigmas are estimated as well, so parameters and sigmas are computed alternately.
 
 Intervals contain a constant with a probability of 90 %: the estimate plus and minus its standard
 error, times a quantile of Student's t. They are exact if the logarithm of a duration is linear in
 the parameters, as for work, whose speeds are fitted as logarithms. Degrees of freedom are counted
-by kind: three pings that alone determine a latency have two, however many messages there are. A
-constant that several kinds determine has those of Satterthwaite (1946).
+by kind: three pings that alone determine a latency have two, however many messages there are. If
+several kinds determine a constant, Satterthwaite's approximation (1946) combines them.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ LEVEL = 0.9
 FLOOR = 1e-6
 """Smallest sigma: the resolution of clocks in a recording without noise."""
 
-_TURNS = 20
-_TRIES = 40
-_LOOKS = 5
+_TURNS = 20  # most alternations of parameters and sigmas
+_TRIES = 40  # most evaluations in one search of parameters
+_LOOKS = 5  # evaluations from each start, to find the most promising one
 _CHANGE = 1e-2  # relative change of the sigmas at which the turns end
 
 Residuals = Callable[[Array], Array]
@@ -158,7 +158,7 @@ class Speed:
     """The speed of work and its spread, by maximum likelihood.
 
     Attributes:
-        speed: amounts of work per second: value, and both ends of the interval.
+        speed: the amount of work per second: value, and both ends of the interval.
         sigma: the standard deviation of the logarithm of a task's time, likewise.
     """
 

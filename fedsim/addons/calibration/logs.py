@@ -1,9 +1,9 @@
 """Recordings in fedsim's own logs, of simulated runs and of runs over real sockets.
 
-A row of a message has the time at which it arrived, and how long its bits flowed. When it was sent
-follows from what its sender did before: the server sends its messages when it opens the exchange; a
-client sends its reply when its work is done, or its download has arrived where it does not work.
-A promotion of the radio, which the log has in a row of its own, is not part of the message.
+The row of a message states its arrival, and the duration of its bits. The time of sending follows
+from earlier rows of the sender. The server sends messages as it opens an exchange. A client replies
+when its work is done, or, without work, when its download has arrived. The promotion of a radio has
+its own row in the log, and is not part of the message.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def _of_run(events: pd.DataFrame, run: int) -> Iterator[Observation]:
     """Yield the observations of one run, in the order in which they ended."""
     wanted = events[events["event"].isin(_WANTED)]
     server, opened = node_name(SERVER), 0.0
-    free = dict[str, float]()  # by client: when it last ended something
+    free = dict[str, float]()  # by client: the end of its last activity, s
     columns = [wanted[name].astype(object).tolist() for name in (*_COLUMNS, *_NUMBERS)]
     for t, duration, event, node, peer, number, detail, payload, header, work, samples in zip(
         *columns, strict=True
@@ -54,7 +54,7 @@ def _of_run(events: pd.DataFrame, run: int) -> Iterator[Observation]:
             yield Observation(run, node, number, "compute", t - duration, t, 0.0, work, samples)
             free[node] = t
         elif not sent or not pd.isna(detail):
-            continue  # a download that was not delivered
+            continue  # no bits, or not delivered: `detail` states the reason
         elif node == server:
             yield Observation(run, peer, number, "upload", free.get(peer, opened), t, sent)
         elif peer == server:

@@ -113,6 +113,7 @@ class Prediction:
         calendar, sent, packets = Calendar(), self.messages, self.packets
         laws = [[ConstantRate(float(rate)) for rate in rates] for rates in (radios.up, radios.down)]
         latencies, network = radios.latency.tolist(), flows(self.network)
+        # New bearers per evaluation, as links and connections have a state.
         bearers = network.bearers(
             Site(
                 calendar=calendar,
@@ -137,7 +138,7 @@ class Prediction:
             # Relative to the first message: large absolute times would cost precision.
             due = float(sent.start[number]) - first
             calendar.at(due, lane.send, (place, float(self.bits[number])))
-        calendar.run()
+        calendar.run()  # to the last arrival: nothing else is scheduled
         return durations
 
 
@@ -178,6 +179,7 @@ class _Lane:
         self._bearer.start(bits, self._rate, self._arrive, place)
 
     def _arrive(self, place: int) -> None:
+        # Without the wait for the lane, which is the fault of the message before.
         self._durations[place] = self._calendar.now - self._begun
         self._busy = False
         if self._waiting:

@@ -1,7 +1,7 @@
 """Readers of recordings: fedsim's logs, CSV, iperf3, ping, Mahimahi, captures, Flower's files.
 
-The form of a file is recognised by its content. A fault names the file, the line, what was seen and
-what is accepted.
+The format of a file is recognised by its content. An error names the file and the line, and states
+what was seen and what is accepted.
 """
 
 import json
@@ -31,7 +31,7 @@ from fedsim.physics.traces import read_mahimahi
 
 _KEY = "log"
 _TIMES = 60
-"""The bytes of memory that a byte of a recording takes."""
+"""Bytes of memory per byte of a recording."""
 
 ACCEPTED = (
     "a folder written by fedsim run, CSV with the columns client, start, end, bytes and direction"
@@ -43,18 +43,18 @@ Direction = Literal["up", "down", ""]
 
 
 def read_recording(path: Path, *, client: str = ALL, direction: Direction = "") -> pd.DataFrame:
-    """Read a recording of any form that is known.
+    """Read a recording of any known format.
 
     Args:
         path: a folder written by `fedsim run`, or a file.
-        client: the client that a file is about, if its form has no clients.
-        direction: up or down, of a Mahimahi trace.
+        client: the client that was recorded, if the format has no clients.
+        direction: up or down, for a Mahimahi trace.
 
     Returns:
         The table of `fedsim.addons.calibration.recording`.
 
     Raises:
-        DataError: the file cannot be read, or is of no known form.
+        DataError: the file cannot be read, or has no known format.
     """
     if path.is_dir():
         return read_log(path)
@@ -66,8 +66,10 @@ def _rows(content: bytes, path: Path, client: str, direction: Direction) -> Iter
     """Return the observations of a file by its content."""
     if content.startswith(MAGIC):
         return read_capture(content, path, client)
+    # "utf-8-sig", since files of Windows may begin with a byte order mark.
     text = content.decode("utf-8-sig", "backslashreplace")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    # JSON and logs contain commas, too, so CSV is the last guess.
     observations: Iterable[Observation]
     if first.startswith(("{", "[")):
         observations = _json(text, path, client)
@@ -158,12 +160,14 @@ def _iperf3(report: Any, path: Path, client: str) -> Iterator[Observation]:  # n
         raise DataError(_KEY, f"{path}: iperf3 failed: {message}; expected a test that has ended")
     try:
         test = report["start"]["test_start"]
+        # With -R the server sends, and the first direction of the report is down.
         first: Direction = "down" if test.get("reverse") else "up"
         other: Direction = "up" if first == "down" else "down"
         spans = [
             (way, interval[name])
             for interval in report["intervals"]
             for way, name in ((first, "sum"), (other, "sum_bidir_reverse"))
+            # With -O iperf3 omits the first seconds, in which TCP is still in slow start.
             if name in interval and not interval[name].get("omitted")
         ]
         rows = [
@@ -201,10 +205,11 @@ def _ping(text: str, path: Path, client: str) -> Iterator[Observation]:
         except ValueError:
             refuse(path, line, "a reply has time=MILLISECONDS ms", words)
         sequence = _SEQUENCE.search(words)
+        # By default ping sends once a second, so the sequence number is a time, too.
         begun = float(sequence[1]) if sequence else float(number)
         number += 1
-        if trip > 0:
-            least = 0.0 if match[1] == "<" else nan
+        if trip > 0:  # the fit takes logarithms
+            least = 0.0 if match[1] == "<" else nan  # "time<1 ms", as Windows prints
             yield Observation(0, client, 0, "ping", begun, begun + trip, least=least)
     if not number:
         refuse(path, 1, 'no line has a reply, such as "64 bytes from ...: time=12.3 ms"', text)
@@ -222,6 +227,6 @@ def _mahimahi(path: Path, client: str, direction: Direction) -> Iterator[Observa
     edges = np.unique([*np.arange(0.0, rate.period), rate.period])
     carried = np.array([rate.integral(0.0, float(edge)) for edge in edges]) / 8.0
     for start, end, size in zip(edges, edges[1:], np.diff(carried), strict=False):
-        if size > 0:  # a second without an opportunity is an outage, which no constant rate has
+        if size > 0:  # an outage of a second has no rate, which a constant rate cannot express
             kind = f"{_WAYS[way]}-capacity"
             yield Observation(0, client, 0, kind, float(start), float(end), float(size))

@@ -37,9 +37,9 @@ WORK = ("compute", MEAN)
 KINDS = (*MESSAGES, *WORK, "ping", *RATES, *CAPACITIES, "round")
 """The kinds of observations: `upload` and `download` are whole messages, from the call that sends
 to the last byte; `compute-mean` is the mean time of work over the clients of a round; a `ping` is a
-round trip; `upload-rate` and `download-rate` are bytes of an application that passed in a span of a
-longer transfer, so that latency has no part in it; a capacity is the same with the headers of
-packets among the bytes; a `round` is a whole round, which says nothing of a client."""
+round trip; `upload-rate` and `download-rate` are bytes of an application within a longer transfer,
+so that latency has no effect; a capacity is the same, with packet headers included; a `round` is a
+whole round, without information on single clients."""
 
 
 class Observation(NamedTuple):
@@ -65,7 +65,7 @@ def as_table(rows: Iterable[Observation]) -> pd.DataFrame:
 
 
 def refuse(path: Path, line: int, accepted: str, seen: str) -> NoReturn:
-    """Raise the error for a line of a file: what is accepted there, and what was seen."""
+    """Raise the error for a line of a file, with what is accepted and what was seen."""
     raise DataError("log", f"{path}, line {line}: {accepted}; got {printable(seen, 60)!r}")
 
 
@@ -82,6 +82,7 @@ def write_recording(table: pd.DataFrame, path: Path) -> None:
 
 def join(recordings: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return several recordings as one; their runs are numbered anew."""
+    # Times of different recordings have different origins, so they are different runs.
     joined, first = [], 0
     for recording in recordings:
         joined.append(recording.assign(run=recording["run"] + first))

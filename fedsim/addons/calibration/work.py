@@ -23,20 +23,18 @@ def fit_device(
     members: NDArray[np.intp],
     mean_of: int | None,
 ) -> tuple[list[FittedConstant], list[str]]:
-    """Return the speed, or the frequency, of a group's device, and the spread of its tasks' times.
-
-    Notes on the tasks are returned beside them.
+    """Return the speed or frequency of a group's device, the spread of task times, and notes.
 
     Args:
-        number: of the group.
-        group: whose device is an instance of `Device`.
+        number: the number of the group.
+        group: the group; its device is an instance of `Device`.
         recording: all observations.
         clients: their clients, -1 for all.
         members: the clients of the group.
-        mean_of: how many clients' times are in a mean over a round; None if that is not known.
+        mean_of: the number of clients in a mean over a round; None if not known.
 
     Raises:
-        CannotTell: there is no work, or less than two tasks of known amounts.
+        CannotTell: there is no work, or fewer than two tasks of known amounts.
     """
     device = group.device
     assert isinstance(device, Device)  # noqa: S101 - as the caller has checked
@@ -52,13 +50,13 @@ def fit_device(
     means = (rows["kind"] == MEAN).to_numpy()
     spread = f"fleet.{number}.device.slowdown.sigma"
     if means.any() and (mean_of is None or not means.all()):
-        text = "it has means of work over clients, and it is not known over how many alike ones"
+        text = "it has means of work over an unknown number of clients, or over unequal clients"
         raise CannotTell({key: text, spread: text})
     amounts = factor * rows[column].to_numpy(float)
     seconds = (rows["end"] - rows["start"]).to_numpy(float)
     kept = (amounts > 0) & (seconds > 0)
     if kept.sum() < 2:
-        text = f"it has {kept.sum()} tasks of known {column} that took time; two are accepted"
+        text = f"it has {kept.sum()} tasks of known {column} that took time; two are needed"
         raise CannotTell({key: text})
     size = (mean_of or 1) if means.any() else 1
     fitted, count = fit_speed(amounts[kept], seconds[kept], size), int(kept.sum())
@@ -76,7 +74,7 @@ def fit_device(
         notes.append(outlier_note(len(far), count, f"tasks of fleet.{number}", where))
     if size > 1:
         notes.append(
-            f"fleet.{number}: times of work are taken for means over the {size} clients of a round;"
+            f"fleet.{number}: times of work count as means over the {size} clients of a round;"
             f" the times of single tasks spread about sqrt({size}) times as far"
         )
     return constants, notes

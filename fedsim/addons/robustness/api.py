@@ -108,7 +108,7 @@ def gather_runs(folder: str | Path, target: str | None) -> tuple[EndedRuns, Targ
     """Return the runs of a study and their target.
 
     Args:
-        folder: written by `run`.
+        folder: a folder written by `run`.
         target: such as "gap=1e-5"; chosen as by `compare` if None.
 
     Raises:
@@ -136,15 +136,15 @@ def _again(
     names: Collection[str],
 ) -> CostTable:
     """Price the runs of some variants in further worlds."""
-    some = [run for run in runs if run.variant in names]
-    return _table(some, list(variants), price.price(some, more))
+    selected = [run for run in runs if run.variant in names]
+    return _table(selected, list(variants), price.price(selected, more))
 
 
 def _check(**numbers: int) -> None:
-    """Check that every number is at least 1, the runs at least 0.
+    """Check that every number is at least 1, and `runs` at least 0.
 
     Raises:
-        DataError: one is not.
+        DataError: a number is too small.
     """
     for key, value in numbers.items():
         least = int(key != "runs")
@@ -153,10 +153,10 @@ def _check(**numbers: int) -> None:
 
 
 def finished_runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
-    """Return the runs, each with the round in which it reached the target.
+    """Return the complete runs, with the rounds in which they reached the target.
 
     Raises:
-        DataError: none is complete, or none has reached the target.
+        DataError: no run is complete, or none has reached the target.
     """
     costs = with_bits(target.costs(gathered)).to_dict("records")
     looks = {(row["variant"], row["seed"]): row for row in costs}
@@ -185,8 +185,8 @@ def _reference(labels: Mapping[str, str], name: str | None) -> str:
     for variant, label in labels.items():
         if name in {None, variant, label}:
             return variant
-    there = f"expected one of {', '.join(labels.values())}"
-    text = f"--against: got the variant {name!r}{nearest(name or '', labels)}; {there}"
+    accepted = f"expected one of {', '.join(labels.values())}"
+    text = f"--against: got the variant {name!r}{nearest(name or '', labels)}; {accepted}"
     raise DataError("against", text)
 
 
@@ -196,7 +196,7 @@ def _find_hindrances(
     """Return the variants that cannot be priced by the recursion, with reasons.
 
     Raises:
-        DataError: there are some, and runs in their place are not allowed.
+        DataError: there are such variants, but replays and new runs are not allowed.
     """
     every = zip(runs, map(hindrance, originals), strict=True)
     runs_found = {run.variant: why for run, why in every if why}
@@ -261,6 +261,7 @@ def _remarks(hindered: Mapping[str, str], design: Design, table: CostTable) -> l
         remarks.append("one seed: intervals cover the worlds only, not the randomness of training")
     remarks.append(_sampling_error(design))
     for name, values in zip(table.variants, table.costs["t"], strict=True):
+        # A seed that is NaN in all worlds has no run; only single missing worlds are reported.
         gone = np.isnan(values[~np.isnan(values).all(axis=1)]).any(axis=0)
         if gone.any():
             share = format_number(100 * gone[: design.drawn].mean(), ".3g")

@@ -138,7 +138,7 @@ def _evaluate(
     figures: Callable[[B], F], block: B, columns: Mapping[str, Array], worlds: int
 ) -> Sequence[F]:
     """Return the constants of a block as columns, or world by world if its law needs that."""
-    if not columns:
+    if not columns:  # one result for all worlds
         return [figures(block)]
     together = _together(figures, block, columns)
     # Columns are trusted only if they agree with plain numbers at the ends of every column, and in
@@ -172,6 +172,7 @@ def _agree(together: Any, alone: Any, world: int) -> bool:  # noqa: ANN401 - fig
         same = isinstance(together, tuple) and len(together) == len(alone)
         return same and all(map(partial(_agree, world=world), together, alone))
     value = float(together[world]) if isinstance(together, np.ndarray) else together
+    # Functions of arrays and of numbers may differ in the last bit. Equality covers infinities.
     return isclose(value, alone, rel_tol=1e-12) or value == alone
 
 

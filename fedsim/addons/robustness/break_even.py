@@ -46,6 +46,7 @@ class _Reversal:
         """Keep the first part in which the verdict reverses, given the log ratios at the points."""
         shares = np.linspace(*self.sides, _PARTS + 1)
         known = np.array([self.logs[0], *logs, self.logs[1]])
+        # The first sign that differs; there is one, as both ends differ.
         first = int(np.argmax((known < 0) != (known[0] < 0)))
         self.sides = float(shares[first - 1]), float(shares[first])
         self.logs = float(known[first - 1]), float(known[first])
@@ -53,25 +54,26 @@ class _Reversal:
     @property
     def share(self) -> float:
         """The break-even value, as a share of the interval."""
-        (begin, end), (one, other) = self.sides, self.logs
-        return begin + (end - begin) * one / (one - other)
+        # Linear interpolation of the log ratio to 0; the two logarithms differ in sign.
+        (begin, end), (first, last) = self.sides, self.logs
+        return begin + (end - begin) * first / (first - last)
 
 
 def flips(table: CostTable, design: Design, against: int, again: Again) -> pd.DataFrame:
     """Return the values of single constants at which verdicts reverse.
 
     Args:
-        table: of costs in the worlds of the design.
+        table: the costs in the worlds of the design.
         design: see `Design`.
         against: the variant that the others are compared with.
         again: see `Again`.
 
     Returns:
-        A row for each reversal, and one for each constant along which the verdict does not reverse:
+        One row per reversal, and one per constant along which the verdict does not reverse:
         variant, cost, constant; value (in the unit; NaN without a reversal), unit; wins ("below" or
         "above": the side of the value on which the variant costs less than `against`; "all" or
-        "none" of the interval without a reversal); low and high (the interval's ends), ratio_low
-        and ratio_high (the typical ratio there).
+        "none" of the interval without a reversal); low and high (the ends of the interval),
+        ratio_low and ratio_high (the typical ratio at these ends).
     """
     reversals, steady = list[_Reversal](), list[dict[str, object]]()
     for variant, cost, ratios in pairs(table, against) if design.lines else ():

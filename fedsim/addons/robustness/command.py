@@ -117,24 +117,23 @@ def robust(
 def _report_robustness(
     known: "Robustness", place: Path, out: Path, options: Mapping[str, object], *, as_json: bool
 ) -> None:
-    """Print and write the answer, tables and notes; or write them, and print JSON alone."""
+    """Write the tables, and print the answer, tables and notes, or JSON instead."""
     from fedsim.cli.json_output import print_json
 
     if not as_json:
         _print_robustness(known)
-    given = {"target": str(known.target), "against": known.against, **options}
-    with _write_output("robust", [place], out, given) as made:
-        known.write(made.path)
+    arguments = {"target": str(known.target), "against": known.against, **options}
+    with _write_output("robust", [place], out, arguments) as output:
+        known.write(output.path)
     if as_json:
-        print_json(of_robustness(known, made.place))
+        print_json(of_robustness(known, output.place))
     else:
-        _out.print(f"tables and figures in {escape(str(made.place))}")
+        _out.print(f"tables and figures in {escape(str(output.place))}")
 
 
 def _print_robustness(known: "Robustness") -> None:
-    """Print answer, tables and notes."""
-    if said := known.answer():
-        _out.print(f"{escape(said)}\n")
+    if answer := known.answer():
+        _out.print(f"{escape(answer)}\n")
     for table in known.tables():
         _out.print(table)
     for text in known.notes:
@@ -142,10 +141,10 @@ def _print_robustness(known: "Robustness") -> None:
 
 
 def _intervals(texts: list[str]) -> dict[str, str]:
-    """Return the given intervals, by the names of constants.
+    """Return intervals by the names of constants.
 
     Raises:
-        DataError: one is not of the form NAME=LOW..HIGH.
+        DataError: a text does not have the form NAME=LOW..HIGH.
     """
     from fedsim.core.errors import DataError
 
@@ -164,7 +163,7 @@ def of_robustness(known: "Robustness", folder: Path) -> dict[str, object]:
 
     Args:
         known: the result.
-        folder: with its files.
+        folder: the folder with its files.
     """
     from fedsim.cli.json_output import rows_of
 

@@ -51,7 +51,7 @@ def of_a_run(logs: Array, confidence: float = CONFIDENCE) -> tuple[float, float,
     Args:
         logs: log ratios, shape (S, W); NaN if unknown, infinite if one variant never reached the
             target.
-        confidence: of the interval.
+        confidence: the confidence of the interval.
 
     Returns:
         The share, and the ends of its interval.
@@ -66,7 +66,7 @@ def of_a_run(logs: Array, confidence: float = CONFIDENCE) -> tuple[float, float,
 
 
 def _of_a_level(confidence: float) -> float:
-    """Return the confidence of each of two levels that together have the given one."""
+    """Return the confidence of each of two levels that are to have this one together."""
     return (1.0 + confidence) / 2.0
 
 
@@ -121,7 +121,7 @@ def of_the_typical(
     Args:
         logs: log ratios, shape (S, W), as `of_a_run` takes them.
         typical: log of the typical ratio in each world, shape (W,); NaN if unknown.
-        confidence: of the interval.
+        confidence: the confidence of the interval.
 
     Returns:
         The share, and the ends of its interval.
@@ -133,7 +133,7 @@ def of_the_typical(
     margin = _margin(logs[:, known], (1.0 + level) / 2.0)
     confidence = level if margin.any() else confidence
     middle = typical[known]
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # an infinite ratio with an infinite margin
         least, most = ((middle + margin) < 0).mean(), ((middle - margin) < 0).mean()
     low, _ = interval(float(least), count, confidence)
     _, high = interval(float(most), count, confidence)
@@ -148,6 +148,7 @@ def _margin(logs: Array, level: float) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         apart = logs - np.nansum(logs, axis=0) / seeds
         error = np.sqrt(np.nansum(apart**2, axis=0) / (seeds - 1) / seeds)
+    # If all seeds agree that one variant never reaches the target, there is no error over seeds.
     less = logs < 0
     agree = np.isinf(logs).all(axis=0) & (less == less[0]).all(axis=0)
     error = np.where(np.isinf(logs).any(axis=0), np.where(agree, 0.0, np.inf), error)

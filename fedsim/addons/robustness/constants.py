@@ -1,9 +1,9 @@
 """Uncertain constants: values that the results of a study depend on, each with an interval.
 
-Most are values of presets (see `fedsim.addons.robustness.uncertain_inputs`). Some belong to every
-study instead of a preset. The rates of a server's link differ from the advertised ones. The kernel
-of a task does not reach the operations per second of the benchmark from which its device's speed is
-taken. Devices of one model differ. Their keys name the block "network", "work" or "device"; see
+Most are values of presets (see `fedsim.addons.robustness.uncertain_inputs`). Three kinds belong to
+every study instead: the rates of a server's link differ from the advertised ones, tasks do not
+reach the operations per second of the benchmark from which a device's speed is taken, and devices
+of one model differ. Their keys name the block "network", "work" or "device"; see
 `fedsim.addons.robustness.fleets`.
 """
 
@@ -47,7 +47,7 @@ class UncertainConstant:
     Attributes:
         key: its key.
         value, low, high: value and interval in the SI unit of the field.
-        unit: of the three.
+        unit: the SI unit of the field.
         basis: "meas", "lit" or "est"; "given" for an interval of the user.
         source: the source of the interval, in words.
     """
@@ -107,8 +107,8 @@ FLOPS = ConstantKey(("work", "kernel", "flops"))
 _LINK = {"uplink": "bit/s", "downlink": "bit/s", "latency": "s"}
 _RATES, _DELAYS, _KERNELS = (0.8, 1.2), (0.5, 2.0), (0.5, 2.0)
 _SPREAD = 0.1
-"""Devices of one model differ by up to 20 % in speed: the fastest one is 10 % above the median, the
-slowest one 10 % below."""
+"""Devices of one model differ by up to 20 % in speed: the fastest is 10 % above the median, the
+slowest 10 % below."""
 
 
 def placed_groups(scenario: Scenario) -> Iterator[tuple[str, Group]]:

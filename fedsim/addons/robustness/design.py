@@ -69,7 +69,7 @@ class Design:
 
     Attributes:
         constants: the uncertain constants, at least one.
-        drawn: the number of sampled worlds; with lines, a power of two.
+        drawn: the number of sampled worlds; a power of two if there are lines.
         seed: the seed of the sampling.
         lines: whether there are lines, and worlds for indices.
     """
@@ -86,7 +86,7 @@ class Design:
         """Return the smallest design with at least `worlds` sampled worlds.
 
         Args:
-            constants: at least one.
+            constants: the uncertain constants, at least one.
             worlds: the least number of sampled worlds.
             seed: the seed of the sampling.
             runs: the number of worlds instead, if each of them costs a run; otherwise 0.

@@ -37,6 +37,7 @@ def play_exchange(
             over = began + bits / lanes.rate
         return legs.pass_bits(lanes, bits, over)
 
+    # The exchange begins at 0: all times are relative to it, and so repeat from round to round.
     received = move(clients.down, np.zeros_like(clients.idle), load.down, up=False)
     # One of the two models of a device has zero cost: operations or samples.
     works = clients.per_operation * load.operations[:, None]
@@ -125,6 +126,7 @@ class _Legs:
             bits: the bits of each message.
             over: the time at which its last bit has passed, s.
         """
+        # Bits are charged by their number, connected power by the duration of the message.
         joules = lanes.per_bit * bits + lanes.power * (over - self._began)
         self.spent = self.spent + joules
         self._since = over

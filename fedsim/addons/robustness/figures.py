@@ -19,11 +19,11 @@ from fedsim.core.text import format_number, visible
 from fedsim.results.analysis.compare.caveats import WORDS
 from fedsim.results.analysis.style import entitle, label_axis, panels
 
-_BARS = 6  # of a tornado
+_BARS = 6  # number of bars of a tornado
 _COLOURS = {"t": "tab:blue", "joules": "tab:orange", "grams": "tab:green"}
-_FAR = 3.0  # ratios so many times as large as others are drawn by their logarithms
-_FLAT = 1e-3  # of a logarithm; a ratio that goes no further along any interval has no bars
-_SEEN = 0.01  # of the longest bar; shorter ones cannot be seen
+_FAR = 3.0  # the axis is logarithmic if the largest ratio exceeds this multiple of the smallest
+_FLAT = 1e-3  # a ratio whose logarithm changes by less along all intervals has no bars
+_SEEN = 0.01  # bars shorter than this share of the longest one cannot be seen
 
 
 class Drawn(Protocol):
@@ -31,7 +31,7 @@ class Drawn(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What each variant is called."""
+        """The label of each variant."""
 
     @property
     def against(self) -> str:
@@ -51,11 +51,12 @@ class Drawn(Protocol):
 
 
 def robustness_figure(study: Drawn, title: str) -> Figure:
-    """Draw how ratios spread over worlds with their probabilities, and what decides them.
+    """Draw the spread of ratios over worlds, their probabilities, and the deciding constants.
 
-    Above, one panel per cost: one bar per variant over nine of ten worlds, a mark at its ratio as
-    written, and the probability that it takes less than the variant compared with. Below, of the
-    variant whose verdict is least sure, the ratio with each constant at the ends of its interval.
+    The upper row has one panel per cost. It has one bar per variant over 90 % of the worlds, a mark
+    at the ratio as written, and the probability that the variant costs less than the one it is
+    compared with. The lower row shows the variant whose verdict is least certain: its ratio with
+    each constant at the ends of its interval.
     """
     rows_against = study.verdicts[study.verdicts["against"] == study.against]
     names = [name for name in study.labels if name != study.against]
@@ -70,14 +71,14 @@ def robustness_figure(study: Drawn, title: str) -> Figure:
     for axis, cost in zip(axes[len(costs) :], costs, strict=False):
         _tornado(axis, study, _least_sure(rows_against, cost), cost)
     caption = (
-        f"over that of {visible(study.labels[study.against])}; bars: nine of ten worlds; mark: as"
+        f"relative to {visible(study.labels[study.against])}; bars: 90 % of the worlds; mark: as"
+        " written; %: share of worlds in which it is less"
     )
-    caption += " written; %: in how many worlds it is less"
     if tornado:
         caption += (
-            "; below: the least sure one, with one constant at the low (pale) or the high end of"
+            "; below: least certain variant, with one constant at the low (pale) or the high end"
+            " of its interval"
         )
-        caption += " its interval"
     entitle(figure, f"{title}\n{caption}", apart=True)
     return figure
 
@@ -92,10 +93,10 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
                 "no seed in which both reached it", (1.0, height), va="center", fontsize="small"
             )
             continue
-        own = [float(row[end]) for end in ("ratio_low", "ratio_high")]
-        ends += [*own, float(row["ratio"])]
+        bar = [float(row[end]) for end in ("ratio_low", "ratio_high")]
+        ends += [*bar, float(row["ratio"])]
         colour = _COLOURS[cost]
-        axis.plot(own, [height] * 2, color=colour, alpha=0.6, linewidth=8, solid_capstyle="butt")
+        axis.plot(bar, [height] * 2, color=colour, alpha=0.6, linewidth=8, solid_capstyle="butt")
         axis.plot(row["ratio"], height, "k|", markersize=10)
         axis.annotate(
             f"{format_number(100 * row['typical'], '.3g')} %",
@@ -114,12 +115,13 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
 
 
 def _ratios(axis: Axes, values: Sequence[float], label: str) -> None:
-    """Lay out the axis of a ratio: logarithmic where values are far apart."""
+    """Lay out the axis of a ratio: logarithmic if values are far apart."""
     label_axis(axis.xaxis, label, log=max(values) > _FAR * min(values) > 0)
 
 
 def _least_sure(rows: pd.DataFrame, cost: str) -> str:
     selected = rows[rows["cost"] == cost].copy()
+    # The distance of a probability from 1/2; unknown ones come last.
     selected["sure"] = (selected["typical"].fillna(2.0) - 0.5).abs()
     return str(selected.sort_values("sure", kind="stable")["variant"].iloc[0])
 
@@ -157,8 +159,8 @@ def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
 
 # Tables of robustness, as rich draws them in a terminal.
 
-_SAME = 1e-3  # relative; a ratio that varies by no more is the same in every world
-_DECIDING = 4  # constants reported for each ratio; all are in the files
+_SAME = 1e-3  # a relative variation up to this counts as none
+_DECIDING = 4  # number of constants reported per ratio; all are in the files
 
 
 def verdict_table(
@@ -167,10 +169,10 @@ def verdict_table(
     """Return a table of verdicts against one variant, and of shares of fronts.
 
     Args:
-        verdicts: as `fedsim.addons.robustness.verdicts.verdicts` gives it, against one variant.
-        fronts: as `fedsim.addons.robustness.verdicts.fronts` gives it.
-        labels: variant -> what the table calls it.
-        title: above the table.
+        verdicts: the result of `fedsim.addons.robustness.verdicts.verdicts`, against one variant.
+        fronts: the result of `fedsim.addons.robustness.verdicts.fronts`.
+        labels: the label of each variant.
+        title: the title of the table.
     """
     drawn = plain(title, keys=2)
     drawn.caption = (
@@ -205,12 +207,12 @@ def verdict_table(
 
 
 def deciding_table(deciding: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
-    """Return a table of the constants that decide, the first ones of each ratio.
+    """Return a table of the most influential constants of each ratio.
 
     Args:
-        deciding: as `fedsim.addons.robustness.deciding.deciding` gives it.
-        labels: variant -> what the table calls it.
-        title: above the table.
+        deciding: the result of `fedsim.addons.robustness.verdicts.deciding`.
+        labels: the label of each variant.
+        title: the title of the table.
     """
     drawn = plain(title, keys=3)
     drawn.caption = (

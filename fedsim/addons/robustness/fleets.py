@@ -136,6 +136,7 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         world: see `World`.
         worlds: the number of worlds, W.
     """
+    # Computed per group, as its clients have equal constants, and expanded to clients below.
     known = [_GroupInWorlds(*place, world, worlds) for place in _places(groups)]
     counts = [group.count for group in groups]
 
@@ -191,6 +192,7 @@ def _places(groups: Sequence[Group]) -> Iterator[tuple[str, Group]]:
 def _states(known: Sequence["_GroupInWorlds"], counts: Sequence[int], worlds: int) -> States:
     """Return the stages of all clients, each with figures of shape (n, W)."""
     longest = max(len(group.radio.stages) for group in known)
+    # Padded to equal numbers of stages, which an array needs.
     padded = [group.radio.pad_stages(longest).stages for group in known]
     figures = np.array(
         [[[np.broadcast_to(x, worlds) for x in stage] for stage in stages] for stages in padded]
@@ -214,6 +216,7 @@ def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
     if not any(spread(group.device.kind) in world for group in groups):
         return np.ones(())
     counts = Counter[str]()
+    # A group with a measured speed has no spread: the interval of its speed includes it.
     for group in groups:
         if not is_measured(group):
             counts[group.device.kind] += group.count

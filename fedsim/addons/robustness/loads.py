@@ -101,6 +101,7 @@ class Loads:
         """Return bits with framing, shape as in `Load`."""
         # A column broadcasts over worlds if the framing is common.
         column = bits[:, None]
+        # Otherwise the constructor has added the common framing.
         if self._overheads is not None:
             packets = self._packets[clients, None]
             column = column + framing_bits(column, self._overheads[clients], packets)

@@ -165,9 +165,9 @@ def priced_at(
         """Fill in some blocks of worlds."""
         for first in range(begin * step, min(end * step, worlds), step):
             part = slice(first, min(first + step, worlds))
-            some = {key: values[part] for key, values in world.items()}
-            framed = overheads(groups, some, part.stop - part.start)
-            clients = clients_of(scenario, groups, some, part.stop - part.start)
+            part_of_world = {key: values[part] for key, values in world.items()}
+            framed = overheads(groups, part_of_world, part.stop - part.start)
+            clients = clients_of(scenario, groups, part_of_world, part.stop - part.start)
             known = prices(history, loads.with_overheads(framed), clients, looks)
             every = np.stack([known.seconds, known.joules, known.grams])
             # A world in which a battery reaches a mark has no price: the run would have decided
@@ -193,12 +193,12 @@ def play(
         base: where relative paths of the scenario start; the current folder if None.
 
     Returns:
-        Seconds, joules and grams, each of shape (); infinite if it does not reach the target in
+        Seconds, joules and grams, of shape (); infinite if the run does not reach the target in
         that world. Grams are NaN if its log has none.
 
     Raises:
         ScenarioError: the scenario is invalid in that world.
-        DataError: the data are other ones than those of the run.
+        DataError: the data differ from those of the run.
     """
     overrides = overridden(run.original(blocks).scenario, worlds.one(run.world or 0))
     # Only its costs are kept.
@@ -216,7 +216,7 @@ def _again(
 ) -> Result:
     try:
         return reprice(run.folder, overrides, folder / "price", base=base, blocks=blocks)
-    # Decisions depend on time in this world: only a new run can tell.
+    # Decisions depend on time in this world, so only a new run has its costs.
     except RepricingError:
         original = run.original(blocks)
     with catch_warnings():  # the original run has issued them already
@@ -225,7 +225,7 @@ def _again(
         plan = replace(original.plan(overrides), folder=base)
         repeated = run_plan(plan, out=folder / "made", check=False)
     if repeated.summary["problem"].iloc[0] != original.summary["problem"]:
-        text = f"{run.folder} was made from other data than the current ones; run the study again"
+        text = f"the data have changed since {run.folder} was written; run the study again"
         raise DataError("folder", text)
     return repeated
 
@@ -234,7 +234,7 @@ def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[s
     """Return the overrides that set the constants of a world in a scenario.
 
     Args:
-        scenario: of the run.
+        scenario: the scenario of the run.
         world: the value of each constant, SI.
     """
     overrides = []
@@ -243,6 +243,7 @@ def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[s
             block = getattr(group, name)
             if isinstance(block, Presettable):
                 for key, value in world.items():
+                    # The same constant may belong to several groups that name its preset.
                     if key == key_of(place, group, name, key[2]):
                         text = _write(block, key[2], value)
                         overrides.append(f"{place}.{name}.{key[2]}={text}")
@@ -303,7 +304,7 @@ class PriceStore:
             return None
         manifest = read_manifest(run.folder)
         version = manifest.get(CODE_VERSION, "")
-        if version is None:  # prices of such code cannot be taken for the same
+        if version is None:  # without a version, code may have changed between two runs
             return None
         question = f"{version} {run.look} {run.target} {run.world} {Costs._fields}"
         digest = hashlib.sha256(worlds.digest.encode())

@@ -147,6 +147,7 @@ class _WorldsRun:
         if costs is None:
             costs = self._compute(self._loads.of(number), since)
             self._store_exchange(key, costs)
+        # Absolute again: another cohort may start the next exchange.
         self._last[ids] = self.now + costs.arrivals
         self._woken[ids] = True
         # Energies are differences, too, and may be added from the cache.
@@ -189,13 +190,13 @@ class _WorldsRun:
     def costs(self) -> tuple[Array, Array]:
         """Return joules and g of CO2 of all clients so far, shape (W,); grams are NaN if unknown.
 
-        A stage in progress is charged when it ends, as in the log, where its row is written then.
+        A stage in progress is charged at its end, as in the log.
         """
         clients = self._clients
         spent = self._spent + self._advance()[2]
         # Idle power is paid all the time, whatever else happens.
         joules = self._idle_power * self.now + spent.sum(axis=0)
-        # Emissions per joule are constant here, so that when a joule is drawn does not matter.
+        # Emissions per joule are constant here, so the time at which it is drawn does not matter.
         if clients.emitted is None:
             return joules, np.full(self.now.shape, np.nan)
         return joules, (clients.emitted * (clients.idle * self.now + spent)).sum(axis=0)

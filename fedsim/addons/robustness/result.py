@@ -114,15 +114,16 @@ class Robustness:
         """One row per sampled world: its constants, SI, and the mean costs of each variant."""
         drawn = slice(0, self.design.drawn)
         columns: dict[str, Array] = {
-            str(constant.key): own[drawn]
-            for constant, own in zip(self.design.constants, self.design.values, strict=True)
+            str(constant.key): values[drawn]
+            for constant, values in zip(self.design.constants, self.design.values, strict=True)
         }
         for number, name in enumerate(self.table.variants):
-            for cost, every in self.table.costs.items():
-                values = every[number]
-                there = values[~(np.isnan(values) | np.isinf(values)).all(axis=1)]
-                nothing = np.full(self.design.drawn, np.nan)
-                columns[f"{name}.{cost}"] = there[:, drawn].mean(axis=0) if len(there) else nothing
+            for cost, costs in self.table.costs.items():
+                values = costs[number]
+                # Without seeds that have no cost in any world: absent, or never at the target.
+                known = values[~(np.isnan(values) | np.isinf(values)).all(axis=1)]
+                unknown = np.full(self.design.drawn, np.nan)
+                columns[f"{name}.{cost}"] = known[:, drawn].mean(axis=0) if len(known) else unknown
         return pd.DataFrame(columns)
 
     @property
@@ -141,7 +142,7 @@ class Robustness:
         return [*self._sentences(), *self.remarks]
 
     def _sentences(self) -> list[str]:
-        """Return where each verdict reverses, and which ones do not along any interval."""
+        """Return the values at which verdicts reverse, and the verdicts that no value reverses."""
         reversed_ = self.flips[self.flips["value"].notna()]
         lines = []
         for row in reversed_.to_dict("records"):
@@ -160,7 +161,8 @@ class Robustness:
         known = set(zip(reversed_["variant"], reversed_["cost"], strict=True))
         for (variant, cost), rows in self.flips.groupby(["variant", "cost"], sort=False):
             ends = rows[["ratio_low", "ratio_high"]].to_numpy(float)
-            reached = (np.isfinite(ends) & (ends > 0)).all()  # both, and neither at no cost
+            # Both variants reached the target, and neither is free: their ratios are numbers.
+            reached = (np.isfinite(ends) & (ends > 0)).all()
             if (variant, cost) not in known and reached and not _same(rows):
                 row, end = _nearest_end(rows)
                 place = f"{row['constant']} is {_show(row[end], row['unit'])}"
@@ -193,7 +195,7 @@ class Robustness:
         return frames
 
     def figures(self) -> dict[str, Figure]:
-        """Return the figures: probabilities and spreads of ratios, and a tornado a variant."""
+        """Return the figures: probabilities and spreads of ratios, and a tornado per cost."""
         title = f"{self.target.words}: share of worlds in which each verdict holds"
         return {"robustness": robustness_figure(self, title)}
 
@@ -214,7 +216,7 @@ class Robustness:
 
 
 def _first(lines: list[str], what: str) -> list[str]:
-    """Return the first sentences, and how many more of their kind the files have."""
+    """Return the first sentences, and a note on the number of further ones in the files."""
     more = len(lines) - _FLIPS
     return lines if more <= 0 else [*lines[:_FLIPS], f"{more} more {what}: flips.csv"]
 

@@ -30,8 +30,8 @@ contain the indices of a linear function, of Ishigami's and of Sobol's g-functio
 samples; with 64 points, all indices of a function were inside in only 47 to 75 % of the samples."""
 
 _SHARE = 4  # one in _SHARE points of A has k mixed worlds
-_RESAMPLES = 200
-_ROUNDING = 1e-12
+_RESAMPLES = 200  # bootstrap samples of an interval
+_ROUNDING = 1e-12  # standard deviations of logarithms up to this are rounding
 _NAMES = {"first": "S1", "first_error": "S1_conf", "total": "ST", "total_error": "ST_conf"}
 
 

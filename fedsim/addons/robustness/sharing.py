@@ -1,8 +1,8 @@
 """Ends of transfers over one link, in many worlds.
 
-Transfers, each with a cap of its own, share the capacity of the link max-min fairly. This is the
-law of `fedsim.sim.network.processor_sharing`, computed world by world in compiled code, with sums
-in the written order.
+Transfers with individual caps share the capacity of the link max-min fairly. This is the law of
+`fedsim.sim.network.processor_sharing`, computed world by world in compiled code, with sums in the
+order of the source.
 """
 
 from pathlib import Path
@@ -17,6 +17,7 @@ from fedsim.problems.evaluators.kernel_cache import Function, cached_kernel, ker
 
 Order = NDArray[np.intp]
 
+# Fast-math would reassociate sums; NumPy's error model divides by zero without an exception.
 _OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
 
 
@@ -58,7 +59,7 @@ def fair_level(caps: Array, flows: Order, capacity: float) -> float:
     wanted = 0.0
     for i in flows:
         wanted += caps[i]
-    # Everyone runs at its cap.
+    # All transfers run at their caps.
     if wanted <= capacity:
         return np.inf
     left, rest = capacity, len(flows)
@@ -113,6 +114,7 @@ def _play(
     buffers: all transfers by beginning, the active ones by ascending cap, and their remaining
     times.
     """
+    # Nothing flows at first: the step is infinite, and the first change is the first beginning.
     n, started, count, now = len(begins), 0, 0, -np.inf
     # Insertion sort: n is a cohort, and beginnings are often sorted already.
     for i in range(n):

@@ -31,7 +31,7 @@ Intervals = Mapping[str, str]
 def constants_of(
     scenarios: Sequence[Scenario], intervals: Intervals, *, priced: bool = True
 ) -> tuple[UncertainConstant, ...]:
-    """Return the uncertain constants of scenarios, each once.
+    """Return the distinct uncertain constants of scenarios.
 
     A value that the scenario sets in place of its preset is a choice, and thus certain. So is a
     value without an interval. An interval given by the user makes either uncertain.
@@ -43,7 +43,7 @@ def constants_of(
             (see `fedsim.addons.robustness.constants`), for which scenarios have no keys.
 
     Raises:
-        DataError: an interval is of an unknown constant, or of one with several values, or
+        DataError: an interval names an unknown constant, or a constant with several values, or
             contains invalid values.
     """
     seen: dict[ConstantKey, dict[float, Presettable]] = {}
@@ -91,7 +91,7 @@ def _check_together(
     other: UncertainConstant,
     seen: Mapping[ConstantKey, Mapping[float, Presettable]],
 ) -> None:
-    """Check that all combinations of the ends of two given intervals are valid.
+    """Check that all combinations of the ends of two intervals are valid.
 
     Raises:
         DataError: a block cannot have both values.
@@ -194,7 +194,7 @@ def _replace(
     """
     if len(values) > 1:
         seen = " and ".join(f"{value:g}" for value in values[:3])
-        wanted = "expected a constant of one value; use a preset for each of these blocks"
+        wanted = "expected a constant with one value; use a preset for each of these blocks"
         raise DataError("interval", f"--interval: {key} is {seen} in this study; {wanted}")
     low, high = _ends(key, text, block)
     return UncertainConstant(
@@ -230,8 +230,8 @@ def _find_constant(name: str, known: Mapping[str, ConstantKey]) -> ConstantKey:
         DataError: the study has no constant of that name.
     """
     if name not in known:
-        there = f"expected one of {', '.join(known)}" if known else "the study uses no preset"
-        text = f"--interval: got the constant {name!r}{nearest(name, [*known])}; {there}"
+        accepted = f"expected one of {', '.join(known)}" if known else "the study uses no preset"
+        text = f"--interval: got the constant {name!r}{nearest(name, [*known])}; {accepted}"
         raise DataError("interval", text)
     return known[name]
 

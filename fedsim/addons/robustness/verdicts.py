@@ -63,22 +63,22 @@ def verdicts(
     """Return one row per pair of variants and cost.
 
     Args:
-        table: of costs.
+        table: the costs.
         drawn: the sampled worlds.
         written: the number of the world as written in the scenario.
         practical: costs whose ratio is nearer to 1 than this are the same.
 
     Returns:
         variant, against, cost; verdict (of seeds and worlds together, in the words of
-        `fedsim.results.analysis.compare.verdict`); by_seed (that of the seeds alone, in the world
-        as written); ratio (the typical one over seeds, as written), ratio_low,
+        `fedsim.results.analysis.compare.verdict`); by_seed (the verdict of the seeds alone, in the
+        world as written); ratio (typical over seeds, in the world as written), ratio_low,
         ratio_mid, ratio_high (its 5, 50 and 95 % quantiles over worlds); probability (that one run
         is cheaper, with a sampled seed and world; see `confidence.of_a_run`) with its 90 % interval
         probability_low and probability_high; typical (the share of worlds in which the typical
         ratio is below 1; see `confidence.of_the_typical`), likewise with typical_low and
         typical_high; noise (the share of the variance of the log ratio that is due to the seeds,
-        not to the worlds; NaN of one seed); seeds (that are informative) and worlds (in which
-        both are known).
+        not to the worlds; NaN with one seed); seeds (the number of informative ones) and worlds
+        (the number in which both costs are known).
     """
     rows = []
     for cost, values in table.costs.items():
@@ -157,6 +157,7 @@ def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
         One row per variant: variant, optimal (a share; 0 if it never reached the target), and the
         shares in which it is cheapest in each cost alone (t, joules; NaN without that cost).
     """
+    # Means over seeds first: a front is one of variants, not of runs.
     means = {cost: _means(values[:, :, drawn]) for cost, values in table.costs.items()}
     bits = np.broadcast_to(_means(table.bits[:, :, None]), means["t"].shape)
     figures = np.array([bits, *(means[cost] for cost in COSTS)])  # costs x V x W
@@ -197,7 +198,7 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
     """Return the influence of each constant on each ratio of costs.
 
     Args:
-        table: of costs in the worlds of the design.
+        table: the costs in the worlds of the design.
         design: see `Design`.
         against: the variant that the others are compared with.
 
@@ -205,13 +206,13 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
         One row per variant, cost and constant: variant, cost, constant; first and total (Sobol'
         indices of the log of the typical ratio, see `Saltelli`), first_error and total_error (half
         of their 90 % intervals, by bootstrap), NaN with too few worlds; at_low and at_high
-        (the ratio with this constant at the ends of its interval, all others as written). No rows
-        of a design without lines.
+        (the ratio with this constant at the ends of its interval, all others as written). A design
+        without lines has no rows.
     """
     rows = []
     for variant, cost, ratios in pairs(table, against) if design.lines else ():
-        nothing = np.full(len(design.constants), np.nan)
-        indices = design.indices(ratios) or dict.fromkeys(_COLUMNS, nothing)
+        unknown = np.full(len(design.constants), np.nan)
+        indices = design.indices(ratios) or dict.fromkeys(_COLUMNS, unknown)
         for number, constant in enumerate(design.constants):
             line = np.exp(ratios[design.line(number)])
             rows.append(
@@ -229,9 +230,9 @@ def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
 
 
 def reach_of(rows: pd.DataFrame) -> Array:
-    """Return how much ratios change along intervals, as a difference of their logarithms.
+    """Return the change of each ratio along its interval, as a difference of logarithms.
 
-    It is NaN where one of the two variants is free, or never reached the target.
+    It is NaN if one of the two variants is free, or never reached the target.
     """
     low, high = (rows[end].to_numpy(float) for end in ("at_low", "at_high"))
     with np.errstate(divide="ignore", invalid="ignore"):

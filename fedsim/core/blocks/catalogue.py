@@ -52,13 +52,12 @@ def find_installed(
 
 
 def _every_entry_point() -> EntryPoints:
-    """Return the entry points of all packages."""
     return cast("EntryPoints", entry_points())  # before Python 3.12 its type has another form
 
 
 def extras(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
     """Return the blocks of fedsim's extras for a kind of block, by name."""
-    return {each.name: (each,) for each in EXTRAS if each.group == registry.group}
+    return {extra.name: (extra,) for extra in EXTRAS if extra.group == registry.group}
 
 
 def idle(points: Iterable[EntryPoint]) -> bool:
@@ -134,7 +133,7 @@ class BlockCatalogue:
         self._given: dict[str, dict[str, type[Spec]]] = {}
         self._found: dict[str, Points] | None = {} if registries else None
         self._installed: EntryPoints | None = None  # of all kinds: a search reads every package
-        wrong = [text for each in dict.fromkeys(blocks) if (text := self._add(each, registries))]
+        wrong = [text for block in dict.fromkeys(blocks) if (text := self._add(block, registries))]
         if wrong:
             raise BlockError("\n".join(wrong))
 
@@ -155,8 +154,8 @@ class BlockCatalogue:
 
     def names(self, registry: AnyRegistry) -> tuple[str, ...]:
         """Return every name of a kind of block, without importing any class."""
-        given = self._given.get(registry.group, {})
-        more = *extras(registry), *given, *self._load_installed(registry)
+        own_classes = self._given.get(registry.group, {})
+        more = *extras(registry), *own_classes, *self._load_installed(registry)
         return tuple(dict.fromkeys((*registry.own, *more)))
 
     def _load_installed(self, registry: AnyRegistry) -> Points:
@@ -215,9 +214,9 @@ class BlockCatalogue:
         """Register a class; return why it cannot be, or an empty text."""
         if not isinstance(model, type):
             return f"{model!r} is no class, so it is no block"
-        registry = next((each for each in registries if each.admits(model)), None)
+        registry = next((candidate for candidate in registries if candidate.admits(model)), None)
         if registry is None:
-            bases = ", ".join(each.base.__name__ for each in registries if each.base)
+            bases = ", ".join(candidate.base.__name__ for candidate in registries if candidate.base)
             return f"{model.__name__} is no block: it is no subclass of any of {bases}"
         if model in registry:
             return ""
@@ -256,7 +255,7 @@ def _points(registry: AnyRegistry, model: type[Spec]) -> tuple[EntryPoint, ...]:
     """Return the entry points of a class."""
     names = registry.names_of(model)
     points = {**find_installed(registry), **extras(registry)}
-    return tuple(each for name in names for each in points.get(name, ()))
+    return tuple(point for name in names for point in points.get(name, ()))
 
 
 NOTHING_GIVEN = BlockCatalogue()

@@ -29,7 +29,7 @@ def failure(*wrong: tuple[str, str, object]) -> ValidationError:
     """Return an error about a block under validation.
 
     Args:
-        wrong: key paths within the block ("" is the block itself), messages, values found.
+        wrong: triples of a key path within the block ("" for the block), a message, and the value.
     """
     details = [
         InitErrorDetails(
@@ -71,7 +71,11 @@ def wrong_kind(
         text = f"got {show(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
         return failure(("", f"{text} One of: {', '.join(known)}", block))
     if key not in block:
-        meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]
+        meant = [
+            f" ('{printable(str(written))}' is none)"
+            for written in block
+            if nearest(written, [key])
+        ]
         text = f"missing{''.join(meant)}. One of: {', '.join(known)}"
         return failure((key, text, block))
     return failure((key, _unknown_kind(block[key], known, hint), block[key]))
@@ -106,7 +110,7 @@ class OneOf:
     """An annotation for pydantic: a block read by one of the classes of a registry.
 
     Attributes:
-        registry: of the kind of block.
+        registry: the registry of these blocks.
         default: the kind of a block that does not name one; empty if a kind is required.
     """
 
@@ -134,7 +138,7 @@ class OneOf:
             raise failure((self.key, str(error), kind)) from error
 
     def takes(self, value: object) -> bool:
-        """Return whether a value is an instance already, created in Python."""
+        """Return whether a value is already an instance, created in Python."""
         return self.registry.takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
@@ -157,11 +161,11 @@ class OneOf:
     def suggest(self, value: str, context: object, field: str = "") -> str:
         """Return "; did you mean {kind: sklearn, name: iris}?" for "iris", or an empty text.
 
-        For "xlsx" it is "; did you mean 'table'?": that block is `also_called` so.
+        For "xlsx" it is "; did you mean 'table'?", since that block has it among `also_called`.
 
         Args:
-            value: a text that may be the value of some field of a block.
-            context: of the validation.
+            value: a text that may be the value of a field of a block.
+            context: the context of the validation.
             field: the name of the field, if known.
         """
         every = (*self.registry.built_in, *BlockCatalogue.of(context).of_kind(self.registry))
@@ -196,7 +200,7 @@ class OneOf:
             model.__get_pydantic_json_schema__(model.__pydantic_core_schema__, handler)
             for model in models
         ]
-        if alone := [kind for each in models for kind in _alone(each, self.key)]:
+        if alone := [kind for model in models for kind in _alone(model, self.key)]:
             blocks.append({"type": "string", "enum": alone})
         return {"anyOf": blocks}
 

@@ -1,12 +1,12 @@
-"""Objects handed over in Python: values, which have a digest, and code, which has none.
+"""Objects passed in Python: values, which have a digest, and code, which has none.
 
-Rows, frames, numbers and texts are values: the scenario of a run has their digest, and a later run
-with the same values is the same run. Functions, classes, modules and all other objects are code,
-which no digest could cover for certain. The scenario has the word `code` in place of a digest, with
-the digest of the values that came along, such as the parameters of a module.
+Rows, frames, numbers and texts are values. The scenario of a run has their digest, so a later run
+with the same values is the same run. Functions, classes, modules and all other objects are code:
+no digest could cover them for certain. The scenario has the word `code` in place of a digest, and
+the digest of the values inside the code, such as the parameters of a module.
 
-When a block is read again in the same process, it finds its object; in another process, and from
-the file of a run with code, its use raises an error that asks for the object.
+A block that is read again in the same process finds its object. In another process, and from the
+file of a run with code, using it raises an error that asks for the object.
 """
 
 import re
@@ -24,18 +24,18 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import DataError
 
 _CODE = "code"
-"""How the digest of an object begins that is code, in place of 64 hexadecimal digits."""
+"""The beginning of the digest of code, in place of 64 hexadecimal digits."""
 
 _KEY = re.compile(rf"\b{_CODE}-[0-9a-f]{{32}}\b")
 
 
 class InMemory:
-    """An object passed by the caller; it equals only itself, whatever its digest.
+    """An object passed by the caller; two of them are equal only if they are the same object.
 
     Attributes:
-        key: the digest of a value; of code, a random key with the digest of its values.
+        key: the digest of a value; for code, a random key with the digest of its values.
         value: the object.
-        again: computes the digest again; None if it cannot change, or is not known again.
+        again: computes the digest again; None if it cannot change, or cannot be computed again.
     """
 
     __slots__ = ("__weakref__", "again", "key", "value")
@@ -51,18 +51,18 @@ class InMemory:
 
 
 _HELD: dict[str, list[ref[InMemory]]] = {}
-"""The objects of this process by their keys, in the order they came, while a block has them."""
+"""The objects of this process by key, in the order of their arrival, as long as a block has one."""
 
 
 def _remember(held: InMemory) -> None:
-    """Let an object be found by its key."""
+    """Register an object under its key."""
     known = ref(held, partial(_forget, held.key))  # first: it may forget others of that key
     _HELD.setdefault(held.key, []).append(known)
 
 
 def _forget(key: str, gone: ref[InMemory]) -> None:
-    """Forget an object that no block has any more."""
-    kept = [each for each in _HELD.get(key, ()) if each is not gone]
+    """Remove an object that no block has any more."""
+    kept = [reference for reference in _HELD.get(key, ()) if reference is not gone]
     if kept:
         _HELD[key] = kept
     else:
@@ -70,9 +70,9 @@ def _forget(key: str, gone: ref[InMemory]) -> None:
 
 
 def _find(key: str) -> InMemory | None:
-    """Return the object with a key; of equal ones the latest that a block has."""
-    alive = (each() for each in reversed(_HELD.get(key, [])))
-    return next((each for each in alive if each is not None), None)
+    """Return the object with a key; of several, the latest that a block still has."""
+    alive = (reference() for reference in reversed(_HELD.get(key, [])))
+    return next((held for held in alive if held is not None), None)
 
 
 def _unpickle(key: str, pickled: bytes) -> InMemory:
@@ -110,9 +110,9 @@ class Holding(Spec):
 
         Args:
             value: the object.
-            digest: of the values that came with it, see `digest_of`.
-            again: computes it again; None if that could give another one.
-            fields: of the block.
+            digest: the digest of the values that came with it, see `digest_of`.
+            again: computes the digest again; None if the result could differ.
+            fields: the other fields of the block.
         """
         key = f"{_CODE}-{uuid4().hex}"
         if not digest:
@@ -122,9 +122,9 @@ class Holding(Spec):
     @classmethod
     def _holding(cls, held: InMemory, fields: dict[str, Any]) -> Self:
         _remember(held)
-        made = cls(digest=held.key, **fields)
-        made._held = held
-        return made
+        block = cls(digest=held.key, **fields)
+        block._held = held
+        return block
 
     @model_validator(mode="after")
     def _hold_again(self) -> Self:
@@ -138,14 +138,14 @@ class Holding(Spec):
 
     @property
     def is_code(self) -> bool:
-        """Whether the object is code, of which nobody can tell whether it is as it was."""
+        """Whether the object is code, so that nobody can tell whether it has changed."""
         return self.digest.startswith(_CODE)
 
     def value(self, key: str) -> Any:  # noqa: ANN401 - whatever was given
         """Return the object.
 
         Raises:
-            DataError: this process does not have it, as the block was written by another one.
+            DataError: this process does not have it, since another one wrote the block.
         """
         if self._held is None:
             known = (
@@ -157,7 +157,7 @@ class Holding(Spec):
 
 
 def without_keys(text: str) -> str:
-    """Return a text in which each key of code is the word `code`, as files have it.
+    """Return a text with the word `code` in place of each key of code, as in files.
 
     >>> without_keys(f'{{"digest": "code-{"0" * 32}"}}')
     '{"digest": "code"}'
@@ -166,25 +166,25 @@ def without_keys(text: str) -> str:
 
 
 def code_in(value: object) -> list[str]:
-    """Return the names of all code in the blocks of a value that was handed over in Python.
+    """Return the names of all code in the blocks of a value that was passed in Python.
 
-    That are the classes of blocks, unless they came with a plugin or an entry point, and the
-    functions, classes, modules and other objects that blocks have.
+    These are the classes of blocks, unless they came with a plugin or an entry point, and the
+    functions, classes, modules and other objects in blocks.
     """
-    found = dict[str, None]()
+    names = dict[str, None]()
     for block in specs_in(value):
         if is_handed_over(type(block)):
-            found[type(block).__name__] = None
+            names[type(block).__name__] = None
         elif isinstance(block, Holding) and block.is_code:
-            found[str(getattr(block, "name", type(block).__name__))] = None
-    return [*found]
+            names[str(getattr(block, "name", type(block).__name__))] = None
+    return [*names]
 
 
 def check_unchanged(value: object) -> None:
-    """Check that the values in the blocks of a value are those that were handed over.
+    """Check that the values in the blocks of a value are still those that were passed.
 
     Raises:
-        DataError: the caller has modified some in the meantime.
+        DataError: the caller has modified some of them.
     """
     checked = set[InMemory]()
     for block in specs_in(value):

@@ -85,7 +85,7 @@ class Plugin:
             number, what = error.lineno, f"{type(error).__name__}: {error.msg}"
         else:
             frames = [
-                each for each in extract_tb(error.__traceback__) if each.filename == self.file
+                frame for frame in extract_tb(error.__traceback__) if frame.filename == self.file
             ]
             number = frames[-1].lineno if frames else None
         if not number:
@@ -112,13 +112,13 @@ def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[
     Raises:
         BlockError: a file cannot be read or run, or has no block.
     """
-    open_to = [each for each in registries if each.base]
+    open_to = [registry for registry in registries if registry.base]
     found: list[type[Spec]] = []
     for path in paths:
         plugin = Plugin.at(path)
         blocks = list(_offer(plugin.module(), open_to))
         if not blocks:
-            bases = ", ".join(each.base.__name__ for each in open_to if each.base)
+            bases = ", ".join(registry.base.__name__ for registry in open_to if registry.base)
             raise BlockError(
                 f"the plugin {path} has no block: none of its classes is a subclass of any of"
                 f" {bases} (a class whose name begins with an underscore is left out)"
@@ -134,13 +134,15 @@ def _offer(module: ModuleType, registries: Iterable[AnyRegistry]) -> Iterator[ty
     """Yield the blocks in the module of a plugin."""
     classes = [
         value
-        for value in dict.fromkeys(each for each in vars(module).values() if isinstance(each, type))
+        for value in dict.fromkeys(
+            member for member in vars(module).values() if isinstance(member, type)
+        )
         if not value.__module__.startswith(_OWN) and not value.__name__.startswith("_")
     ]
     for registry in registries:
         for model in filter(registry.admits, classes):
-            below = (each for each in classes if each is not model)
-            if registry.names_of(model) or not any(issubclass(each, model) for each in below):
+            below = (other for other in classes if other is not model)
+            if registry.names_of(model) or not any(issubclass(other, model) for other in below):
                 yield model
 
 
@@ -244,7 +246,7 @@ def own_modules(value: object) -> dict[str, bytes]:
     Classes that were handed over in Python are left out: a text does not determine these.
     """
     texts = dict[str, bytes]()
-    for model in dict.fromkeys(type(each) for each in specs_in(value)):
+    for model in dict.fromkeys(type(spec) for spec in specs_in(value)):
         texts |= _texts(model) or {}
     return texts
 
@@ -264,8 +266,8 @@ def _texts(model: type) -> dict[str, bytes] | None:
         return None
     texts = {} if plugin is None else {plugin.name: plugin.text}
     try:
-        own = [each for each in model.__mro__ if issubclass(each, Spec) and _is_own(each)]
-        return texts | {each.__module__: text_of(each) for each in own}
+        bases = [base for base in model.__mro__ if issubclass(base, Spec) and _is_own(base)]
+        return texts | {base.__module__: text_of(base) for base in bases}
     except OSError:  # a base class was typed in, or its file cannot be read
         return None
 

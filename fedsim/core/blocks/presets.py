@@ -37,7 +37,7 @@ class Citation(NamedTuple):
     def short(self) -> str:
         """The citation in a table: authors and year."""
         first, *others = self.authors.split(", ")
-        rest = " et al." if len(others) > 1 else "".join(f" and {each}" for each in others)
+        rest = " et al." if len(others) > 1 else "".join(f" and {author}" for author in others)
         return f"{first}{rest} {self.year}"
 
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ def read_interval(block: Presettable, field: str, text: str) -> tuple[float, flo
     try:
         low, high = (read_field(block, field, end.strip()) for end in (first, second))
     except ValidationError as error:
-        raise ValueError("; ".join(each["msg"] for each in error.errors())) from error
+        raise ValueError("; ".join(fault["msg"] for fault in error.errors())) from error
     if not low < high < inf:
         raise ValueError(f"got {text}; expected the lower value first")
     return low, high
@@ -205,7 +205,7 @@ def faults_of_doubts(
     known = set[str]()
     for field, doubt in row.doubts.items():
         wrong = list(_faults_of_one(model, field, doubt, written))
-        yield from (f"{name}: {field}: {each}" for each in wrong)
+        yield from (f"{name}: {field}: {fault}" for fault in wrong)
         if not wrong:
             known.add(field)
     for field, other in combinations([field for field in row.doubts if field in known], 2):

@@ -112,13 +112,15 @@ class Registry(Generic[Block_co]):
                 appended to the kind.
         """
         answers = {kind: question(model) for kind, model in self.own.items()}
-        said = {kind: f" {yes}" if isinstance(yes, str) else "" for kind, yes in answers.items()}
-        return tuple(kind + said[kind] for kind, yes in answers.items() if yes)
+        restrictions = {
+            kind: f" {yes}" if isinstance(yes, str) else "" for kind, yes in answers.items()
+        }
+        return tuple(kind + restrictions[kind] for kind, yes in answers.items() if yes)
 
     def takes(self, value: object) -> bool:
         """Return whether a value is an instance of a block of this kind."""
         derived = self.base is not None and isinstance(value, self.base)
-        return derived or any(each in self for each in type(value).__mro__)
+        return derived or any(cls in self for cls in type(value).__mro__)
 
     def admits(self, model: type) -> bool:
         """Return whether a class is derived from the base of this kind."""
@@ -168,14 +170,14 @@ def _silent(model: type[Spec], base: type[Spec]) -> Iterator[str]:
 def _incapable(model: type[Spec]) -> Iterator[str]:
     """Yield abstract methods and properties that are missing, or are of the wrong sort."""
     for name, wanted in _requirements_of(model).items():
-        own = inspect.getattr_static(model, name)
-        if getattr(own, "__isabstractmethod__", False):
+        member = inspect.getattr_static(model, name)
+        if getattr(member, "__isabstractmethod__", False):
             says = "state " if isinstance(wanted, property) else ""
             must = f"{says}{_clause(inspect.getdoc(wanted) or 'be there')}"
             yield f"it has no `{name}`. It must {must}"
         elif not isinstance(wanted, property):
             yield from _misfit(name, getattr(model, name), wanted)
-        elif callable(own):
+        elif callable(member):
             yield f"its `{name}` is a method, and is read as a value. Put @property above it"
 
 
@@ -192,10 +194,10 @@ def _unreadable(model: type[Spec]) -> Iterator[str]:
 def _requirements_of(model: type[Spec]) -> dict[str, object]:
     """Return the abstract members of the bases of a class by name."""
     asked: dict[str, object] = {}
-    for each in reversed(model.__mro__[1:]):
-        for name, own in list(vars(each).items()):  # a copy: access may complete the class
-            if getattr(own, "__isabstractmethod__", False):
-                asked[name] = getattr(each, name)
+    for base in reversed(model.__mro__[1:]):
+        for name, member in list(vars(base).items()):  # a copy: access may complete the class
+            if getattr(member, "__isabstractmethod__", False):
+                asked[name] = getattr(base, name)
     return asked
 
 
@@ -204,11 +206,11 @@ def _misfit(name: str, own: object, wanted: object) -> Iterator[str]:
     if not callable(own) or not callable(wanted):
         yield f"its `{name}` is no method"
         return
-    asked, given = inspect.signature(wanted), inspect.signature(own)
+    wanted_signature, signature = inspect.signature(wanted), inspect.signature(own)
     try:
-        given.bind(*asked.parameters)
+        signature.bind(*wanted_signature.parameters)
     except TypeError:
-        yield f"its `{name}` takes {_list(given)}, but is called with {_list(asked)}"
+        yield f"its `{name}` takes {_list(signature)}, but is called with {_list(wanted_signature)}"
     if inspect.iscoroutinefunction(wanted) > inspect.iscoroutinefunction(inspect.unwrap(own)):
         yield f"its `{name}` cannot be awaited. It must begin with async def"
 
@@ -220,22 +222,22 @@ def _list(signature: inspect.Signature) -> str:
 def _declared_attributes(base: type[Spec]) -> dict[str, str]:
     """Return the class attributes that a base declares without a value, with their docstrings."""
     bare = {name for name in base.__class_vars__ if not hasattr(base, name)}
-    said: dict[str, str] = {}
-    for each in reversed(base.__mro__):
-        if bare & set(inspect.get_annotations(each)):
-            said |= {name: text for name, text in _attributes(each).items() if name in bare}
-    return said
+    declared: dict[str, str] = {}
+    for cls in reversed(base.__mro__):
+        if bare & set(inspect.get_annotations(cls)):
+            declared |= {name: text for name, text in _attributes(cls).items() if name in bare}
+    return declared
 
 
 def _attributes(model: type) -> dict[str, str]:
     """Return the annotated attributes of a class with the docstrings below them."""
     (tree,) = ast.parse(dedent(inspect.getsource(model))).body
     body = tree.body if isinstance(tree, ast.ClassDef) else []
-    said: dict[str, str] = {}
+    documented: dict[str, str] = {}
     for line, below in zip(body, [*body[1:], None], strict=True):
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-            said[line.target.id] = _docstring(below)
-    return said
+            documented[line.target.id] = _docstring(below)
+    return documented
 
 
 def _docstring(line: ast.stmt | None) -> str:

@@ -39,13 +39,13 @@ NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 """A number in a text, without its sign."""
 
 LONGEST = 80
-"""The characters of a text with a number, at most."""
+"""The largest number of characters of a text with a number."""
 
 _PER_CENT = re.compile(rf"\s*\+?({NUMBER})\s*%\s*")
 
 
 def per_cent(value: object) -> object:
-    """Return a text in per cent as a number, rounded once, and anything else as it is.
+    """Return a text in per cent as a number, rounded once; return other values unchanged.
 
     >>> per_cent("30 %"), per_cent(0.3), per_cent("many")
     (0.3, 0.3, 'many')
@@ -84,7 +84,7 @@ def either_form(number: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_per_cent(fields: Mapping[str, FieldInfo]) -> None:
-    """Let fields that are shares take per cent, before their validators are built."""
+    """Let fields that are shares accept per cent; called before their validators are built."""
     for field in fields.values():
         if _is_share(field) and PerCent() not in field.metadata:
             field.metadata = [*field.metadata, PerCent()]
@@ -93,8 +93,8 @@ def _take_per_cent(fields: Mapping[str, FieldInfo]) -> None:
 def _is_share(field: FieldInfo) -> bool:
     """Return whether the bounds of a number are those of a share: from 0 to 1."""
     kinds = {field.annotation, *get_args(field.annotation)}
-    low = {getattr(each, "ge", getattr(each, "gt", None)) for each in field.metadata}
-    high = {getattr(each, "le", getattr(each, "lt", None)) for each in field.metadata}
+    low = {getattr(bound, "ge", getattr(bound, "gt", None)) for bound in field.metadata}
+    high = {getattr(bound, "le", getattr(bound, "lt", None)) for bound in field.metadata}
     return float in kinds and 0 in low and 1 in high
 
 
@@ -146,15 +146,15 @@ class Spec(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Let shares take per cent, and set a signature, which pydantic replaces when it builds."""
+        """Let shares accept per cent, and set a signature; pydantic replaces it when it builds."""
         super().__pydantic_init_subclass__(**kwargs)
         _take_per_cent(cls.__pydantic_fields__)
         type.__setattr__(cls, "__signature__", LazySignature())
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield what it declares of itself, each with the key in the block that is why.
+        """Yield the natures that a block declares, each with the key in the block that causes it.
 
-        From this follows where a run with it can be played; see `fedsim.core.blocks.nature`.
+        They determine where a run with the block can be simulated; see `fedsim.core.blocks.nature`.
         """
         return iter(())
 
@@ -174,19 +174,19 @@ class Spec(BaseModel):
 
 
 class KindFirst(Spec):
-    """A block whose keys are listed in this order: the kind, its own, inherited ones."""
+    """A block whose keys are listed in this order: the kind, its own keys, inherited keys."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **rest: Any) -> None:
-        """Put the fields of a subclass in that order."""
+        """Reorder the fields of a subclass."""
         super().__pydantic_init_subclass__(**rest)
-        declared = [name for each in cls.__mro__ for name in get_annotations(each)]
+        declared = [name for base in cls.__mro__ for name in get_annotations(base)]
         fields = cls.__pydantic_fields__
         named = dict.fromkeys(("kind", "topology", *declared))
         cls.__pydantic_fields__ = {name: fields[name] for name in named if name in fields}
 
 
-# Fields that are given in one form and read in another: "5 Mbit/s" is given, and 5e6 is read.
+# Fields whose input and value have different types: the input is "5 Mbit/s", the value 5e6.
 #
 # Pydantic parses the input, but a type checker would accept only the form that is read. For the
 # type checker such a field is therefore a descriptor, whose setter declares the type that is

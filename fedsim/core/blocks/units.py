@@ -119,9 +119,9 @@ def _word() -> re.Pattern[str]:
     """Return the pattern of a unit with a prefix, of those above."""
     prefixes, units = list[str](), list[str]()
     for line in _DEFINITIONS.strip().splitlines():
-        name, _, *more = (each.strip() for each in line.split("="))
+        name, _, *more = (part.strip() for part in line.split("="))
         (prefixes if name.endswith("-") else units).extend((name, *more))
-    before = "|".join(re.escape(each.rstrip("-")) for each in prefixes)
+    before = "|".join(re.escape(prefix.rstrip("-")) for prefix in prefixes)
     return re.compile(f"(?:{before})?(?:{'|'.join(map(re.escape, units))})s?")
 
 

@@ -31,8 +31,10 @@ def digest_of(*values: object) -> str:
     >>> digest_of([1, 2]) == digest_of((1, 2)), digest_of(print)
     (False, '')
     """
-    parts = [_digest(each) for each in values]
-    return sha256(b"".join(each or bytes(32) for each in parts)).hexdigest() if any(parts) else ""
+    parts = [_digest(value) for value in values]
+    return (
+        sha256(b"".join(digest or bytes(32) for digest in parts)).hexdigest() if any(parts) else ""
+    )
 
 
 def _digest(value: object) -> bytes:

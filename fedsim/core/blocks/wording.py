@@ -46,9 +46,9 @@ def named_line(error: BaseException) -> str:
         >>> named_line(ValueError("too long\nat all")), named_line(KeyError())
         ('ValueError: too long', 'KeyError')
     """
-    said = first_line(error)
+    text = first_line(error)
     name = type(error).__name__
-    return said if said.startswith(name) else f"{name}: {said}"
+    return text if text.startswith(name) else f"{name}: {text}"
 
 
 def place_of(error: BaseException) -> str:
@@ -87,9 +87,9 @@ def user_line(error: BaseException) -> UserLine | None:
     marked: UserLine | None = vars(error).get(_LINE)
     if marked is not None:
         return marked
-    for each in reversed(extract_tb(error.__traceback__)):
-        if _is_own(Path(each.filename)):
-            return UserLine(each.filename, each.lineno or 0, each.name, each.line or "")
+    for frame in reversed(extract_tb(error.__traceback__)):
+        if _is_own(Path(frame.filename)):
+            return UserLine(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
     return None
 
 
@@ -119,10 +119,10 @@ def put_line_first(error: Exception) -> None:
 def said_by(error: BaseException) -> str:
     """Return the class of an error and its message, without the line that was put first."""
     line = user_line(error)
-    said = str(error)
-    if line is not None and said.startswith(line.place):
-        said = said.removeprefix(line.place).removeprefix(f" `{line.source}`").removeprefix(": ")
-    return f"{type(error).__name__}: {said}".removesuffix(": ")
+    text = str(error)
+    if line is not None and text.startswith(line.place):
+        text = text.removeprefix(line.place).removeprefix(f" `{line.source}`").removeprefix(": ")
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def _is_own(path: Path) -> bool:
@@ -166,11 +166,11 @@ def describe_passed(value: object) -> str:
         return f"the class {value.__name__}"
     if isinstance(value, str | int | float | None):
         return show(value)
-    shape, kind = (getattr(value, each, None) for each in ("shape", "dtype"))
+    shape, kind = (getattr(value, attribute, None) for attribute in ("shape", "dtype"))
     if isinstance(shape, Sequence):
         return f"{_article(name)} of the shape {tuple(shape)}, {kind}"
     if isinstance(value, list | tuple):
-        kinds = ", ".join(sorted({type(each).__name__ for each in value})[:_FEW])
+        kinds = ", ".join(sorted({type(item).__name__ for item in value})[:_FEW])
         return f"a {name} of {len(value)} things" + (f" ({kinds})" if kinds else "")
     return _article(name)
 
@@ -184,10 +184,10 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
     If no name is near, those that contain `name` are suggested: '5g-low' and others for "5g".
     """
-    folded = {each.casefold(): each for each in known}
+    folded = {name.casefold(): name for name in known}
     asked = str(name).casefold()[:_LONGEST]
     close = get_close_matches(asked, folded, n=1) or _longer(asked, folded)
-    names = [f"'{folded[each]}'" for each in close]
+    names = [f"'{folded[name]}'" for name in close]
     return f"; did you mean {join_names(names, 'or')}?" if names else ""
 
 
@@ -196,7 +196,7 @@ def _longer(asked: str, known: Iterable[str]) -> list[str]:
 
     Those that continue another of them are left out: of '5g-low' and '5g-low-drx' the latter.
     """
-    longer = [each for each in known if each.startswith(asked) or asked in each.split("-")]
+    longer = [name for name in known if name.startswith(asked) or asked in name.split("-")]
     longer = [each for each in longer if not any(each.startswith(f"{it}-") for it in longer)]
     return longer if len(asked) > 1 and len(longer) <= _FEW else []
 

@@ -14,10 +14,10 @@ Array = NDArray[np.float64]
 
 
 def constant(values: NDArray[np.floating]) -> Array:
-    """Return an array as one that nothing changes: itself if it is that already, else a copy.
+    """Return an array that nothing changes: the same one if it is constant already, else a copy.
 
-    It is that if it is read-only and its memory its own. A caller that gives an array away, and
-    does not change it any more, makes it read-only, and so saves a copy of a long vector.
+    An array is constant if it is read-only and owns its memory. A caller that passes an array on
+    and does not change it any more can make it read-only, which saves the copy of a long vector.
 
     Args:
         values: numbers of any shape.
@@ -46,8 +46,8 @@ def node_name(node: int, clients: float = inf) -> str:
     """Return the name of a node: "server" for -1, "client-3" for 3, "gateway-3" beyond clients.
 
     Args:
-        node: its number.
-        clients: how many there are, where gateways have the numbers after theirs.
+        node: the number of the node.
+        clients: the number of clients, if gateways have the numbers after theirs.
     """
     return "server" if node < 0 else f"{'client' if node < clients else 'gateway'}-{node}"
 
@@ -71,13 +71,13 @@ Note_co = TypeVar("Note_co", covariant=True, default=object)
 
 @dataclass(frozen=True, eq=False)
 class Noted(Generic[Note_co]):
-    """A payload with a note of its sender, for use if the payload is lost.
+    """A payload with a note of its sender, which the sender needs if the payload is lost.
 
-    The note accompanies the payload on the sender's side, and is not sent.
+    The note stays at the sender.
 
     Attributes:
         sent: the payload.
-        note: the information by which the sender can take the payload back.
+        note: the information with which the sender takes the payload back.
     """
 
     sent: Payload
@@ -101,7 +101,7 @@ class Structure:
     Attributes:
         kind: none (dense), many zeros (sparse), entries of equal magnitude (sign), or a matrix of
             low rank, flattened row by row (low-rank).
-        rows: of that matrix.
+        rows: the number of rows of that matrix.
     """
 
     kind: Literal["dense", "sparse", "sign", "low-rank"] = "dense"
@@ -123,7 +123,7 @@ class Meaning(Enum):
     DIFFERENCE: it is the difference to a vector that sender and receiver both have, and is added to
         it. The next difference contains the error; but a lost one makes the two vectors differ for
         good, unless the sender detects the loss and takes it back.
-    ESTIMATE: it enters other expressions than a sum, so it must be unbiased by itself.
+    ESTIMATE: it enters expressions other than sums, so it must be unbiased by itself.
     EXACT: it must not be compressed.
     """
 

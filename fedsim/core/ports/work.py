@@ -30,19 +30,21 @@ class Work(NamedTuple):
         kernel: called as `kernel(loss, *arguments)` with the client's loss f_m, or as
             `kernel(*arguments)` without a client.
         client: the number of the client; None for work without a loss.
-        arguments: of the kernel, after the loss.
-        operations: floating-point operations of a piece, which determine virtual time and energy.
-        samples: the number of samples in a piece, which determine them on a device with a cost in
-            cycles per sample.
-        bases: f_m as a function of the coefficients of the first basis, which is restricted to the
-            next one, and so on; empty for f_m itself.
-        pieces: their number, charged one after the other. They have one common result: no event
-            that the method could observe happens between them.
-        sent: whether the result is only sent: packed as it is, dense, under the field "". It may
-            then come in float32, if that is how it travels; what arrives is the same.
-        single: whether an evaluator may return the result rounded to float32, as such an array: set
-            by the world of a client whose work is `sent`, by how that is packed. Whether a result
-            is finite is asked before it is rounded.
+        arguments: the arguments of the kernel after the loss.
+        operations: floating-point operations of a piece; they determine its virtual time and
+            energy.
+        samples: the number of samples in a piece; on a device with a cost in cycles per sample, it
+            determines them instead.
+        bases: restrictions of f_m: it becomes a function of the coefficients of the first basis,
+            that one is restricted to the next basis, and so on; empty for f_m itself.
+        pieces: the number of pieces, charged one after the other. They have one common result: no
+            event that the method could observe happens between them.
+        sent: whether the result is only sent: packed unchanged, dense, under the field "". An
+            evaluator may then return float32 if the result travels in it: the receiver gets the
+            same.
+        single: whether an evaluator may return the result rounded to float32. The world of the
+            client sets it for work that is `sent`, if its packer rounds anyway. Whether a result is
+            finite is checked before it is rounded.
     """
 
     kernel: Callable[..., Array]
@@ -56,10 +58,10 @@ class Work(NamedTuple):
     single: bool = False
 
     def plus(self, operations: float) -> "Work":
-        """Return this work with additional operations a piece, for the use of its result."""
+        """Return this work with more operations per piece, for the use of its result."""
         return self._replace(operations=self.operations + operations)
 
-    # Each update of many methods is described by these, for which `_replace` takes too long.
+    # Many methods describe every update with these two: `_replace` would be too slow for them.
 
     def as_sent(self) -> "Work":
         """Return this work as work whose result is only sent."""
@@ -98,7 +100,7 @@ def alike(one: object, other: object) -> bool:
         return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other, strict=True))
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         same: bool = one.shape == other.shape and one.dtype == other.dtype
-        seeds = [getattr(each, "seed", None) for each in (one, other)]  # of what a step draws
+        seeds = [getattr(work, "seed", None) for work in (one, other)]  # of what a step draws
         return same and seeds[0] == seeds[1] and one.tobytes() == other.tobytes()
     if isinstance(one, csr_array) and isinstance(other, csr_array):
         return alike(_parts(one), _parts(other))
@@ -124,9 +126,9 @@ class Oracle(Protocol):
 
     @property
     def random(self) -> bool:
-        """Whether stochastic gradients draw more than their samples, as by dropout.
+        """Whether stochastic gradients draw more than their samples, as dropout does.
 
-        Then minibatches of all samples are drawn, too: each has the seed of a step.
+        If so, minibatches of all samples are drawn, too: each carries the seed of a step.
         """
         ...
 
@@ -167,10 +169,10 @@ class Oracle(Protocol):
     def later_draws(
         self, count: int, batch: int, rng: np.random.Generator
     ) -> Sequence[NDArray[np.intp]] | None:
-        """Return minibatches that are drawn only as the steps that use them are evaluated.
+        """Return minibatches that are drawn only when the steps that use them are evaluated.
 
-        None where they are to be drawn at once, by `draws`. The stream is that work's until its
-        result is there; work that is cancelled may have drawn.
+        None if the caller has to draw them at once, by `draws`. Until the result of the work is
+        there, nothing else may draw from the stream. Cancelled work may have drawn from it.
         """
         ...
 
@@ -181,10 +183,10 @@ class Oracle(Protocol):
 
         Args:
             count: the number of passes.
-            batch: the samples of a minibatch; the last one of a pass has what is left. None, or at
-                least n_m, for all samples at once, without a draw.
+            batch: the number of samples of a minibatch; the last one of a pass takes the rest.
+                None, or at least n_m, for all samples at once, without a draw.
             rng: the stream of the draws.
-            drop_last: whether the last minibatch of a pass is left out where it is smaller.
+            drop_last: whether a smaller last minibatch of a pass is left out.
         """
         ...
 
@@ -204,7 +206,7 @@ class Oracle(Protocol):
             eta: the step size.
             drawn: the minibatches, from `draws` or `passes`; at least one.
             pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
-            change: whether the result is where the steps lead minus `w`.
+            change: whether the result is the last model minus `w`.
         """
         ...
 
@@ -224,9 +226,9 @@ class Oracle(Protocol):
         ...
 
     def strong_convexity(self) -> Work:
-        """Describe the evaluation of a mu for which f_m is known to be mu-strongly convex, ().
+        """Describe the evaluation of a mu such that f_m is known to be mu-strongly convex, ().
 
-        It is 0 if none is known.
+        The result is 0 if none is known.
         """
         ...
 

@@ -53,7 +53,7 @@ class Server(Protocol):
         not add up to 1.
 
         Args:
-            replies: at least one.
+            replies: the replies, at least one.
         """
         ...
 
@@ -64,10 +64,10 @@ class Server(Protocol):
         pi_m of a reply, which is n/M for n replies of a uniform sample of M clients.
 
         Args:
-            replies: at least one.
+            replies: the replies, at least one.
 
         Returns:
-            Shape (n,), or the number M/n.
+            The factors, shape (n,), or the number M/n for all of them.
         """
         ...
 
@@ -83,19 +83,19 @@ class Server(Protocol):
         field: str = "",
         to: ClientId | None = None,
     ) -> Payload:
-        """Encode a vector by the scenario's downlink; `.values` are as decoded.
+        """Encode a vector by the scenario's downlink; `.values` are the decoded vector.
 
-        Under `error_feedback: ef21` clients may decode different vectors: if messages do not always
-        go to all clients, the vector is encoded only when it is sent, and the result has no
-        `.values` before. A method that reads them declares it (`Algorithm.reads_sent`).
+        With `error_feedback: ef21` clients may decode different vectors. If messages do not always
+        go to all clients, the vector is then encoded only when it is sent, and has no `.values`
+        before. A method that reads them declares it (`Algorithm.reads_sent`).
 
         Args:
-            vector: shape (d,), or () for a number, which is not compressed.
-            structure: of the vector.
+            vector: the vector, shape (d,), or a number, shape (), which is not compressed.
+            structure: the structure of the vector.
             field: the name of the vector within its message, if there are several: error feedback
                 has a state for each.
-            to: the receiver, if each client is sent a vector of its own: the compressor then has
-                random draws and state for each client.
+            to: the receiver, if each client gets a different vector. The compressor then has random
+                draws and state for each client.
         """
         ...
 
@@ -115,30 +115,30 @@ class Server(Protocol):
             message: the message to every client of the cohort; or one for each client, which also
                 restricts the recipients to clients with a message.
             to: the recipients; by default the whole cohort.
-            again: creates the message of the round after an abandoned one; by default `message` is
-                sent again. Some clients may have received the first one, so it is needed for
-                messages that change a client's state, such as a step.
+            again: creates the message of the round after an abandoned one; by default, `message` is
+                sent again. Messages that change a client's state, such as a step, need it: some
+                clients may have received the first one.
 
         Returns:
             The replies other than beacons, by client and then by round. Silent clients have none.
             Under a deadline there may also be late replies to earlier rounds. Empty after an
-            abandoned round if all clients of `to` have left for good, but not all of the fleet.
+            abandoned round if all clients of `to` have left for good, but others have not.
         """
         ...
 
     def commit(self, model: Array, **measures: float) -> None:
         """Close the round: the observer evaluates `model`, and the stop rules are applied.
 
-        The figures of a round are those of the model that the server would hand over when the round
-        closes: its last iterate, after the update by this round's replies, or the average where the
-        method reports one. The costs of a round are what was spent until then. The model that the
-        run starts with is round 0, which the observer evaluates itself.
+        The figures of a round are those of the model that the server would return when the round
+        closes: its last iterate, after this round's update, or the average if the method reports
+        one. The costs of a round are all costs until then. The initial model is round 0, which the
+        observer evaluates by itself.
 
         If a stop rule applies, the call does not return, and the run ends.
 
         Args:
             model: the model after this round's update, shape (d,).
-            measures: further figures of the round, as columns of the round table.
+            measures: more figures of the round, as columns of the round table.
         """
         ...
 
@@ -180,15 +180,15 @@ class Client(Protocol[Memory_co]):
     def weight(self) -> float:
         """The weight w_m of this client's loss in the objective F = sum_m w_m f_m.
 
-        Clients multiply by it under a method whose server adds up their messages. Where the server
-        takes a weighted mean, the server multiplies. Among M peers the weight is M w_m: F is then
-        the plain mean of the nodes' weighted losses.
+        If the server adds up messages, the clients multiply by it. If the server takes a weighted
+        mean, the server multiplies. Among M peers the weight is M w_m: F is then the plain mean of
+        the nodes' weighted losses.
         """
         ...
 
     @property
     def battery(self) -> float | None:
-        """The state of charge in [0, 1]; None for a client on mains."""
+        """The state of charge in [0, 1]; None for a client on mains power."""
         ...
 
     def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Payload:
@@ -210,12 +210,12 @@ class Node(Client, Protocol):
 
     @property
     def neighbours(self) -> Sequence[ClientId]:
-        """The neighbours it sends to, in order, without those that have left for good."""
+        """The neighbours that it sends to, in order, without those that have left for good."""
         ...
 
     @property
     def senders(self) -> Sequence[ClientId]:
-        """The neighbours it receives from; in an undirected graph the same."""
+        """The neighbours that it receives from; in an undirected graph the same ones."""
         ...
 
     @property
@@ -244,7 +244,7 @@ class Node(Client, Protocol):
         scenario; later messages are dropped.
 
         Args:
-            message: for all neighbours, or one each. Neighbours left out receive none.
+            message: one message for all neighbours, or one each; neighbours left out receive none.
 
         Returns:
             The received messages, by neighbour.
@@ -254,29 +254,29 @@ class Node(Client, Protocol):
     def commit(self, model: Array, **measures: float) -> None:
         """Close the node's round.
 
-        When all nodes have committed a round, the observer evaluates the mean of its models and
-        their distance from it, and the stop rules are applied. If one applies, the call does not
-        return.
+        When all nodes have committed a round, the observer evaluates the mean of the nodes' models
+        and their distance from it, and the stop rules are applied. If one applies, the call does
+        not return.
 
         Args:
-            model: of the node, shape (d,).
-            measures: further figures; the round table has their mean over the nodes.
+            model: the node's model, shape (d,).
+            measures: more figures; the round table has their mean over the nodes.
         """
         ...
 
 
 class PairNode(Client, Protocol):
-    """The world as seen by a peer that meets its neighbours one by one, at times of its own.
+    """The world as seen by a peer that meets its neighbours one by one, at any time.
 
-    There are no common rounds. A node is busy from `contact` until `commit`: its model then changes
-    by its own coroutine alone. A neighbour that is not busy answers at once; see
-    `PairwiseAlgorithm.answer`. One that is busy holds an offer back until it is free, or refuses
-    it, so that nodes never wait for each other in a circle.
+    There are no common rounds. A node is busy from `contact` until `commit`; in this time only its
+    own coroutine changes its model. A neighbour that is not busy answers an offer at once; see
+    `PairwiseAlgorithm.answer`. A busy one holds the offer back until it is free, or refuses it, so
+    that no deadlock arises.
     """
 
     model: Array
-    """What the node has by now, shape (d,): at first the initial model. It is replaced, and never
-    changed in place. Offers of others may change it while the node sleeps or computes."""
+    """The node's current model, shape (d,); at first the initial model. It is replaced, never
+    changed in place. Offers of other nodes may change it while this node sleeps or computes."""
 
     @property
     def neighbours(self) -> Sequence[ClientId]:
@@ -289,26 +289,27 @@ class PairNode(Client, Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for some time, in which the node answers offers."""
+        """Wait for some time; meanwhile the node answers offers."""
         ...
 
     async def contact(self, neighbour: ClientId, message: Message) -> Reply | None:
-        """Offer a neighbour something, and wait for its answer.
+        """Send an offer to a neighbour, and wait for its answer.
 
         Returns:
-            The answer, after which the node is busy until it commits; or None where the neighbour
-            has refused or left, or the deadline of the scenario has passed. The node is then free.
+            The answer; the node is then busy until it commits. None if the neighbour has refused or
+            left, or if the deadline of the scenario has passed; the node is then free.
         """
         ...
 
     def commit(self, model: Array, **measures: float) -> None:
-        """Count an exchange, with the model that it leaves the node with; the node is free again.
+        """Count an exchange and its result, the node's new model; the node is free again.
 
-        After as many of them as nodes are left, a round is over: the observer evaluates the mean of
-        all nodes' models, and the stop rules are applied. If one applies, the call does not return.
+        A round is over after as many exchanges as there are nodes left. Then the observer evaluates
+        the mean of all nodes' models, and the stop rules are applied. If one applies, the call does
+        not return.
 
         Args:
-            model: of the node, shape (d,).
-            measures: further figures; the round table has their mean over the exchanges.
+            model: the node's model, shape (d,).
+            measures: more figures; the round table has their mean over the exchanges.
         """
         ...

@@ -256,7 +256,7 @@ def _toggles(events: list[_Event], wanted: frozenset[str]) -> Iterator[float]:
         if state in _STATES:
             name, on = _STATES[state]
             holds[name] = on
-        now = all(holds.get(each, False) for each in wanted)
+        now = all(holds.get(state, False) for state in wanted)
         if now != there:
             there = now
             yield time

@@ -117,17 +117,17 @@ def _whole(least: int, most: int) -> Callable[[str], float]:
 
 def _receptions(address: str, received: list[_Frame]) -> Reception:
     frames: list[_Frame] = []  # each once, at the gateway with the best reception
-    for each in sorted(received):
-        if frames and each.counter == frames[-1].counter:
-            best = max(frames[-1].snr, each.snr)
+    for frame in sorted(received):
+        if frames and frame.counter == frames[-1].counter:
+            best = max(frames[-1].snr, frame.snr)
             frames[-1] = frames[-1]._replace(snr=best)
         else:
-            frames.append(each)
+            frames.append(frame)
     steps = [new.counter - old.counter for old, new in pairwise(frames)]
     sent = 1 + sum(step if 0 < step <= _GAP else 1 for step in steps)
-    factors = Counter(each.spreading for each in frames)
+    factors = Counter(frame.spreading for frame in frames)
     spreading = max(sorted(factors), key=factors.__getitem__)
-    return Reception(address, spreading, median(each.snr for each in frames), len(frames), sent)
+    return Reception(address, spreading, median(frame.snr for frame in frames), len(frames), sent)
 
 
 # FedScale's two pickles: the capacity of each client's device, and its availability.
@@ -162,11 +162,11 @@ def read_capacities(path: Path) -> Users[Capacity]:
             text names the client.
     """
     key = "capacities"
-    found = []
+    capacities = []
     for name, entry in _entries(path, key, ("computation", "communication")):
-        each = [_positive(entry[field], path, key, name, field) for field in _CAPACITY]
-        found.append(Capacity(each[0] * 1e-3, each[1] * 1e3))
-    return Users(found)
+        values = [_positive(entry[field], path, key, name, field) for field in _CAPACITY]
+        capacities.append(Capacity(values[0] * 1e-3, values[1] * 1e3))
+    return Users(capacities)
 
 
 _CAPACITY = ("computation", "communication")
@@ -232,7 +232,7 @@ def _entries(path: Path, key: str, fields: tuple[str, ...]) -> list[tuple[str, M
 def _times(value: object, path: Path, key: str, name: str, field: str) -> list[float]:
     if not isinstance(value, list):
         _fail(path, key, name, f"{field} is {_shorten(value)}; a list of seconds is accepted")
-    numbers = [_number(each) for each in value]
+    numbers = [_number(item) for item in value]
     for number, each in zip(numbers, value, strict=True):
         if not 0 <= number < inf:
             _fail(
@@ -257,7 +257,6 @@ def _number(value: object) -> float:
 
 
 def _shorten(value: object) -> str:
-    """Return a short description of a value."""
     if isinstance(value, list | dict):
         kind = "a list" if isinstance(value, list) else "a dictionary"
         return f"{kind} of {len(value)}"
@@ -305,9 +304,9 @@ def fedscale_fleet(
     power = {"kappa": 1e-28, "idle": "0 W", **(device or {})}
     groups = []
     for client in range(clients):
-        each = capacities[client]
-        work = {"cycles_per_sample": _BACKWARD * each.seconds * _CLOCK, "frequency": "2 GHz"}
-        rates = {"up": f"{each.rate:.17g} bit/s", "down": f"{each.rate:.17g} bit/s"}
+        capacity = capacities[client]
+        work = {"cycles_per_sample": _BACKWARD * capacity.seconds * _CLOCK, "frequency": "2 GHz"}
+        rates = {"up": f"{capacity.rate:.17g} bit/s", "down": f"{capacity.rate:.17g} bit/s"}
         groups.append(
             {
                 "count": 1,

@@ -107,10 +107,12 @@ def _unpack(path: Path, ending: str) -> Path:
     folder = path.with_suffix("")
     try:
         with ZipFile(path) as archive:
-            wanted = [each for each in archive.infolist() if _is_wanted(each.filename, ending)]
-            check_budget(_KEY, f"{path}: what is in it", sum(each.file_size for each in wanted))
-            for each in wanted:
-                archive.extract(each, folder)  # which never writes outside the folder
+            wanted = [
+                member for member in archive.infolist() if _is_wanted(member.filename, ending)
+            ]
+            check_budget(_KEY, f"{path}: what is in it", sum(member.file_size for member in wanted))
+            for member in wanted:
+                archive.extract(member, folder)  # which never writes outside the folder
     except (BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise DataError(_KEY, f"cannot unpack {path}: {error}") from error
     return folder
@@ -305,8 +307,8 @@ def fetch_traces(name: str, folder: Path) -> list[Path]:
     """
     if name not in TRACE_SETS:
         raise DataError("fetch", f"there are no such traces: {unknown(name, list(TRACE_SETS))}")
-    found = TRACE_SETS[name]
-    if not found.files:
-        text = f"{name} is not fetched: {found.hand}. It is at {found.page}; licence: "
-        raise DataError("fetch", text + found.licence)
-    return [obtain(file, folder / name) for file in found.files]
+    trace_set = TRACE_SETS[name]
+    if not trace_set.files:
+        text = f"{name} is not fetched: {trace_set.hand}. It is at {trace_set.page}; licence: "
+        raise DataError("fetch", text + trace_set.licence)
+    return [obtain(file, folder / name) for file in trace_set.files]

@@ -179,8 +179,8 @@ class Channel:
 
     def airtime(self, terms: Terms) -> float:
         """Return how long a bit is on the air on these terms, s."""
-        own = terms.cap * self.factor
-        return terms.share / own if own else 0.0
+        cap = terms.cap * self.factor
+        return terms.share / cap if cap else 0.0
 
     def end(self, begin: float, bits: float, cap: float) -> float:
         """Return when the last bit has passed where nothing but the radio limits it, s.

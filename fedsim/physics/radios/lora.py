@@ -253,8 +253,8 @@ class LoRaRadio(Moded, Listening, Presettable, RadioLaw):
         """
         if self.end_device.device_class != "a":
             return 0.0
-        each = self.law.airtime(self.law.mac) / self.duty + second_delay
-        return self.end_device.poll + self.law.frames(bits) * each
+        period = self.law.airtime(self.law.mac) / self.duty + second_delay
+        return self.end_device.poll + self.law.frames(bits) * period
 
     @property
     def law(self) -> LoRa:

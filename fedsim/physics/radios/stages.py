@@ -78,10 +78,10 @@ class States:
         No stage draws less than that.
         """
         *stages, rest = self.stages
-        least = [replace(each, power=larger(each.power - power, 0.0)) for each in stages]
+        least = [replace(stage, power=larger(stage.power - power, 0.0)) for stage in stages]
         woken = [
-            replace(each, wake_power=larger(each.wake_power - power, 0.0))
-            for each in (*least, rest)
+            replace(stage, wake_power=larger(stage.wake_power - power, 0.0))
+            for stage in (*least, rest)
         ]
         return States(tuple(woken))
 

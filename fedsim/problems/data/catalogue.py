@@ -391,10 +391,10 @@ def _find(name: str, file: File) -> Path | None:
 
 
 def _places(name: str, file: File) -> Iterator[Path]:
-    own = os.environ.get(FOLDER_VARIABLE)
-    if own:
-        yield Path(own) / file.name
-        yield Path(own) / name / file.name
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder:
+        yield Path(folder) / file.name
+        yield Path(folder) / name / file.name
     yield cache_folder() / "data" / file.name
 
 

@@ -44,7 +44,9 @@ def _join(faults: Sequence[str], path: Path) -> str:
     """Return the faults of all columns as one text, with what to do."""
     if len(faults) == 1:
         return f"{faults[0]}; {_HINT}"
-    lines = [f"  {each.removeprefix(f'{path}, ').partition('; ')[0]}" for each in faults[:_LISTED]]
+    lines = [
+        f"  {fault.removeprefix(f'{path}, ').partition('; ')[0]}" for fault in faults[:_LISTED]
+    ]
     more = [f"  and {len(faults) - _LISTED} more"] if len(faults) > _LISTED else []
     head = f"{len(faults)} columns of {path} hold cells that are no numbers:"
     return "\n".join([head, *lines, *more, _HINT])
@@ -139,8 +141,10 @@ class Csv(Source):
 
     def _separator_clause(self, content: bytes) -> str:
         """Return a clause on the separator that the file seems to have, if it is another one."""
-        found = find_separator(content[:_BEGINNING].decode("utf-8", errors="replace"))
-        return "" if found == self.separator else f"; {SEPARATOR_NAMES[found]} separate them"
+        separator = find_separator(content[:_BEGINNING].decode("utf-8", errors="replace"))
+        return (
+            "" if separator == self.separator else f"; {SEPARATOR_NAMES[separator]} separate them"
+        )
 
     def _check_names(self, content: bytes, path: Path) -> None:
         """Check that column names are distinct; pandas would rename duplicates by a number."""

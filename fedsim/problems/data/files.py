@@ -206,8 +206,8 @@ _FILES = {
 
 def _folder() -> Path:
     """Return the folder in which scikit-learn keeps its data."""
-    found = find_spec("sklearn")  # finding a spec does not import the package
-    places = found.submodule_search_locations if found else None
+    spec = find_spec("sklearn")  # finding a spec does not import the package
+    places = spec.submodule_search_locations if spec else None
     return Path(places[0] if places else "", "datasets", "data")
 
 
@@ -242,19 +242,19 @@ class GivenRows(Holding, Source):
         Raises:
             DataError: a text is among the test rows only.
         """
-        found = super().plain_like(folder, rng, training)
-        own = found.described.labels if found.described else {}
+        samples = super().plain_like(folder, rng, training)
+        own = samples.described.labels if samples.described else {}
         known = training.described.labels if training.described else {}
         if own in ({}, known):
-            return found
+            return samples
         numbers = {text: number for number, text in known.items()}
         unseen = [text for text in own.values() if text not in numbers]
         if unseen:
             text = f"the label {unseen[0]!r:.60} is among the test rows only"
             labels = f"those of the clients are {'texts' if known else 'numbers'}"
             raise DataError("data", f"{text}; {labels}, and every class needs a training row")
-        y = np.array([numbers[own[each]] for each in found.y.tolist()])
-        return replace(found, y=y, described=training.described)
+        y = np.array([numbers[own[number]] for number in samples.y.tolist()])
+        return replace(samples, y=y, described=training.described)
 
 
 def _reject_clients(function: Callable[P, GivenRows]) -> Callable[P, GivenRows]:
@@ -349,7 +349,7 @@ def check_indices(X: object, y: object, client: object = None) -> None:
     first = next(iter(known), "")
     for name, index in known.items():
         if not index.equals(known[first]):
-            one, other = (", ".join(map(str, each[:3])) for each in (known[first], index))
+            one, other = (", ".join(map(str, place[:3])) for place in (known[first], index))
             text = f"{first} has the index {one}, ... and {name} {other}, ..., but rows are paired"
             remedy = f"give {name}.loc[{first}.index], or {name}.to_numpy() if the order is right"
             raise DataError("data", f"{text} by their place; {remedy}")
@@ -389,11 +389,13 @@ def _number(texts: NDArray[Any], what: str) -> tuple[NDArray[np.int64], tuple[st
     if (
         texts.ndim != 1
         or texts.dtype.kind not in "OU"
-        or not all(isinstance(each, str) and each.strip() for each in flat)
+        or not all(isinstance(label, str) and label.strip() for label in flat)
     ):
-        wrong = next((each for each in flat if not (isinstance(each, str) and each.strip())), flat)
+        wrong = next(
+            (label for label in flat if not (isinstance(label, str) and label.strip())), flat
+        )
         raise DataError("data", f"{what} texts, one a row; got {wrong!r:.60}")
-    names, numbers = np.unique([" ".join(each.split()) for each in flat], return_inverse=True)
+    names, numbers = np.unique([" ".join(label.split()) for label in flat], return_inverse=True)
     return numbers.astype(np.int64), tuple(map(str, names))
 
 
@@ -420,8 +422,8 @@ def _is_gapped(values: object) -> bool:
     """Return whether a series or a data frame has numbers of pandas' own types only."""
     kinds: Any = getattr(values, "dtypes", None)
     each: list[Any] = kinds.tolist() if hasattr(kinds, "tolist") else [kinds]
-    own = [hasattr(kind, "na_value") for kind in each]
-    return any(own) and all(getattr(kind, "kind", "O") in "fiub" for kind in each)
+    nullable = [hasattr(kind, "na_value") for kind in each]
+    return any(nullable) and all(getattr(kind, "kind", "O") in "fiub" for kind in each)
 
 
 def _columns_of_texts(X: object) -> list[str]:

@@ -90,8 +90,8 @@ def _flatten(array: Any, rows: int, name: str, key: str, where: str) -> Any:
 
 def number_values(array: Any) -> NDArray[np.int64]:
     """Return an integer from 0 for each cell, by the order of the distinct values, shape (n,)."""
-    found = np.array(array.to_pylist())
-    return np.unique(found, return_inverse=True)[1].astype(np.int64)
+    values = np.array(array.to_pylist())
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 # ruff: noqa: ANN401, ARG002 - pyarrow has no types, and files draw nothing
@@ -252,10 +252,10 @@ def _files(path: Path) -> list[Path]:
         return [path]
     if (path / "state.json").is_file():
         return _list_saved(path)
-    found = sorted(each for each in path.iterdir() if each.suffix == ".parquet")
-    if found:
-        return found
-    parts = sorted(each.parent.name for each in path.glob("*/state.json"))
+    files = sorted(file for file in path.iterdir() if file.suffix == ".parquet")
+    if files:
+        return files
+    parts = sorted(file.parent.name for file in path.glob("*/state.json"))
     if parts:
         text = f"{path} has the parts {', '.join(parts)}; name one, such as {path / parts[0]}"
         raise DataError(_KEY, text)
@@ -268,7 +268,7 @@ def _list_saved(path: Path) -> list[Path]:
     state = path / "state.json"
     try:
         metadata = json.loads(read_bytes(state, _KEY))
-        names = [str(each["filename"]) for each in metadata["_data_files"]]
+        names = [str(file["filename"]) for file in metadata["_data_files"]]
         indices = metadata.get("_indices_files") or metadata.get("_indices_data_files")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         text = f"{state} does not name the files of the rows ({error}); save the data again"

@@ -245,7 +245,7 @@ class ImageFolder(PictureSource):
 
 def _subfolders(folder: Path, what: str) -> list[Path]:
     try:
-        names = sorted(each.name for each in os.scandir(folder) if each.is_dir())
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(_KEY, f"cannot read the folder {str(folder)!r}: {reason}") from error

@@ -94,13 +94,13 @@ def _files(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         return [path]
-    found = sorted(each for each in path.iterdir() if each.suffix == ".json")
-    if not found:
-        below = ", ".join(sorted(each.name for each in path.iterdir() if each.is_dir())[:8])
+    files = sorted(file for file in path.iterdir() if file.suffix == ".json")
+    if not files:
+        below = ", ".join(sorted(entry.name for entry in path.iterdir() if entry.is_dir())[:8])
         text = f"{path} has no file that ends in .json"
         folders = f"; it has the folders {below}: name one of them" if below else ""
         raise DataError(_KEY, text + folders)
-    return found
+    return files
 
 
 def _users(path: Path, characters: str) -> Iterator[_User]:
@@ -112,9 +112,9 @@ def _users(path: Path, characters: str) -> Iterator[_User]:
     users, data = (_member(tree, key, kind, path) for key, kind in _MEMBERS)
     counts = tree.get("num_samples")
     for place, name in enumerate(users):
-        own = _member(data, str(name), dict, path, f"user_data of user {str(name)!r}")
+        user = _member(data, str(name), dict, path, f"user_data of user {str(name)!r}")
         rows, labels = (
-            _member(own, key, list, path, f"{key} of user {str(name)!r}") for key in ("x", "y")
+            _member(user, key, list, path, f"{key} of user {str(name)!r}") for key in ("x", "y")
         )
         declared = counts[place] if isinstance(counts, list) and place < len(counts) else len(rows)
         if not len(rows) == len(labels) == declared:
@@ -130,11 +130,11 @@ _MEMBERS: tuple[tuple[str, type[Any]], ...] = (("users", list), ("user_data", di
 
 
 def _member(tree: Any, key: str, kind: type[Any], path: Path, what: str = "") -> Any:
-    found = tree.get(key) if isinstance(tree, dict) else None
-    if not isinstance(found, kind):
-        seen = "is missing" if found is None else f"is {_shorten(found)}"
+    member = tree.get(key) if isinstance(tree, dict) else None
+    if not isinstance(member, kind):
+        seen = "is missing" if member is None else f"is {_shorten(member)}"
         raise DataError(_KEY, f"{path}: {what or key} {seen}; {_FORM}")
-    return found
+    return member
 
 
 def _numbers(
@@ -177,7 +177,7 @@ def _tokens(rows: list[str], labels: list[str], characters: str, where: str) -> 
     """Return the numbers of the characters of texts, shape (n, length), and of labels, (n,)."""
     numbers = {character: number for number, character in enumerate(characters)}
     for place, (row, label) in enumerate(zip(rows, labels, strict=True)):
-        unknown = next((each for each in row + label if each not in numbers), None)
+        unknown = next((item for item in row + label if item not in numbers), None)
         if unknown is not None:
             seen = f"{unknown!r} is none of the {len(characters)} characters"
             raise DataError(_KEY, f"{where}, row {place + 1}: {seen}; give characters with it")
@@ -186,7 +186,7 @@ def _tokens(rows: list[str], labels: list[str], characters: str, where: str) -> 
             wanted = f"as the first has {len(rows[0])}, and one character as a label"
             raise DataError(_KEY, f"{where}, row {place + 1}: {seen}; {wanted}")
     kind = np.min_scalar_type(len(characters))
-    X = np.array([[numbers[each] for each in row] for row in rows], kind)
+    X = np.array([[numbers[item] for item in row] for row in rows], kind)
     return as_read(X), np.array([numbers[label] for label in labels], np.float64)
 
 

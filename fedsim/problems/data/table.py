@@ -165,11 +165,11 @@ class TableSource(Source):
 
     def transform_for(self, samples: Samples) -> Transform | None:
         """Return the function that makes features of raw rows, fitted on some."""
-        made = features.fit_all(np.asarray(samples.X), self._recipe(samples))
+        fitted = features.fit_all(np.asarray(samples.X), self._recipe(samples))
         if not self.preprocess:
-            return made
-        later = fit_transform(made(samples.X), self.preprocess)
-        return lambda X: later(made(X))
+            return fitted
+        later = fit_transform(fitted(samples.X), self.preprocess)
+        return lambda X: later(fitted(X))
 
     @property
     def transforms(self) -> bool:
@@ -202,17 +202,17 @@ class TableSource(Source):
         ]
         parts = [second(first(X[own]))
                  for first, second, own in zip(fitted, later, rows, strict=True)]  # fmt: skip
-        made = np.zeros((samples.rows, parts[0].shape[1]))
+        transformed = np.zeros((samples.rows, parts[0].shape[1]))
         for own, part in zip(rows, parts, strict=True):
-            made[own] = part
+            transformed[own] = part
         if test is None:
-            return samples.with_features(made), None
+            return samples.with_features(transformed), None
         if test.client is None or not names or samples.client is None:
             text = "fit: clients transforms test rows by what their client's rows fit, but here"
             raise DataError("data.fit", f"{text} they belong to no client; give `client` and"
                             " `split: groups`, or take fit: all")  # fmt: skip
         known = {int(samples.client[own[0]]): place for place, own in enumerate(rows)}
-        tested = np.zeros((test.rows, made.shape[1]))
+        tested = np.zeros((test.rows, transformed.shape[1]))
         for number in np.unique(test.client).tolist():
             own = np.flatnonzero(test.client == number)
             raw = np.asarray(test.X)[own]
@@ -221,7 +221,7 @@ class TableSource(Source):
             else:
                 first = features.fit_alone(raw, recipe, encode)(raw)
                 tested[own] = fit_transform(first, self.preprocess)(first)
-        return samples.with_features(made), test.with_features(tested)
+        return samples.with_features(transformed), test.with_features(tested)
 
     @property
     def exchanges_fit(self) -> bool:
@@ -253,12 +253,12 @@ class TableSource(Source):
         return features.FeatureRecipe(described.features, self.scale, self.rare)
 
     def _samples(self, folder: Path, like: Description | None = None) -> Samples:
-        found = self.table(folder)
+        table = self.table(folder)
         where = str(getattr(self, "path", None) or "the table")
-        wanted = replace(self.wanted, thousands=found.separator == ",", typed=found.typed)
-        samples = table_samples(found.frame, wanted, where, like)
-        noted = [f"{where} is read as {found.words}"] if found.words else []
-        if (index := found.frame.index.name) is not None:
+        wanted = replace(self.wanted, thousands=table.separator == ",", typed=table.typed)
+        samples = table_samples(table.frame, wanted, where, like)
+        noted = [f"{where} is read as {table.words}"] if table.words else []
+        if (index := table.frame.index.name) is not None:
             text = f"the index {str(index)!r} is left out"
             noted.append(f"{text}; frame.reset_index() makes a column of it")
         if like is None and noted and samples.described is not None:
@@ -336,8 +336,8 @@ class Database(TableSource):
             text = f"got {self.query.strip()[:40]!r}; expected a query that reads, such as SELECT *"
             raise failure(("query", text, self.query))
         place, _, rest = self.address.partition("://")[2].partition("/")
-        given = re.search(r"[?&](password|passwd|pwd)=", rest, re.IGNORECASE)
-        if given or ("@" in place and ":" in place.rpartition("@")[0]):
+        secret = re.search(r"[?&](password|passwd|pwd)=", rest, re.IGNORECASE)
+        if secret or ("@" in place and ":" in place.rpartition("@")[0]):
             text = "an address with a password, which runs would record; leave the password to the"
             raise failure(("address", f"{text} driver's file or environment, such as PGPASSFILE",
                            "..."))  # fmt: skip

@@ -303,8 +303,8 @@ class Loss(Spec):
         It is the class with the largest logit; of two classes the second where its logit is above
         0. Arguments and errors as for `scores`.
         """
-        found = self.scores(X, w, classes)
-        places = (found > 0).astype(np.intp) if found.ndim == 1 else found.argmax(axis=1)
+        scores = self.scores(X, w, classes)
+        places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         chosen: Array = classes[places]
         return chosen
 

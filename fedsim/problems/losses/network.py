@@ -208,8 +208,8 @@ class TorchLoss(Loss):
 
     def kept_names(self, features: int, outputs: int) -> tuple[str, ...]:
         """Return the names of the running means and variances that are part of the model."""
-        found = self.recipe(features, outputs)
-        return tuple(layer.name for layer in found.layers[found.parameters :])
+        recipe = self.recipe(features, outputs)
+        return tuple(layer.name for layer in recipe.layers[recipe.parameters :])
 
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Return the parameters that the module is built with, under a drawn seed."""

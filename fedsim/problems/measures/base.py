@@ -48,8 +48,10 @@ class Measure(Spec):
         observe, weights = self.bind(problem), problem.weights
 
         def evaluate(models: Sequence[Array]) -> Figures:
-            found = [observe(w) for w in models]
-            columns = {name: np.array([each[name] for each in found]) for name in found[0]}
+            observed = [observe(w) for w in models]
+            columns = {
+                name: np.array([values[name] for values in observed]) for name in observed[0]
+            }
             return {name: float(weights @ column) for name, column in columns.items()}
 
         return evaluate

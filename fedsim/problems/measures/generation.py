@@ -54,9 +54,9 @@ class Generation(Measure):
         def evaluate(w: Array) -> Figures:
             window, right = prompts, np.empty(wanted.shape, bool)
             for place in range(self.length):
-                found = problem.loss.predict(window, w, classes)
-                right[:, place] = found == wanted[:, place]
-                window = np.column_stack([window[:, 1:], found.astype(window.dtype)])
+                prediction = problem.loss.predict(window, w, classes)
+                right[:, place] = prediction == wanted[:, place]
+                window = np.column_stack([window[:, 1:], prediction.astype(window.dtype)])
             return dict(
                 zip(self.columns, (float(right.all(1).mean()), float(right.mean())), strict=True)
             )

@@ -87,20 +87,20 @@ class GivenMeasure(Holding, Measure):
         if self.on == "clients":
             observe, count = self.bind_own(problem), len(problem.samples)
             return lambda w: observe([w] * count)
-        found = self._figure.bind(problem)
-        return lambda w: {self.name: found(w)}
+        figure = self._figure.bind(problem)
+        return lambda w: {self.name: figure(w)}
 
     def bind_own(self, problem: Problem) -> OwnObserver:
         """Return the function's values for each client's own model; see `Measure.bind_own`."""
         if self.on == "test":
             return super().bind_own(problem)
-        found = self._figure.bind_clients(problem)
+        figure = self._figure.bind_clients(problem)
 
         def evaluate(models: Sequence[Array]) -> Figures:
-            each = np.sort(found(models))  # the worst first
-            each = each if higher_is_better(self.name) else each[::-1]
-            tenth = -(-len(each) // 10)
-            figures = each[0], each[:tenth].mean(), np.median(each), each.mean()
+            values = np.sort(figure(models))  # the worst first
+            values = values if higher_is_better(self.name) else values[::-1]
+            tenth = -(-len(values) // 10)
+            figures = values[0], values[:tenth].mean(), np.median(values), values.mean()
             return dict(zip(self.columns, map(float, figures), strict=True))
 
         return evaluate

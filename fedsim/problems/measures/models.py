@@ -249,8 +249,8 @@ class Support(Measure):
         wanted = int(np.count_nonzero(planted))
 
         def evaluate(w: Array) -> Figures:
-            found = np.abs(w) > self.threshold
-            size, hits = int(np.count_nonzero(found)), int(np.count_nonzero(found & planted))
+            nonzero = np.abs(w) > self.threshold
+            size, hits = int(np.count_nonzero(nonzero)), int(np.count_nonzero(nonzero & planted))
             return {
                 "support_precision": hits / max(size, 1),
                 "support_recall": hits / wanted,

@@ -231,14 +231,16 @@ class HeldOutTopAccuracy(Measure):
         if self.k >= len(classes):
             text = f"got k: {self.k}, and the data has {len(classes)} classes; give a smaller one"
             raise DataError("measures.k", text)
-        own = class_places(labels, classes)
+        places = class_places(labels, classes)
 
         def evaluate(w: Array) -> Figures:
             scores = problem.loss.scores(test.X, w, classes)
             if scores.ndim == 1:
                 scores = np.column_stack([np.zeros_like(scores), scores])
-            mine = np.take_along_axis(scores, own[:, None], axis=1)
-            return {"test_top_accuracy": float(((scores > mine).sum(axis=1) < self.k).mean())}
+            label_scores = np.take_along_axis(scores, places[:, None], axis=1)
+            return {
+                "test_top_accuracy": float(((scores > label_scores).sum(axis=1) < self.k).mean())
+            }
 
         return evaluate
 
@@ -257,14 +259,14 @@ class HeldOutPerplexity(Measure):
     def bind(self, problem: Problem) -> Observer:
         """Return the perplexity; see `Measure.bind`."""
         test, labels, classes = held_out_labels(problem, self.kind)
-        own = class_places(labels, classes)
+        places = class_places(labels, classes)
 
         def evaluate(w: Array) -> Figures:
             scores = problem.loss.scores(test.X, w, classes)
             if scores.ndim == 1:
-                logs = log_expit(np.where(own == 1, scores, -scores))
+                logs = log_expit(np.where(places == 1, scores, -scores))
             else:
-                logs = np.take_along_axis(log_softmax(scores, axis=1), own[:, None], axis=1)
+                logs = np.take_along_axis(log_softmax(scores, axis=1), places[:, None], axis=1)
             with np.errstate(over="ignore"):
                 return {"test_perplexity": float(np.exp(-logs.mean()))}
 

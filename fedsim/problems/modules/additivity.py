@@ -38,7 +38,7 @@ def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> T
     Raises:
         DataError: it does not, or the loss cannot be computed.
     """
-    said: Exception | None = None
+    failure: Exception | None = None
     for targets in _targets(architecture, criterion, outputs):
         try:
             with torch.no_grad():
@@ -49,15 +49,15 @@ def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> T
         except DataError:
             raise
         except Exception as error:  # noqa: BLE001 - the code of a user's loss may raise anything
-            said = said or error
+            failure = failure or error
             continue
         if whole.isfinite().all():
             _check_split(architecture, criterion, outputs, targets, whole)
             _check_mean(whole, mean)
             return targets
-    if said is None:
+    if failure is None:
         raise _unfit("is infinite or not a number on every row that it was tried on")
-    raise _unfit(f"fails on {len(outputs)} outputs of the module: {first_line(said)}")
+    raise _unfit(f"fails on {len(outputs)} outputs of the module: {first_line(failure)}")
 
 
 def _targets(architecture: Architecture, criterion: str, outputs: Tensor) -> Iterator[Tensor]:
@@ -108,11 +108,11 @@ def _check_split(
             count = len(targets[part])
             with torch.no_grad():
                 try:
-                    found = architecture.row_losses(outputs[part], targets[part], criterion)
+                    losses = architecture.row_losses(outputs[part], targets[part], criterion)
                 except Exception as error:
                     raise _unfit(f"fails on {count} rows: {first_line(error)}") from error
-            found = _check_result(found, count)
-            parts.append(found if found.ndim else found.expand(count))
+            losses = _check_result(losses, count)
+            parts.append(losses if losses.ndim else losses.expand(count))
         together = torch.cat(parts)
         apart = (together - whole) if whole.ndim else (together.mean() - whole)
         if not _is_close(apart, together):

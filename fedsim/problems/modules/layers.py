@@ -35,8 +35,8 @@ class Attention(nn.Module):
         b, t, width = tokens.shape
         split = self.asked(tokens).view(b, t, 3, self._heads, width // self._heads)
         queries, keys, values = split.permute(2, 0, 3, 1, 4)
-        found = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
-        outputs: Tensor = self.out(found.transpose(1, 2).reshape(b, t, width))
+        mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        outputs: Tensor = self.out(mixed.transpose(1, 2).reshape(b, t, width))
         return outputs
 
 
@@ -87,8 +87,8 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return outputs of tokens (b, context), shape (b, outputs)."""
-        found = self.layers(self.embedding(tokens) + self.places)
-        outputs: Tensor = self.last(self.norm(found[:, -1]))
+        hidden = self.layers(self.embedding(tokens) + self.places)
+        outputs: Tensor = self.last(self.norm(hidden[:, -1]))
         return outputs
 
 
@@ -163,12 +163,12 @@ class ResidualBlock(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return images, shape (b, outside, h/stride, w/stride)."""
-        found = functional.relu(self.first_norm(self.first(images)))
-        found = self.second_norm(self.second(found))
+        hidden = functional.relu(self.first_norm(self.first(images)))
+        hidden = self.second_norm(self.second(hidden))
         kept = images[:, :, :: self._stride, :: self._stride]
         half = self._added // 2
         kept = functional.pad(kept, (0, 0, 0, 0, half, self._added - half))
-        return functional.relu(found + kept)
+        return functional.relu(hidden + kept)
 
 
 class Residual(nn.Module):
@@ -203,6 +203,6 @@ class Residual(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return outputs of images (b, channels, h, w), shape (b, outputs)."""
-        found = self.blocks(functional.relu(self.norm(self.first(images))))
-        outputs: Tensor = self.last(torch.mean(found, dim=(2, 3)))
+        hidden = self.blocks(functional.relu(self.norm(self.first(images))))
+        outputs: Tensor = self.last(torch.mean(hidden, dim=(2, 3)))
         return outputs

@@ -39,15 +39,15 @@ def statistics_of(module: nn.Module) -> list[tuple[str, Tensor]]:
     Those of normalisations that keep them by a momentum; a plain mean of all batches (momentum
     None) depends on their number, which cannot be averaged.
     """
-    found = []
+    layers = []
     for prefix, each in module.named_modules():
         if isinstance(each, _NormBase) and each.track_running_stats and each.momentum is not None:
-            found += [
+            layers += [
                 (f"{prefix}.{name}".lstrip("."), buffer)
                 for name, buffer in each.named_buffers(recurse=False)
                 if buffer.is_floating_point()
             ]
-    return found
+    return layers
 
 
 def layers_of(module: nn.Module, *, statistics: bool = False) -> tuple[Layer, ...]:
@@ -105,20 +105,20 @@ class FlatModule:
             if each.requires_grad:
                 each.grad = None
         self._parameters = [each for _, each in trained_parameters(self.module)]
-        self.parts = [each.detach() for each in self._parameters]
+        self.parts = [parameter.detach() for parameter in self._parameters]
         self._layers = layers[: len(self.parts)]
         self._modules = list(self.module.modules())
         self.schedules = SchedulePlaces()
 
     def train(self, *, training: bool) -> None:
         """Let the module be in training mode, or in `eval()`."""
-        if any(each.training is not training for each in self._modules):
+        if any(module.training is not training for module in self._modules):
             self.module.train(training)
 
     def clear(self) -> None:
         """Forget the gradients."""
-        for each in self._parameters:
-            each.grad = None
+        for parameter in self._parameters:
+            parameter.grad = None
 
     def add_gradient(self, value: Tensor, factor: float = 1.0) -> None:
         """Add the gradient of a value, shape (), times a factor to the gradients."""
@@ -126,12 +126,12 @@ class FlatModule:
 
     def gradients(self) -> list[Tensor]:
         """Return the gradients, one a parameter; they are 0 where a value does not depend on it."""
-        found = []
+        gradients = []
         for each in self._parameters:
             if each.grad is None:
                 each.grad = torch.zeros_like(each)
-            found.append(each.grad)
-        return found
+            gradients.append(each.grad)
+        return gradients
 
     def set_gradients(self, gradients: list[Tensor]) -> None:
         """Let tensors, one a parameter, be the gradients."""
@@ -140,12 +140,12 @@ class FlatModule:
 
     def cut(self, vector: Tensor) -> list[Tensor]:
         """Return the parts of a vector, shape (p,), as views in the parameters' shapes."""
-        return [vector[each.start : each.stop].view(each.shape) for each in self._layers]
+        return [vector[layer.start : layer.stop].view(layer.shape) for layer in self._layers]
 
 
 def join(gradients: list[Tensor]) -> Tensor:
     """Return gradients, one a parameter, as a new vector, shape (p,)."""
-    return torch.cat([each.reshape(-1) for each in gradients])
+    return torch.cat([gradient.reshape(-1) for gradient in gradients])
 
 
 def add(first: list[Tensor], second: list[Tensor], factor: float) -> list[Tensor]:

@@ -84,7 +84,7 @@ def start(recipe: Recipe, features: int, outputs: int, seed: int) -> Array:
     """Return the model that a module starts with under a seed, shape (d,)."""
     module = _build_module(recipe.architecture, features, outputs, seed)
     numbers = numbers_of(module, statistics=recipe.statistics)
-    parts = [each.detach().to(torch.float64).reshape(-1) for each in numbers]
+    parts = [number.detach().to(torch.float64).reshape(-1) for number in numbers]
     return np.asarray(torch.cat(parts).numpy())
 
 
@@ -105,8 +105,10 @@ def recipe(
         DataError: it cannot be trained by clients that share nothing but the flat model; the
             message states the reason and the remedy.
     """
-    own = type(architecture).__module__.startswith(_OWN) and not isinstance(architecture, Holding)
-    if own:
+    built_in = type(architecture).__module__.startswith(_OWN) and not isinstance(
+        architecture, Holding
+    )
+    if built_in:
         return _cached_recipe(architecture, criterion, features, outputs, statistics)
     key = criterion, features, outputs, statistics
     if key not in architecture.kept:
@@ -179,7 +181,7 @@ def _build_module(architecture: Architecture, features: int, outputs: int, seed:
     passed = isinstance(architecture, Holding)  # a user's own begin as the user makes them
     with own_streams(seed), nullcontext() if passed else single_precision():
         module = architecture.module(features, outputs)
-        if any(nn.parameter.is_lazy(each) for each in module.parameters()):
+        if any(nn.parameter.is_lazy(parameter) for parameter in module.parameters()):
             kind = torch.int64 if architecture.whole_numbers else torch.get_default_dtype()
             settle(module, torch.zeros(TRIED, *architecture.shape(features), dtype=kind))
     check_nature(module)

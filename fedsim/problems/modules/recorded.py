@@ -35,7 +35,7 @@ def recordable(module: nn.Module) -> bool:
     It is built of PyTorch's own layers and of fedsim's, without hooks, and without layers that
     change their inputs in place.
     """
-    return all(_is_known(each) for each in module.modules())
+    return all(_is_known(part) for part in module.modules())
 
 
 def dense(module: nn.Module) -> bool:
@@ -43,7 +43,7 @@ def dense(module: nn.Module) -> bool:
 
     Normalisations over features, embeddings, dropout and fedsim's attention are beside them.
     """
-    return all(type(each).__module__.startswith(_DENSE) for each in module.modules())
+    return all(type(part).__module__.startswith(_DENSE) for part in module.modules())
 
 
 def _is_known(layer: nn.Module) -> bool:
@@ -66,16 +66,16 @@ def record(
         function: of tensors; returns a list of tensors.
         arguments: tensors of the shapes for which it is recorded.
     """
-    made = make_fx(function)(*arguments)
-    for node in list(made.graph.nodes):
+    graph = make_fx(function)(*arguments)
+    for node in list(graph.graph.nodes):
         if node.op == "call_function" and node.target in _COPIES:
             node.replace_all_uses_with(node.args[0])
-            made.graph.erase_node(node)
-    shorten(made.graph)
-    made.recompile()
+            graph.graph.erase_node(node)
+    shorten(graph.graph)
+    graph.recompile()
 
     def repeat(*given: Tensor) -> tuple[Tensor, ...]:
         with torch.no_grad():
-            return tuple(made.forward(*given))
+            return tuple(graph.forward(*given))
 
     return repeat

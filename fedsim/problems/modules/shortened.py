@@ -90,5 +90,5 @@ def _hashable(value: object) -> Hashable:
     if isinstance(value, dict):
         return tuple((name, _hashable(each)) for name, each in value.items())
     if isinstance(value, list | tuple):
-        return tuple(_hashable(each) for each in value)
+        return tuple(_hashable(item) for item in value)
     return value if isinstance(value, Node) else (type(value), value)

@@ -121,20 +121,22 @@ class PassedSteps:
     """
 
     def __init__(self, training: Training, flat: FlatModule) -> None:
-        given = training.optimizer
-        assert isinstance(given, GivenOptimizer)  # noqa: S101 - see `stepping`
-        self._flat, self._training, self._name = flat, training, given.name
+        optimizer = training.optimizer
+        assert isinstance(optimizer, GivenOptimizer)  # noqa: S101 - see `stepping`
+        self._flat, self._training, self._name = flat, training, optimizer.name
         self._parameters = [each for _, each in trained_parameters(flat.module)]
-        passed = given.passed
+        passed = optimizer.passed
         self._by_step = passed.by == "step"
         try:
             self._optimizer = passed.of(self._parameters, training.rates[0])
             self._schedule: Any = passed.schedule and passed.schedule(self._optimizer)
         except Exception as error:  # the code of a user's factory may raise anything
-            raise failing_optimizer(given.name, "cannot be made for the module", error) from error
+            raise failing_optimizer(
+                optimizer.name, "cannot be made for the module", error
+            ) from error
         self._own = [group.get("lr") for group in self._optimizer.param_groups]
         if self._schedule:
-            self._go_on(given, len(training.rates) if self._by_step else 1)
+            self._go_on(optimizer, len(training.rates) if self._by_step else 1)
         if training.state is not None:
             self._restore(training.state[1:])
 

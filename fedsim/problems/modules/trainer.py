@@ -111,9 +111,9 @@ class Trainer:
         self._load(w, training=False)
         with torch.no_grad():
             batches = (self._batch(part, terms) for part in self._parts(rows))
-            found = [self._losses(batch, terms) for batch in batches]
-        whole = all(each.ndim for each in found)
-        return _array(torch.cat([each.double() for each in found])) if whole else None
+            losses = [self._losses(batch, terms) for batch in batches]
+        whole = all(loss.ndim for loss in losses)
+        return _array(torch.cat([each.double() for each in losses])) if whole else None
 
     @with_gradients
     def gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
@@ -244,14 +244,14 @@ class Trainer:
         parts = self._flat.parts
         anchors = [] if pull is None else self._flat.cut(anchor)
         for number, batch in enumerate(self._batches(rows, drawn, terms)):
-            found = self._step_gradient(batch, terms, number)
+            gradient = self._step_gradient(batch, terms, number)
             # Not in place: two gradients, as of both biases of an LSTM, may be one memory.
             if terms.l2:
-                found = add(found, parts, self._round(terms.l2))
+                gradient = add(gradient, parts, self._round(terms.l2))
             if pull is not None:
                 away = add(parts, anchors, -1.0)
-                found = add(found, away, self._round(pull))
-            yield found
+                gradient = add(gradient, away, self._round(pull))
+            yield gradient
 
     def _batches(self, rows: Rows, drawn: Minibatches, terms: LossTerms) -> Iterator[TensorBatch]:
         """Yield the minibatch of each step, those of some steps taken from the rows together."""

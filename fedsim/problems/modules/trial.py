@@ -38,10 +38,10 @@ def check_nature(module: nn.Module) -> None:
     Raises:
         DataError: they cannot.
     """
-    for each in module.modules():
-        if isinstance(each, torch.jit.ScriptModule):
+    for part in module.modules():
+        if isinstance(part, torch.jit.ScriptModule):
             raise _unfit("is compiled by torch.jit, which keeps its parameters; give the module")
-        if type(each).__name__ == _COMPILED:
+        if type(part).__name__ == _COMPILED:
             raise _unfit("is compiled (torch.compile); give the module that was compiled")
     for name, value in (*module.named_parameters(), *module.named_buffers()):
         if value.is_complex():
@@ -50,7 +50,7 @@ def check_nature(module: nn.Module) -> None:
             raise _unfit(
                 f"is on the device meta, where {name} holds no numbers; make it on the CPU"
             )
-    if not sum(each.numel() for _, each in trained_parameters(module)):
+    if not sum(part.numel() for _, part in trained_parameters(module)):
         text = f"the module {type(module).__name__} has no parameter that is trained"
         raise DataError("loss.model", text)
 
@@ -126,8 +126,8 @@ class ModuleTrial:
     def _mean_loss(self, rows: Tensor) -> Tensor:
         count = len(rows)
         try:
-            found = self._module(rows)
-            return self._row_losses(check_result(found, count, self._outputs), count).mean()
+            outputs = self._module(rows)
+            return self._row_losses(check_result(outputs, count, self._outputs), count).mean()
         except DataError:
             raise
         except Exception as error:  # the code of a user's module may raise anything
@@ -186,12 +186,12 @@ class ModuleTrial:
 
     def _outputs_of(self, rows: Tensor) -> Tensor:
         try:
-            found = self._module(rows)
+            outputs = self._module(rows)
         except DataError:
             raise
         except Exception as error:  # the code of a user's module may raise anything
             raise _failing(self._module, rows, error) from error
-        return check_result(found, len(rows), self._outputs)
+        return check_result(outputs, len(rows), self._outputs)
 
     def draws(self) -> bool:
         """Return whether a loss draws random numbers.

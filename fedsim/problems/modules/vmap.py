@@ -96,9 +96,9 @@ class Together:
         model, training = self._load_models(models), trainings[0]
         start, whole = self._cut(model), _state(trainings, model)
         parts, take = _separate(start), step_of(training, self._device.type)
-        moments = [_separate(self._cut(each)) for each in whole.moments]
+        moments = [_separate(self._cut(moment)) for moment in whole.moments]
         of_parts = zip(*moments, strict=True) if moments else [()] * len(parts)
-        states = [OptimizerState(each, whole.steps) for each in of_parts]
+        states = [OptimizerState(part_moments, whole.steps) for part_moments in of_parts]
         pull = training.pull
         found = self._step_gradients(rows, drawn, parts, start, pull, terms)
         for gradients, eta in zip(found, training.rates, strict=True):
@@ -147,8 +147,8 @@ class Together:
     def _cut(self, models: Tensor) -> list[Tensor]:
         """Return views of models (clients, d), one a parameter, shape (clients, ...)."""
         return [
-            models[:, each.start : each.stop].view(len(models), *each.shape)
-            for each in self._recipe.layers
+            models[:, layer.start : layer.stop].view(len(models), *layer.shape)
+            for layer in self._recipe.layers
         ]
 
     def _step_gradients(
@@ -162,14 +162,16 @@ class Together:
     ) -> Iterator[list[Tensor]]:
         """Yield the clients' gradients of each step, at what the models, by parameter, then are."""
         batch = drawn.shape[2]
-        factors = self._real(np.array([each.factor * (len(each.t) / batch) for each in rows]))
+        factors = self._real(
+            np.array([client_rows.factor * (len(client_rows.t) / batch) for client_rows in rows])
+        )
         for X, t in self._batches(rows, drawn, terms):
-            found = self._gradients(parts, X, t, factors, terms.criterion)
+            gradients = self._gradients(parts, X, t, factors, terms.criterion)
             if terms.l2:
-                found = add(found, parts, terms.l2)
+                gradients = add(gradients, parts, terms.l2)
             if pull is not None:
-                found = add(found, add(parts, start, -1.0), pull)
-            yield found
+                gradients = add(gradients, add(parts, start, -1.0), pull)
+            yield gradients
 
     def _batches(
         self, rows: Sequence[Rows], drawn: NDArray[np.intp], terms: LossTerms
@@ -211,7 +213,7 @@ class Together:
                     lambda *own: of_each(list(own[:-3]), *own[-3:]), *models, X, t, factors
                 )
             self._seen.add(key)
-            return [each.detach() for each in of_each(models, X, t, factors)]
+            return [gradient.detach() for gradient in of_each(models, X, t, factors)]
 
     def _loss(self, criterion: str) -> Callable[[list[Tensor], Tensor, Tensor, Tensor], Tensor]:
         """Return the loss of one client as a function of its parameters.
@@ -265,7 +267,7 @@ def _build_together(recipe: Recipe, numbers: Numbers, device: str, criterion: st
         raise _refusal(text)
     if recipe.statistics:
         raise _refusal(f"{name} has statistics of batch normalisation, which each client changes")
-    made = Together(recipe, numbers, device)
+    together = Together(recipe, numbers, device)
     outputs = 1 if criterion == "squared" else 2
     one = Rows(np.zeros((1, int(np.prod(recipe.shape)))), np.zeros((1, outputs)), 1.0)
     if criterion == "squared":
@@ -275,10 +277,10 @@ def _build_together(recipe: Recipe, numbers: Numbers, device: str, criterion: st
         two = one._replace(X=np.tile(one.X, (2, 1)), t=np.repeat(one.t, 2, axis=0))
         one, drawn = two, np.tile(np.arange(2), (2, 1))
     try:
-        made.gradients([one, one], models, drawn, LossTerms(0.0, criterion))
+        together.gradients([one, one], models, drawn, LossTerms(0.0, criterion))
     except Exception as error:  # the code of a user's module may raise anything
         raise _refusal(f"{name} cannot be vmapped: {str(error).splitlines()[0]}") from error
-    return made
+    return together
 
 
 def _refusal(text: str) -> DataError:
@@ -287,16 +289,16 @@ def _refusal(text: str) -> DataError:
 
 def _separate(parts: list[Tensor]) -> list[Tensor]:
     """Return copies of parts of models: products of what is no slice take less time."""
-    return [each.clone(memory_format=torch.contiguous_format) for each in parts]
+    return [part.clone(memory_format=torch.contiguous_format) for part in parts]
 
 
 def _state(trainings: Sequence[Training], models: Tensor) -> OptimizerState:
     """Return the state of several clients' optimizers as one, for models (clients, d)."""
     if trainings[0].state is None:
         return trainings[0].rule.begin(models)
-    own = [training.begin(w) for training, w in zip(trainings, models, strict=True)]
-    moments = zip(*(each.moments for each in own), strict=True)
-    return OptimizerState([torch.stack(each) for each in moments], own[0].steps)
+    states = [training.begin(w) for training, w in zip(trainings, models, strict=True)]
+    moments = zip(*(each.moments for each in states), strict=True)
+    return OptimizerState([torch.stack(moment) for moment in moments], states[0].steps)
 
 
 def _classes(t: Array) -> Array:
@@ -306,7 +308,7 @@ def _classes(t: Array) -> Array:
 
 def _join(gradients: list[Tensor]) -> Tensor:
     """Return clients' gradients, one a parameter, as vectors, shape (clients, d)."""
-    return torch.cat([each.flatten(1) for each in gradients], dim=1)
+    return torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
 
 
 def _array(values: Tensor) -> Array:

@@ -51,13 +51,13 @@ class Norm(Weighted):
 
     def on_the_ball(self, W: Array, step: float, centre: Array, radius: float) -> Bounded:
         """Return the same where the bound is active, around a centre other than zero."""
-        found = solve_bounded(
+        solution = solve_bounded(
             lambda V, scale: self.prox(V, scale * step),
             lambda V: self.project(V, radius),
             W,
             centre,
         )
-        return Bounded(found.point, found.evaluations + 2)
+        return Bounded(solution.point, solution.evaluations + 2)
 
 
 # The group penalty: Euclidean norms of groups of entries, which become zero together.
@@ -286,8 +286,8 @@ class Regulariser:
             ValueError: the radius is not positive.
         """
         W, C = w.reshape(self.shape), centre.reshape(self.shape)
-        found = self.penalty.prox_in_ball(W, self.scale * step, C, radius)
-        return Bounded(found.point.ravel(), found.evaluations)
+        bounded = self.penalty.prox_in_ball(W, self.scale * step, C, radius)
+        return Bounded(bounded.point.ravel(), bounded.evaluations)
 
     @property
     def structure(self) -> Structure:

@@ -36,14 +36,14 @@ def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
     program = _Program(problem.remembering(), tolerance)
     name = f"{problem.fingerprint}-within-{tolerance!r}"
     task = OptimumTask(problem, name, program.value, program.residual, program.solve)
-    found = task.result()
-    if program.breaks(found.model):
-        least = program.excess(found.model) + tolerance
+    reference = task.result()
+    if program.breaks(reference.model):
+        least = program.excess(reference.model) + tolerance
         text = (
             f"no model meets the tolerance {tolerance:g}: the least constraint found is {least:.6g}"
         )
         raise InfeasibleError(text)
-    return found
+    return reference
 
 
 _ROUNDING = 1e-9
@@ -157,5 +157,5 @@ class _Program:
             stationary = self.slope(v) + multiplier * self.excess_slope(v)
             return np.append(stationary, self.excess(v))
 
-        found = root(conditions, np.append(w, self.multiplier(w)), method="hybr", tol=1e-15)
-        return np.asarray(found.x[:-1], dtype=np.float64)
+        solution = root(conditions, np.append(w, self.multiplier(w)), method="hybr", tol=1e-15)
+        return np.asarray(solution.x[:-1], dtype=np.float64)

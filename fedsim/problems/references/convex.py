@@ -148,12 +148,12 @@ class OptimumTask:
         cached = not self.problem.has_code
         stored = self._load(path) if cached else None
         if stored is None:
-            found = self.solve()
+            solution = self.solve()
             stored = _Stored(
-                model=tuple(found.model.tolist()),
-                method=found.method,
-                value=self.value(found.model),
-                certified=found.certified,
+                model=tuple(solution.model.tolist()),
+                method=solution.method,
+                value=self.value(solution.model),
+                certified=solution.certified,
             )
             if cached:
                 _store(path, stored)

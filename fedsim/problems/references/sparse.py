@@ -134,8 +134,8 @@ class _SupportSearch:
             ((self._on_support(mask), mask) for mask in masks), key=lambda pair: f.value(pair[0])
         )
         exact = sure and certified(f.residual(model, mask), f.residual(start, mask))
-        said = "the only support" if count == 1 else f"all {count:,} supports"
-        return Solution(model, f"{method} on {said}", exact)
+        searched = "the only support" if count == 1 else f"all {count:,} supports"
+        return Solution(model, f"{method} on {searched}", exact)
 
     def local(self) -> Solution:
         """Return the best model that local searches find."""
@@ -145,20 +145,20 @@ class _SupportSearch:
         if truth is not None and truth.shape == starts[0].shape:
             starts.append(self.cut(truth))
             method += " and from the truth"
-        found = [self._pursue(self._threshold(start)) for start in starts]
-        model = min(found, key=self.f.value)
+        candidates = [self._pursue(self._threshold(start)) for start in starts]
+        model = min(candidates, key=self.f.value)
         return Solution(model, f"{method}, then pursuit on the support", certified=False)
 
     @cached_property
     def _supports(self) -> Indices:
         """All supports, as places in the flat model, shape (n, entries)."""
-        own = list(combinations(range(self.rows), self.count))
+        supports = list(combinations(range(self.rows), self.count))
         places = (
             [row * self.columns + column for column, part in enumerate(parts) for row in part]
-            for parts in product(own, repeat=self.columns)
+            for parts in product(supports, repeat=self.columns)
         )
         flat = np.fromiter(chain.from_iterable(places), np.intp)
-        return flat.reshape(len(own) ** self.columns, -1)
+        return flat.reshape(len(supports) ** self.columns, -1)
 
     def _quadratic(self) -> tuple[Array, bool]:
         """Return the falls of a quadratic objective from zero to its minimum on each support."""
@@ -222,6 +222,6 @@ class _SupportSearch:
 
 def _falls(H: Array, g: Array, supports: Indices) -> Array:
     """Return the decrease of g.w + w.Hw/2 from 0 to its minimum on each support, shape (n,)."""
-    own = g[supports]
+    slopes = g[supports]
     inverse = np.linalg.pinv(H[supports[:, :, None], supports[:, None, :]], hermitian=True)
-    return np.asarray(0.5 * np.einsum("ni,nij,nj->n", own, inverse, own))
+    return np.asarray(0.5 * np.einsum("ni,nij,nj->n", slopes, inverse, slopes))

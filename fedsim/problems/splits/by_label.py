@@ -68,11 +68,11 @@ class Clusters(SizedSplit):
             )
         count = self.count(samples.rows, clients)
         kinds = self.find(samples.X, rng)
-        found = int(kinds.max()) + 1
-        if self.per_client > found:
+        present = int(kinds.max()) + 1
+        if self.per_client > present:
             raise DataError(
                 "split.per_client",
-                f"{self.per_client} clusters a client, but {found} of {self.clusters} are found",
+                f"{self.per_client} clusters a client, but only {present} of {self.clusters} exist",
             )
         return _deal(kinds, count, self.per_client, rng)
 
@@ -102,7 +102,7 @@ def _narrow(X: Features) -> Features:
     """Return features with indices of 32 bits, which is all that scikit-learn takes."""
     if isinstance(X, np.ndarray):
         return X
-    indices = (each.astype(np.int32) for each in (X.indices, X.indptr))
+    indices = (array.astype(np.int32) for array in (X.indices, X.indptr))
     return csr_array((X.data, *indices), shape=X.shape)
 
 

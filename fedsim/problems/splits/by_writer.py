@@ -43,19 +43,19 @@ class Writers(SizedSplit):
             count = self.count(samples.rows, clients, least)
             order = _by_style(samples, rng)
             size = samples.rows // count
-            found = list(order[: size * count].reshape(count, size))
+            parts = list(order[: size * count].reshape(count, size))
         else:
             numbers, writer = np.unique(samples.client, return_inverse=True)
             written = group_rows(writer, len(numbers))
-            found = [own for own in written if len(own) >= least]
-            count = self.count(samples.rows, clients or (self.clients or len(found)), least)
-            if count > len(found):
-                text = f"got {count} clients, but {len(found)} writers have {least} rows or more"
+            parts = [rows for rows in written if len(rows) >= least]
+            count = self.count(samples.rows, clients or (self.clients or len(parts)), least)
+            if count > len(parts):
+                text = f"got {count} clients, but {len(parts)} writers have {least} rows or more"
                 raise DataError("split.clients", f"{text}; give fewer clients, or fewer rows")
-            found = [found[number] for number in np.sort(rng.permutation(len(found))[:count])]
+            parts = [parts[number] for number in np.sort(rng.permutation(len(parts))[:count])]
         if self.rows is not None:
-            found = [rng.permutation(own)[: self.rows] for own in found]
-        return tuple(np.sort(own) for own in found)
+            parts = [rng.permutation(rows)[: self.rows] for rows in parts]
+        return tuple(np.sort(rows) for rows in parts)
 
 
 def _by_style(samples: Samples, rng: np.random.Generator) -> Indices:

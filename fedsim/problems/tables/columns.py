@@ -93,14 +93,14 @@ def column_of(
         return _category(column, "given")
     if wanted == "date":
         return _date(column, required=True)
-    found = cells.numbers(column, decimal, thousands=thousands)
-    if wanted == "number" or cells.is_number_column(found):
-        return _number(column, found)
+    parsed = cells.numbers(column, decimal, thousands=thousands)
+    if wanted == "number" or cells.is_number_column(parsed):
+        return _number(column, parsed)
     if (date := cells.dates(column)) is not None:
         return _date(column, found=date)
     texts = _texts(column)
     # Numbers with a mark for missing ones: the mark is named, since giving it is what helps.
-    return _number(column, found) if texts.faulty and _has_marks(column, found) else texts
+    return _number(column, parsed) if texts.faulty and _has_marks(column, parsed) else texts
 
 
 def _has_marks(column: "pd.Series", found: cells.Numbers) -> bool:
@@ -117,8 +117,8 @@ def _number(column: "pd.Series", found: cells.Numbers) -> TableColumn:
         marks = ", ".join(map(repr, dict.fromkeys(seen)))
         few = "1 cell is" if len(rows) == 1 else f"{len(rows)} cells are"
         reason = f"{few} no number: {marks[:80]}, first in row {rows[0] + 1}"
-        given = tuple(dict.fromkeys(str(column.iloc[int(row)]) for row in rows))
-        few_marks = given if len(given) <= _MARKS else ()
+        texts = tuple(dict.fromkeys(str(column.iloc[int(row)]) for row in rows))
+        few_marks = texts if len(texts) <= _MARKS else ()
         return TableColumn(name, "text", "text", missing, reason, marks=few_marks)
     known = found.numbers[~np.isnan(found.numbers)]
     kind = "truth value" if column.dtype.kind == "b" else "number"

@@ -66,14 +66,14 @@ def exchange_of(X: Array, rows: Sequence[NDArray[np.intp]], recipe: FeatureRecip
         rows: the indices of each client's rows.
         recipe: how features are made.
     """
-    own = [X[each] for each in rows]
-    steps = [FitStep(b"", tuple(_sums(each, recipe) for each in own))]
+    parts = [X[client_rows] for client_rows in rows]
+    steps = [FitStep(b"", tuple(_sums(part, recipe) for part in parts))]
     gaps = [
-        place for place in recipe.numbers if any(np.isnan(each[:, place]).any() for each in own)
+        place for place in recipe.numbers if any(np.isnan(part[:, place]).any() for part in parts)
     ]
     if gaps:
         request = np.array(gaps, _COUNT).tobytes()
-        steps.append(FitStep(request, tuple(_values(each, gaps) for each in own)))
+        steps.append(FitStep(request, tuple(_values(part, gaps) for part in parts)))
     fitted = merge_fit(steps, recipe)
     rare = [
         np.packbits(counts < recipe.rare * counts.sum()).tobytes()
@@ -89,9 +89,9 @@ def merge_fit(steps: Sequence[FitStep], recipe: FeatureRecipe) -> TableFit:
     """Return the fit to the decoded replies of all clients."""
     numbers = recipe.numbers
     decoded = [_read_sums(reply, recipe) for reply in steps[0].replies]
-    counts = np.array([each[0] for each in decoded], np.int64)  # (clients, 1 + numbers + texts)
+    counts = np.array([answer[0] for answer in decoded], np.int64)  # (clients, 1 + numbers + texts)
     rows, missing = int(counts[:, 0].sum()), counts[:, 1 : 1 + len(numbers)]
-    first, second = (np.array([each[1][way] for each in decoded]) for way in (0, 1))
+    first, second = (np.array([answer[1][way] for answer in decoded]) for way in (0, 1))
     medians = np.full(len(numbers), np.nan)
     if len(steps) > 1:
         asked = np.frombuffer(steps[1].request, _COUNT)
@@ -108,8 +108,8 @@ def merge_fit(steps: Sequence[FitStep], recipe: FeatureRecipe) -> TableFit:
         known = counts[:, :1] - missing
         total = np.nansum(first * known, axis=0) + gone * filled
         origin = total / rows
-        own = second + known * (first - origin) ** 2
-        unit = np.sqrt((np.nansum(own, axis=0) + gone * (filled - origin) ** 2) / rows)
+        squares = second + known * (first - origin) ** 2
+        unit = np.sqrt((np.nansum(squares, axis=0) + gone * (filled - origin) ** 2) / rows)
     texts: list[NDArray[np.int64]] = []
     begin = 1 + len(numbers)
     for place in recipe.categories:

@@ -101,12 +101,12 @@ def read_table(path: Path, wanted: Reading) -> Found:
     content = decompress(content, path)
     if content.startswith(_ZIP) and not _is_workbook(content):
         content, packed = _unzip(content, path), "zip"
-    found = _parse(content, path, wanted)
-    if found.frame.shape[1] == 0 or len(found.frame) == 0:
-        rows, columns = found.frame.shape
+    table = _parse(content, path, wanted)
+    if table.frame.shape[1] == 0 or len(table.frame) == 0:
+        rows, columns = table.frame.shape
         raise DataError("data.path", f"{path} has {rows} rows and {columns} columns; at least one"
                         " of each is needed")  # fmt: skip
-    return found._replace(words=f"{found.words}, compressed by {packed}") if packed else found
+    return table._replace(words=f"{table.words}, compressed by {packed}") if packed else table
 
 
 def check_suffix(path: Path) -> None:
@@ -441,7 +441,7 @@ def _unzip(content: bytes, path: Path) -> bytes:
     """Return the only file of a zip archive."""
     try:
         with ZipFile(BytesIO(content)) as archive:
-            members = [each for each in archive.infolist() if not each.is_dir()]
+            members = [member for member in archive.infolist() if not member.is_dir()]
             if len(members) != 1:
                 text = f"{path} is an archive of {len(members)} files; unpack it, and name one"
                 raise DataError("data.path", text)

@@ -96,8 +96,8 @@ def guess(
         DataError: it cannot be read, has no column that could hold labels, or none of a name
             that is given.
     """
-    found = read_table(path, Reading(header=header))
-    frame = without_empty(found.frame, [])
+    table = read_table(path, Reading(header=header))
+    frame = without_empty(table.frame, [])
     check_names(frame, str(path))
     names = [str(name) for name in frame.columns]
     why, why_client, doubtful = "", "", list[str]()
@@ -110,23 +110,23 @@ def guess(
     if not client:
         doubtful, why_client = by_cells(frame, [label, *drop])
         client = doubtful[0] if len(doubtful) == 1 else ""
-    wanted = Wanted(label, client or None, drop, thousands=found.separator == ",",
-                    typed=found.typed)  # fmt: skip
+    wanted = Wanted(label, client or None, drop, thousands=table.separator == ",",
+                    typed=table.typed)  # fmt: skip
     every = columns_of(frame, wanted, str(path)).found
     marks = _marks(every)
     if marks:
         wanted = replace(wanted, marks=tuple(dict.fromkeys(chain(*marks.values()))))
         every = columns_of(frame, wanted, str(path)).found
-    drop = tuple(each.name for each in every if each.faulty or each.role == "dropped")
+    drop = tuple(column.name for column in every if column.faulty or column.role == "dropped")
     wanted = replace(wanted, drop=drop)
-    samples = table_samples(found.frame, wanted, str(path))
+    samples = table_samples(table.frame, wanted, str(path))
     again = samples.described is not None and any(
         " an earlier one, so that" in note for note in samples.described.notes
     )
     if again:
-        samples = table_samples(found.frame, replace(wanted, distinct=True), str(path))
+        samples = table_samples(table.frame, replace(wanted, distinct=True), str(path))
     several = tuple(doubtful) if len(doubtful) > 1 else ()
-    seen = found, tuple(every), label, client, why, why_client if client else "", several, marks
+    seen = table, tuple(every), label, client, why, why_client if client else "", several, marks
     return Guess(*seen, drop, again, samples, header)
 
 

@@ -32,20 +32,20 @@ def leaking_values(
         if column.numbers is None:
             continue
         known = ~np.isnan(column.numbers)
-        values, own = column.numbers[known], labels[known]
-        if len(values) < ROWS or len(np.unique(own)) < 2:
+        values, y_there = column.numbers[known], labels[known]
+        if len(values) < ROWS or len(np.unique(y_there)) < 2:
             continue
         if column.role == "category" or len(np.unique(values)) <= max(2, kinds):
             _, places = np.unique(values, return_inverse=True)
-            counted = len(np.unique(places + 1j * own))
+            counted = len(np.unique(places + 1j * y_there))
             determined = counted == places.max() + 1 and len(values) >= 5 * counted
         elif kinds == 2:
-            low, high = np.unique(own)
-            one, other = values[own == low], values[own == high]
+            low, high = np.unique(y_there)
+            one, other = values[y_there == low], values[y_there == high]
             determined = bool(one.max() < other.min() or other.max() < one.min())
         else:
-            spread = values.std() * own.std()
-            both = ((values - values.mean()) * (own - own.mean())).mean()
+            spread = values.std() * y_there.std()
+            both = ((values - values.mean()) * (y_there - y_there.mean())).mean()
             determined = bool(kinds == 0 and spread > 0 and abs(both) / spread > 1 - 1e-9)
         if determined:
             found.append(

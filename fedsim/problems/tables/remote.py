@@ -115,9 +115,9 @@ def _query_sqlite(path: Path, query: str) -> Found:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.execute("PRAGMA query_only = ON")
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit("data.query"), _LONGEST))
-            found = connection.execute(query)
-            names = [each[0] for each in found.description or ()]
-            return Found(_fetch(names, found, str(path)), "a query of SQLite", typed=True)
+            result = connection.execute(query)
+            names = [column[0] for column in result.description or ()]
+            return Found(_fetch(names, result, str(path)), "a query of SQLite", typed=True)
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise DataError("data.query", f"{path}: {error}; the query is {query[:80]!r}") from None
 
@@ -130,7 +130,7 @@ def _fetch(names: list[str], found: Any, where: str) -> "pd.DataFrame":  # noqa:
     rows: list[tuple[object, ...]] = []
     for row in found:  # one by one: a few long texts may be too many
         rows.append(tuple(row))
-        size += _CELL * len(row) + sum(len(each) for each in row if isinstance(each, str | bytes))
+        size += _CELL * len(row) + sum(len(cell) for cell in row if isinstance(cell, str | bytes))
         if size > most:
             what = f"{where}: the first {len(rows)} rows of the query"
             check_budget("data.query", what, size)
@@ -148,11 +148,11 @@ def openml_table(name: str, version: int) -> Found:
     from sklearn.datasets import fetch_openml  # noqa: PLC0415 - takes most of a second
 
     try:
-        found = fetch_openml(name, version=version, as_frame=True, parser="pandas")
+        data = fetch_openml(name, version=version, as_frame=True, parser="pandas")
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.name", f"{name}, version {version} of OpenML: {reason}") from None
-    frame = _without_categories(found.frame)
+    frame = _without_categories(data.frame)
     return Found(frame, f"OpenML's {name}, version {version}", typed=True)
 
 

@@ -99,7 +99,7 @@ def columns_of(frame: "pd.DataFrame", wanted: Wanted, where: str) -> Columns:
         columns.place_of(frame, name, "columns", where)
     clean, notes = _clean(frame, wanted)
     decimal = find_decimal(clean, wanted.decimal, thousands=wanted.thousands)
-    found = [
+    taken_columns = [
         _take(clean[name], taken[place], decimal.sign) if place in taken
         else columns.column_of(
             clean[name], decimal=decimal.sign, wanted=wanted.roles.get(name),
@@ -107,12 +107,12 @@ def columns_of(frame: "pd.DataFrame", wanted: Wanted, where: str) -> Columns:
         )
         for place, name in enumerate(clean.columns)
     ]  # fmt: skip
-    return Columns(clean, found, decimal.sign, [*notes, *decimal.notes])
+    return Columns(clean, taken_columns, decimal.sign, [*notes, *decimal.notes])
 
 
 def _take(column: "pd.Series", role: Role, decimal: str | None) -> TableColumn:
-    found = cells.numbers(column, decimal)
-    kind = "number" if column.dtype.kind in "iufb" or cells.is_number_column(found) else "text"
+    numbers = cells.numbers(column, decimal)
+    kind = "number" if column.dtype.kind in "iufb" or cells.is_number_column(numbers) else "text"
     return TableColumn(str(column.name), kind, role, int(column.isna().sum()))
 
 
@@ -127,13 +127,13 @@ def _clean(frame: "pd.DataFrame", wanted: Wanted) -> "tuple[pd.DataFrame, list[s
     for place, name in enumerate(map(str, frame.columns)):
         column = frame.iloc[:, place]
         words = cells.words_for_missing(column)
-        own = cells.clean(column, marks)
+        cleaned_column = cells.clean(column, marks)
         values = frozenset(words if wanted.typed else set(wanted.kept) & words.keys()) - marks
-        if values and not _is_of_numbers(own, wanted):
-            own = cells.clean(column, marks, values)
+        if values and not _is_of_numbers(cleaned_column, wanted):
+            cleaned_column = cells.clean(column, marks, values)
         else:
             values = frozenset()
-        cleaned[name] = own
+        cleaned[name] = cleaned_column
         for word in words.keys() - marks:
             if word not in values:
                 gaps.setdefault(word, {})[name] = words[word]
@@ -148,8 +148,8 @@ def _clean(frame: "pd.DataFrame", wanted: Wanted) -> "tuple[pd.DataFrame, list[s
 
 
 def _is_of_numbers(column: "pd.Series", wanted: Wanted) -> bool:
-    found = cells.numbers(column, wanted.decimal, thousands=wanted.thousands)
-    return cells.is_number_column(found) or cells.dates(column) is not None
+    numbers = cells.numbers(column, wanted.decimal, thousands=wanted.thousands)
+    return cells.is_number_column(numbers) or cells.dates(column) is not None
 
 
 WordCounts = dict[str, dict[str, int]]
@@ -217,16 +217,18 @@ def table_samples(
     kept = _kept_rows(cleaned, found, wanted, notes)
     label = columns.place_of(cleaned, wanted.label, "label", where)
     y, texts = _labels(cleaned.iloc[:, label], wanted, kept, where)
-    features = [each for each in found if each.role in columns.FEATURES]
+    features = [column for column in found if column.role in columns.FEATURES]
     _notes_on_columns(found, notes)
     if not features:
         text = f"{where} has no column left of which features can be made"
-        raise DataError("data", f"{text}; it has {', '.join(each.name for each in found)[:200]}")
+        raise DataError(
+            "data", f"{text}; it has {', '.join(column.name for column in found)[:200]}"
+        )
     client, names_of = _clients(cleaned, wanted, kept, notes, where)
     check_budget("data", f"{where}: its features", 8 * len(features) * read)
-    X = np.column_stack([_values(each)[kept] for each in features])
+    X = np.column_stack([_values(column)[kept] for column in features])
     kinds = len(np.unique(y)) if texts or _few_whole(y) else 0
-    at_hand = [_at(each, kept) for each in features]
+    at_hand = [_at(column, kept) for column in features]
     notes += leakage.leaking_values(at_hand, y, kinds)
     notes += leakage.leaking_gaps(at_hand, y, kinds)
     return Samples(
@@ -235,7 +237,7 @@ def table_samples(
             names_of, texts, str(cleaned.columns[label]),
             "" if wanted.client is None
             else str(cleaned.columns[columns.place_of(cleaned, wanted.client, "client", where)]),
-            tuple(Feature(each.name, each.role, each.texts) for each in features),
+            tuple(Feature(column.name, column.role, column.texts) for column in features),
             tuple(notes),
             tuple((c.name, c.type, c.role, c.missing, c.reason) for c in found),
             decimal or "",
@@ -289,15 +291,21 @@ def _kept_rows(
                 notes.append(_left_out(int((gone & kept).sum()), ("", f"without a {word}")))
                 kept &= ~gone
     if wanted.complete:
-        own = [each for each in found if each.role in columns.FEATURES]
-        gone = np.any([np.isnan(_values(each)) for each in own], axis=0) if own else ~kept
+        features = [column for column in found if column.role in columns.FEATURES]
+        gone = (
+            np.any([np.isnan(_values(column)) for column in features], axis=0)
+            if features
+            else ~kept
+        )
         many = int((gone & kept).sum())
         notes.append(_left_out(many, ("", "with a missing value"), "missing: drop-rows"))
         kept &= ~gone
     # Rows that differ in nothing but a count of rows are the same; a patient's number shows two
     # patients to be different, though it is no feature.
-    numbered = [each for each in found if each.role == "identifier" and each.type == "number"]
-    left_out = {each.name for each in numbered if np.ptp(_values(each)) < len(frame)}
+    numbered = [
+        column for column in found if column.role == "identifier" and column.type == "number"
+    ]
+    left_out = {column.name for column in numbered if np.ptp(_values(column)) < len(frame)}
     shown = frame[[name for name in frame.columns if name not in left_out]]
     again = shown.duplicated().to_numpy() & kept
     if again.any():
@@ -340,15 +348,15 @@ def _labels(
     column = column[kept]
     if wanted.classes:
         return _numbered(column, wanted.classes, where)
-    found = cells.numbers(column, wanted.decimal, thousands=wanted.thousands)
-    if cells.is_number_column(found) and wanted.positive is None:
-        if found.wrong.any():
-            rows = np.flatnonzero(found.wrong)
+    numbers = cells.numbers(column, wanted.decimal, thousands=wanted.thousands)
+    if cells.is_number_column(numbers) and wanted.positive is None:
+        if numbers.wrong.any():
+            rows = np.flatnonzero(numbers.wrong)
             text = f"{where}, column {column.name!r}: {str(column.iloc[rows[0]])!r} in row"
             row = int(np.flatnonzero(kept)[rows[0]]) + 1
             raise DataError("data.label", f"{text} {row} is no number, as other labels are; give it"
                             " in `missing_marks` to leave such rows out")  # fmt: skip
-        return found.numbers, {}
+        return numbers.numbers, {}
     codes, texts = columns.number_texts(column)
     if len(texts) > columns.MOST:
         text = f"{where}: the label {column.name!r} has {len(texts)} different texts"
@@ -412,9 +420,9 @@ def _notes_on_columns(found: Sequence[TableColumn], notes: list[str]) -> None:
             notes.append(f"the column {column.name!r} is left out: {column.reason}")
         if column.role == "date" and "possible, too" in column.reason:
             notes.append(f"the column {column.name!r}: {column.reason}")
-    gaps = [each for each in found if each.role in columns.FEATURES and each.missing]
+    gaps = [column for column in found if column.role in columns.FEATURES and column.missing]
     if gaps:
-        listed = ", ".join(f"{each.name} {each.missing}" for each in gaps[:10])
+        listed = ", ".join(f"{column.name} {column.missing}" for column in gaps[:10])
         more = f", and {len(gaps) - 10} more columns" if len(gaps) > 10 else ""
         notes.append(f"missing cells: {listed}{more}")
 
@@ -427,7 +435,7 @@ def _alike(frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description)
     Raises:
         DataError: a column is missing, or a label is unknown.
     """
-    lacking = [each.name for each in like.features if each.name not in frame.columns]
+    lacking = [feature.name for feature in like.features if feature.name not in frame.columns]
     if lacking:
         text = f"{where} lacks the columns {', '.join(map(repr, lacking))[:200]}"
         raise DataError("data", f"{text} of the training table")
@@ -435,16 +443,16 @@ def _alike(frame: "pd.DataFrame", wanted: Wanted, where: str, like: Description)
     gaps = frame.iloc[:, label].isna()
     frame = frame[~gaps].reset_index(drop=True)
     parts: list[NDArray[np.float64]] = []
-    for each in like.features:
-        column = frame[each.name]
-        if each.role == "category":
+    for feature in like.features:
+        column = frame[feature.name]
+        if feature.role == "category":
             codes, texts = columns.number_texts(column)
-            places = {text: float(place) for place, text in enumerate(each.texts)}
+            places = {text: float(place) for place, text in enumerate(feature.texts)}
             known = np.array([places.get(text, np.nan) for text in texts])
             gone = np.isnan(codes)
             parts.append(np.where(gone, np.nan, known[np.where(gone, 0, codes).astype(int)]))
         else:
-            role: Literal["date", "number"] = "date" if each.role == "date" else "number"
+            role: Literal["date", "number"] = "date" if feature.role == "date" else "number"
             read = columns.column_of(
                 column, decimal=wanted.decimal, wanted=role, thousands=wanted.thousands
             )
@@ -459,8 +467,8 @@ def _labels_alike(
 ) -> NDArray[np.float64]:
     if wanted.classes:
         known_texts = set(column.astype(str)) & wanted.classes.keys()
-        own = {text: wanted.classes[text] for text in known_texts}
-        return _numbered(column, own, where)[0]
+        classes = {text: wanted.classes[text] for text in known_texts}
+        return _numbered(column, classes, where)[0]
     if not like.labels:
         return cells.numbers(column, wanted.decimal, thousands=wanted.thousands).numbers
     known = {text: value for value, text in like.labels.items()}
@@ -483,5 +491,7 @@ def _clients_alike(
         frame.iloc[:, columns.place_of(frame, wanted.client, "client", where)]
     )
     numbers = {name: number for number, name in enumerate(like.clients)}
-    own = np.array([numbers.get(text, len(numbers) + place) for place, text in enumerate(texts)])
-    return np.asarray(own[codes.astype(int)], np.int64)
+    client_numbers = np.array(
+        [numbers.get(text, len(numbers) + place) for place, text in enumerate(texts)]
+    )
+    return np.asarray(client_numbers[codes.astype(int)], np.int64)

@@ -1,7 +1,7 @@
 """Participation policies: client sampling and when a round closes, as scenario blocks.
 
-What depends on the fleet is passed as arguments: the number of clients, and the number of samples
-of each client.
+Policies receive what depends on the fleet as arguments: the number of clients, and the number of
+samples of each client.
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -68,7 +68,8 @@ __all__ = [
 ]
 
 Participation = Rounds | AsynchronousParticipation
-"""A policy. The two share no base, since their keys have no common order, but answer alike."""
+"""A policy. Two classes without a common base, since their keys have no common order, but with the
+same methods."""
 
 PARTICIPATION: Registry[Spec] = Registry(
     "participation",

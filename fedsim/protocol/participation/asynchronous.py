@@ -26,18 +26,19 @@ from fedsim.protocol.participation.rounds import (
 # Lazily generated orders of clients: a round of a large fleet needs only the first few.
 
 WHOLE = 10_000
-"""Of up to so many clients a whole permutation is drawn: it takes 0.1 ms."""
+"""For up to this number of clients, we draw a whole permutation: it takes 0.1 ms."""
 
 _FIRST = 1_024
-"""So many places are worked out at first, and eight times as many then."""
+"""The number of places in the first stretch; later ones are up to eight times as long."""
 
 
 def permutation(clients: int, rng: np.random.Generator) -> Iterable[int]:
     """Return all client numbers in a random order.
 
-    How much of it is consumed changes no later draw from the same generator.
+    The caller may consume any part of it: later draws from the same generator do not change.
     """
     if clients > WHOLE:
+        # A generator of its own: a lazy draw from `rng` would shift all later draws.
         return _shuffle(clients, rng.spawn(1)[0])
     order: Iterable[int] = rng.permutation(clients)
     return order
@@ -46,7 +47,7 @@ def permutation(clients: int, rng: np.random.Generator) -> Iterable[int]:
 def _shuffle(clients: int, rng: np.random.Generator) -> Iterator[int]:
     """Yield clients in a random order, drawn as far as it is consumed.
 
-    It is Fisher and Yates' shuffle, which holds only what it has moved.
+    This is the Fisher-Yates shuffle, which stores only the places that it has moved.
     """
     moved: dict[int, int] = {}
     for begin, end in _stretches(clients):
@@ -68,7 +69,7 @@ def ascending(keys: Array) -> Iterator[int]:
     for _, end in _stretches(len(keys)):
         least = np.flatnonzero(keys <= np.partition(keys, end - 1)[end - 1])
         order = least[np.argsort(keys[least], kind="stable")]
-        for begin in range(yielded, len(order), _FIRST):  # of equal keys there may be many
+        for begin in range(yielded, len(order), _FIRST):  # equal keys can make a stretch long
             yield from order[begin : begin + _FIRST].tolist()
         yielded = len(order)
 
@@ -122,7 +123,7 @@ class AsynchronousParticipation(Spec):
     wanted: ClassVar[None] = None
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield that there are no rounds."""
+        """Yield the nature of a server without rounds."""
         yield "kind", Nature(reacts=f"got {self.kind}: the order of arrival decides what happens")
         yield from charge_decides(self.least_charge)
 
@@ -164,11 +165,11 @@ class AsynchronousParticipation(Spec):
         return inf if self.give_up is None else self.give_up
 
     def goal(self, cohort: int) -> float:
-        """Return the replies that make an update."""
+        """Return the number of replies in an update."""
         return self.buffer
 
     def least(self, cohort: int) -> int:
-        """Return 0: there is no deadline."""
+        """Return 0, since there is no deadline."""
         return 0
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:

@@ -70,16 +70,18 @@ class CarbonSelector(Selector):
     def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
         """Return the clients by intensity."""
         grid = self._fleet.grid
-        found = np.ones(self._fleet.count) if grid is None else grid.at(moment.now)
+        intensities = np.ones(self._fleet.count) if grid is None else grid.at(moment.now)
         if self._policy.draw == "cleanest":
-            return descending(-found, rng)
-        return ascending(rng.standard_exponential(len(found)) * found)
+            return descending(-intensities, rng)
+        # Efraimidis and Spirakis 2006: a weighted order with weights 1/intensity.
+        return ascending(rng.standard_exponential(len(intensities)) * intensities)
 
     def delay(self, now: float) -> float:
-        """Return how long it takes until the electricity is clean enough, s.
+        """Return the time until the electricity is clean enough, s.
 
-        It is `patience` where it is not by then, and 0 where it never is. `now` and it never add up
-        to a time before that instant, at which others would be the cleanest.
+        It is `patience` if the electricity is not clean enough by then, and 0 if it never will be.
+        The sum of `now` and the result is never before that instant: rounding down would begin the
+        round while other clients are still the cleanest.
         """
         policy, grid = self._policy, self._fleet.grid
         if policy.below is None or grid is None:
@@ -98,4 +100,4 @@ class CarbonSelector(Selector):
 
 
 _MOST_CHANGES = 10_000
-"""After so many changes of an intensity it is taken that it never falls below a threshold."""
+"""After this many changes of an intensity, we assume that it never falls below the threshold."""

@@ -1,4 +1,4 @@
-"""Importance sampling: some clients more often, and their updates with less weight.
+"""Importance sampling: some clients are drawn more often, and their updates get less weight.
 
 In a round n draws with replacement are made, client i with probability q_i. If it is drawn k_i
 times, its update Delta_i counts k_i/(n q_i) times (`fedsim.protocol.estimates`), so that the step
@@ -8,8 +8,8 @@ times, its update Delta_i counts k_i/(n q_i) times (`fedsim.protocol.estimates`)
 has the expectation sum_i p_i Delta_i, the step of all clients. Its variance is least for q_i in
 proportion to p_i |Delta_i| (Chen, Horvath, Richtarik, "Optimal Client Sampling for Federated
 Learning", TMLR 2022; Zhao, Zhang, ICML 2015). The norms are those that clients have last reported;
-a client without a report takes the mean of the others'. A share of the draws is by p_i alone, which
-bounds the factors: a norm reported long ago may be too small.
+a client without a report takes the mean of the others'. A share of the draws is by p_i only, which
+bounds the factors: a norm that was reported long ago may be too small.
 
 The estimate is unbiased as long as the clients that are drawn and do not reply, since they are
 offline or miss a deadline, are missing at random: n counts the draws of those that reply.
@@ -72,16 +72,16 @@ class ImportanceParticipation(WithOracle):
 
     @property
     def reports(self) -> tuple[Report, ...]:  # type: ignore[override]  # a class variable elsewhere
-        """The norm, where probabilities go by it."""
+        """The norm, if the probabilities depend on it."""
         return ("norm",) if self.by == "norm" else ()
 
     @property
     def by_schedule(self) -> bool:  # type: ignore[override]  # a class variable elsewhere
-        """Whether no report decides."""
+        """Whether choices depend on no report."""
         return self.by == "samples"
 
     def selector(self, fleet: KnownFleet) -> Selector:
-        """Return the state in which no norm is known."""
+        """Return the state before any norm is known."""
         return ImportanceSelector(self, fleet)
 
 
@@ -89,7 +89,7 @@ class ImportanceSelector(Selector):
     """The last reported norms, and the last draw.
 
     Attributes:
-        norms: of each client, shape (M,); NaN for a client that has not reported any.
+        norms: each client's last reported norm, shape (M,); NaN before its first report.
     """
 
     def __init__(self, policy: ImportanceParticipation, fleet: KnownFleet) -> None:
@@ -111,7 +111,7 @@ class ImportanceSelector(Selector):
         return np.asarray((1 - plain) * scaled / total + plain * weights)
 
     def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
-        """Return the clients that are drawn, each once."""
+        """Return the drawn clients, each once."""
         truth = self._fleet.truth
         if truth is not None and moment.sent is not None and self._policy.by == "norm":
             self.norms = truth.norms(moment.sent)
@@ -119,10 +119,10 @@ class ImportanceSelector(Selector):
         drawn = rng.choice(len(q), size=moment.wanted, p=q)
         clients, times = np.unique(drawn, return_counts=True)
         self._draw = DrawnCohort(clients, q[clients], times.astype(float))
-        return [int(each) for each in clients]
+        return [int(client) for client in clients]
 
     def observe(self, outcome: ExchangeOutcome) -> None:
-        """Keep the reports."""
+        """Store the reports."""
         if self._fleet.truth is None and self._policy.by == "norm":
             reported = outcome.where_reported("norm")
             self.norms[reported.clients] = reported.reports["norm"]

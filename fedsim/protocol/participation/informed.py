@@ -1,8 +1,8 @@
 """Participation that depends on what the server has seen: replies, their times, and reports.
 
-A policy of this kind has two parts. The block of the scenario is frozen, like any other. Its
-`selector` returns the state of one run, which ranks the clients of each round, and is shown the
-outcome of each exchange. A reported quantity is a part of the reply: it is encoded and charged.
+Such a policy has two parts. The block of the scenario is frozen, like any other. Its `selector`
+returns the state of one run: it ranks the clients of each round, and observes the outcome of each
+exchange. A reported quantity is a part of the reply, so it is encoded and charged.
 """
 
 # ruff: noqa: ARG002 - a selector may need less than it is handed
@@ -23,17 +23,21 @@ from fedsim.protocol.participation.asynchronous import ascending
 from fedsim.protocol.participation.sampling import Chances, Sample, weighted_order
 
 Report = Literal["loss", "rms_loss", "charge", "harvest", "norm"]
-"""What a client may report with its reply: its loss at the received model, the root mean square of
-the losses of its samples there, its state of charge in [0, 1] (1 on mains), the share of its power
-at work that charges its battery, at most 1 (1 on mains), the Euclidean norm of the first vector of
-its reply."""
+"""A quantity that a client may report with its reply.
+
+loss: its loss at the received model.
+rms_loss: the root mean square of its samples' losses there.
+charge: its state of charge in [0, 1]; 1 on mains power.
+harvest: the share of its power at work that charges its battery, at most 1; 1 on mains power.
+norm: the Euclidean norm of the first vector of its reply.
+"""
 
 Sent = Message | Mapping[ClientId, Message]
 """The message of an exchange: one for all, or one for each client."""
 
 
 class Truth(Protocol):
-    """The state of the world, which no server sees: for the upper bounds that oracles are."""
+    """The true state of the world, which no server sees. Oracles use it, as upper bounds."""
 
     def losses(self, sent: Sent) -> Array:
         """Return every client's loss at the model in a message, shape (M,)."""
@@ -52,16 +56,16 @@ class Truth(Protocol):
         ...
 
     def harvests(self) -> Array:
-        """Return the share of every client's power at work that it harvests, 1 on mains, (M,)."""
+        """Return the share of each client's power at work that it harvests, 1 on mains, (M,)."""
         ...
 
     def seconds(self) -> Array:
-        """Return the mean time of a round of each client alone, s, shape (M,)."""
+        """Return the mean time of a round with that client alone, s, shape (M,)."""
         ...
 
 
 class Intensities(Protocol):
-    """The carbon intensity of the clients' electricity, which operators of grids publish."""
+    """The carbon intensity of the clients' electricity, which grid operators publish."""
 
     def at(self, now: float) -> Array:
         """Return the intensity of each client at a time, g/kWh, shape (M,)."""
@@ -77,10 +81,10 @@ class KnownFleet:
     """What a server knows of its clients from the start.
 
     Attributes:
-        samples: how many each has, shape (M,).
-        shares: the weights of their updates, shape (M,); None for those of the samples.
+        samples: the number of samples of each client, shape (M,).
+        shares: the weights of their updates, shape (M,); by default the numbers of samples.
         grid: the carbon intensity of their electricity; None if not tracked.
-        truth: for an oracle only; else None.
+        truth: the true state of the world, for an oracle; else None.
     """
 
     samples: Array
@@ -103,10 +107,10 @@ class Moment(NamedTuple):
     """The beginning of a round.
 
     Attributes:
-        number: how many draws there were before.
+        number: the number of earlier draws.
         now: the time, s.
-        wanted: how many clients are asked.
-        sent: the message, which only an oracle may look into; None where there is none yet.
+        wanted: the number of clients to ask.
+        sent: the message of the round, which only an oracle may read; None if there is none yet.
     """
 
     number: int
@@ -120,12 +124,12 @@ class ExchangeOutcome:
     """What the server has seen of an exchange, once it is over.
 
     Attributes:
-        number: how many draws there were before that of this exchange.
-        begun, ended: its time, s.
+        number: the number of draws before that of this exchange.
+        begun, ended: the times of its begin and end, s.
         asked: the clients that were asked, shape (k,).
-        clients: those whose reply has arrived since the last outcome, in the order of arrival,
-            shape (n,); late replies to former exchanges among them.
-        seconds: from the request to the arrival of each reply, shape (n,).
+        clients: the clients whose reply has arrived since the last outcome, in the order of
+            arrival, shape (n,). Some may be late replies to earlier exchanges.
+        seconds: the time from the request to the arrival of each reply, s, shape (n,).
         reports: each reported quantity, shape (n,); NaN for a client that kept silent.
     """
 
@@ -138,11 +142,11 @@ class ExchangeOutcome:
     reports: Mapping[str, Array]
 
     def where_reported(self, report: Report) -> Self:
-        """Return the outcome of those clients alone that have reported a quantity."""
-        said = ~np.isnan(self.reports[report])
-        reports = {name: values[said] for name, values in self.reports.items()}
+        """Return the outcome of only those clients that have reported a quantity."""
+        reported = ~np.isnan(self.reports[report])
+        reports = {name: values[reported] for name, values in self.reports.items()}
         return replace(
-            self, clients=self.clients[said], seconds=self.seconds[said], reports=reports
+            self, clients=self.clients[reported], seconds=self.seconds[reported], reports=reports
         )
 
 
@@ -153,23 +157,23 @@ class Selector(ABC):
     def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
         """Return the clients in the order in which the cohort is filled.
 
-        Unavailable clients are passed over, so it has all clients, unless the policy is not
-        `complete`.
+        Unavailable clients are skipped. So the order must hold all clients, unless the policy is
+        not `complete`.
         """
 
     def observe(self, outcome: ExchangeOutcome) -> None:  # noqa: B027 - a policy may learn nothing
         """Learn from an exchange that is over."""
 
     def narrow(self, moment: Moment, outcome: ExchangeOutcome) -> Sequence[ClientId]:
-        """Return the candidates that are asked for an update, given their reports."""
-        return [int(each) for each in outcome.clients]
+        """Return the candidates to ask for an update, after their reports."""
+        return [int(client) for client in outcome.clients]
 
     def last_draw(self) -> DrawnCohort | None:
         """Return the last draw with its law; None if that is uniform, or not known."""
         return None
 
     def delay(self, now: float) -> float:
-        """Return how long the server waits before it begins a round, s."""
+        """Return how long the server waits before a round, s."""
         return 0.0
 
 
@@ -180,16 +184,16 @@ class Informed(Sample):
     """The quantities that clients report with each reply; they are encoded and charged."""
 
     complete: ClassVar[bool] = True
-    """Whether an order has all clients; if not, a round asks no others than those it has."""
+    """Whether an order holds all clients; if not, a round asks only those that it holds."""
 
     candidates_asked: ClassVar[bool] = False
-    """Whether candidates report first, in an exchange of their own; see `Selector.narrow`."""
+    """Whether candidates first report in a separate exchange; see `Selector.narrow`."""
 
     by_schedule: ClassVar[bool] = False
     """Whether no choice depends on times, reports or batteries, so that a run can be re-priced."""
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield what of its choices depends on times, reports or batteries."""
+        """Yield the natures of choices that depend on times, reports or batteries."""
         yield from super().natures()
         if not self.by_schedule:
             text = (
@@ -215,7 +219,7 @@ class Informed(Sample):
 
     @property
     def of_losses(self) -> bool:
-        """Whether it goes by losses, for which a client needs samples and a model."""
+        """Whether it uses losses; for this, clients need samples and a model."""
         return not {"loss", "rms_loss"}.isdisjoint(self.reports)
 
     @abstractmethod
@@ -223,13 +227,13 @@ class Informed(Sample):
         """Return the state of a run before its first round."""
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
-        """Return the order of a first round, in which nothing has been seen yet."""
+        """Return the order of the first round, before anything has been seen."""
         fleet = KnownFleet(samples)
         return self.selector(fleet).rank(Moment(number, 0.0, self.asked or len(samples)), rng)
 
 
 class WithOracle(Informed):
-    """A policy that has an oracle: with the same rule, and the true state of the world."""
+    """A policy with an oracle: the same rule, applied to the true state of the world."""
 
     oracle: bool = Field(
         default=False,
@@ -246,7 +250,7 @@ class WithOracle(Informed):
 
 
 def descending(keys: Array, rng: np.random.Generator) -> Iterable[ClientId]:
-    """Return the positions of keys in descending order, ties in random order, as far as consumed.
+    """Return the positions of keys in descending order, ties in random order, lazily.
 
     >>> list(descending(np.array([1.0, 3.0, 2.0]), np.random.default_rng(1)))
     [1, 2, 0]
@@ -255,14 +259,14 @@ def descending(keys: Array, rng: np.random.Generator) -> Iterable[ClientId]:
     return (int(shuffled[place]) for place in ascending(-keys[shuffled]))
 
 
-# Age: the time since a client has last been part of the model.
+# Age: the time since the model last got an update of a client.
 
 
 class AgeParticipation(Informed):
     """The clients whose last update is the oldest, or a sample in proportion to its age.
 
-    The age counts draws since a client's last reply, or since the start for one without any: ages
-    grow by one each round, and fall to zero with a reply.
+    The age is the number of draws since a client's last reply, or since the start if it has not
+    replied yet. It grows by one each round, and a reply resets it to zero.
     """
 
     kind: Literal["age"] = Field(default="age", description="the oldest updates")
@@ -306,5 +310,5 @@ class AgeSelector(Selector):
         return weighted_order(age + 1, rng)
 
     def observe(self, outcome: ExchangeOutcome) -> None:
-        """Set the ages of those that have replied to zero."""
+        """Reset the ages of the clients that have replied."""
         self.since[outcome.clients] = outcome.number + 1

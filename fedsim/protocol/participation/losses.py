@@ -65,13 +65,13 @@ class PowerOfChoiceParticipation(WithOracle):
             text = f"got {self.over:g}, but candidates take its place; leave it out"
             raise failure(("over", text, self.over))
         if self.count is not None and self.candidates < self.count:
-            text = f"got {self.candidates}, of which {self.count} cannot be chosen; give more"
+            text = f"got {self.candidates}, fewer than count, {self.count}; give as many or more"
             raise failure(("candidates", text, self.candidates))
         return self
 
     @property
     def candidates_asked(self) -> bool:  # type: ignore[override]  # a class variable elsewhere
-        """Whether candidates report in an exchange of their own."""
+        """Whether candidates report in a separate exchange."""
         return self.losses == "asked"
 
     @property
@@ -81,11 +81,11 @@ class PowerOfChoiceParticipation(WithOracle):
 
     @property
     def asked(self) -> int | None:
-        """The candidates where these are asked first, else the count."""
+        """The number of candidates if these are asked first, else the count."""
         return self.candidates if self.candidates_asked and self.reported else super().asked
 
     def selector(self, fleet: KnownFleet) -> Selector:
-        """Return the state in which no loss is known."""
+        """Return the state before any loss is known."""
         return LossSelector(self, fleet)
 
 
@@ -93,7 +93,7 @@ class LossSelector(Selector):
     """The last reported losses.
 
     Attributes:
-        losses: of each client, shape (M,); infinite for a client that has not reported any.
+        losses: each client's last reported loss, shape (M,); infinite before its first report.
     """
 
     def __init__(self, policy: PowerOfChoiceParticipation, fleet: KnownFleet) -> None:
@@ -102,7 +102,7 @@ class LossSelector(Selector):
         self.losses = np.full(fleet.count, np.inf)
 
     def rank(self, moment: Moment, rng: np.random.Generator) -> Iterable[ClientId]:
-        """Return the candidates, and then all others in the order of the draw."""
+        """Return the candidates, then all others in the order of the draw."""
         order = iter(self._draws.order(self._fleet.samples, moment.number, rng))
         truth = self._fleet.truth
         if truth is None and self._policy.candidates_asked:
@@ -122,12 +122,12 @@ class LossSelector(Selector):
         return _largest(reported.clients.tolist(), reported.reports["loss"])[: moment.wanted]
 
     def observe(self, outcome: ExchangeOutcome) -> None:
-        """Keep the reports."""
+        """Store the reports."""
         if self._fleet.truth is None:
             reported = outcome.where_reported("loss")
             self.losses[reported.clients] = reported.reports["loss"]
 
 
 def _largest(clients: Sequence[ClientId], losses: Array) -> list[ClientId]:
-    """Return clients by loss, the largest first, ties in order."""
+    """Return the clients by loss, the largest first; ties stay in order."""
     return [clients[place] for place in np.argsort(-losses, kind="stable").tolist()]

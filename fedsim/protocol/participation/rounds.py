@@ -29,14 +29,14 @@ NOTICED = (
 HEARTBEAT = "time between two heartbeats, from time 0 on; their messages are not charged"
 
 Noticed = Literal["at-once", "heartbeat", "deadline"]
-"""When the server notices that a client has gone."""
+"""When the server notices that a client has left."""
 
 
 def check_heartbeat(noticed: Noticed, heartbeat: float | None) -> None:
-    """Validate that a heartbeat interval is given exactly if `noticed` needs one.
+    """Check that a heartbeat interval is set if, and only if, `noticed` needs one.
 
     Raises:
-        ValueError: it is missing or unused; in the form that a pydantic validator raises.
+        ValueError: the interval is missing or unused; in a form that pydantic accepts.
     """
     if noticed == "heartbeat" and heartbeat is None:
         text = 'missing: noticed is heartbeat; give the time between two beats, such as "10 s"'
@@ -54,9 +54,9 @@ class Early(NamedTuple):
     """A rule that may close a round before every recipient has replied.
 
     Attributes:
-        key: of the block.
+        key: the key in the block.
         seen: its value, for messages.
-        decides: `IN_TIME`, `FIRST` or words like these.
+        decides: `IN_TIME`, `FIRST` or a similar phrase.
     """
 
     key: str
@@ -69,8 +69,8 @@ class Rounds(Spec):
 
     It closes when every recipient has reported. With a quorum it may close at that share of
     reports: at once without a deadline, otherwise not before the deadline. With a deadline alone it
-    closes at the deadline, regardless of missing reports. A reply to a given-up round is late
-    (Bonawitz
+    closes at the deadline, whatever is missing. A reply to an abandoned round is late (Bonawitz et
+    al., MLSys 2019).
     """
 
     asynchronous: ClassVar[bool] = False
@@ -98,7 +98,7 @@ class Rounds(Spec):
         return self
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield the rules by which replies in time, or batteries, decide."""
+        """Yield the rules by which replies in time, or batteries, decide about the aggregate."""
         for key, seen, decides in self.early():
             yield key, Nature(reacts=f"got {seen}: {decides} the aggregate of a round")
         yield from charge_decides(self.least_charge)
@@ -148,7 +148,7 @@ class Rounds(Spec):
 
     @property
     def round_timeout(self) -> float:
-        """The timeout after which a round is given up, from its broadcast, s; infinite for none."""
+        """The time from its broadcast at which a round is abandoned, s; infinite for none."""
         return inf if self.give_up is None else self.give_up
 
     @property
@@ -163,7 +163,7 @@ class Rounds(Spec):
         return inf
 
     def least(self, cohort: int) -> int:
-        """Return the minimum number of reports for the deadline to close a round."""
+        """Return the number of reports from which the deadline closes a round."""
         return at_least((self.quorum or 0.0) * cohort)
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
@@ -178,7 +178,7 @@ class FullParticipation(Rounds):
 
 
 def charge_decides(least: float) -> Iterator[tuple[str, Nature]]:
-    """Yield that batteries decide which clients take part, where some charge is asked for."""
+    """Yield that batteries decide which clients take part, if a least charge is required."""
     if least:
         text = f"got {100 * least:g} %: batteries decide which clients take part"
         yield "least_charge", Nature(reacts=text)

@@ -19,12 +19,12 @@ from fedsim.protocol.participation.asynchronous import ascending, permutation
 from fedsim.protocol.participation.rounds import FIRST, Early, Rounds, at_least
 
 Chances = Literal["equal", "by-size", "recorded", "unknown"]
-"""What is known of the chances with which a policy asks each client.
+"""The probabilities with which a policy asks each client, as far as they are known.
 
 equal: the same for all clients.
-by-size: inclusion probabilities in proportion to the clients' samples.
+by-size: inclusion probabilities proportional to the clients' numbers of samples.
 recorded: the policy records the law of each draw.
-unknown: the policy chooses clients by what it has seen, so that no estimate is unbiased.
+unknown: the policy chooses clients by what it has seen, so no estimate is unbiased.
 """
 
 
@@ -55,7 +55,7 @@ class Sample(Rounds):
     estimate: Estimate = estimate_by("self-normalised")
 
     chances: ClassVar[Chances] = "unknown"
-    """What is known of the chances of each client; `estimate: unbiased` needs to know them."""
+    """What is known of the clients' probabilities; `estimate: unbiased` needs to know them."""
 
     @model_validator(mode="after")
     def _one_size(self) -> Self:
@@ -76,7 +76,7 @@ class Sample(Rounds):
         return self
 
     def among(self, clients: int) -> Self:
-        """Return the policy with a count, where it has a share."""
+        """Return the policy with a count in place of a share."""
         if self.share is None:
             return self
         count = max(1, floor(self.share * clients + 0.5))
@@ -114,7 +114,7 @@ class Sample(Rounds):
         return None if self.count is None else at_least(self.over * self.count)
 
     def goal(self, cohort: int) -> float:
-        """Return the target number of replies when over-selecting; otherwise as the base class."""
+        """Return the target number of replies if it over-selects, else that of the base class."""
         if self.over_selects and self.count is not None:
             return min(self.count, cohort)
         return super().goal(cohort)
@@ -122,10 +122,10 @@ class Sample(Rounds):
     def expected_shares(self, sizes: Array) -> Array:
         """Return q, each client's share of the expected draws if all can be asked, shape (M,).
 
-        Equal by default; it means nothing where chances are recorded or unknown.
+        Equal by default. Policies whose chances are recorded or unknown do not use it.
 
         Args:
-            sizes: the samples of each client, shape (M,).
+            sizes: the number of samples of each client, shape (M,).
         """
         return np.full(len(sizes), 1 / len(sizes))
 
@@ -136,8 +136,8 @@ class Sample(Rounds):
         Unavailable clients are passed over.
 
         Args:
-            samples: how many each client has, shape (M,).
-            number: how many draws there were before.
+            samples: the number of samples of each client, shape (M,).
+            number: the number of earlier draws.
             rng: the stream of the draws.
         """
 
@@ -154,7 +154,7 @@ class UniformParticipation(Sample):
 
 
 def weighted_order(weights: Array, rng: np.random.Generator) -> Iterable[int]:
-    """Return an order in which each next client is drawn in proportion to its weight, above 0."""
+    """Return an order of weighted draws without replacement; the weights are above 0."""
     # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.
     return ascending(rng.standard_exponential(len(weights)) / weights)
 
@@ -179,8 +179,8 @@ class WeightedParticipation(Sample):
         """Return the cohort of a round.
 
         Args:
-            sizes: the samples of each client that can be asked, shape (A,).
-            available: the share of all samples that these clients have.
+            sizes: the number of samples of each client that can be asked, shape (A,).
+            available: the share of all samples that these clients hold.
             rng: the stream of the draws.
         """
         return draw_by_size(sizes, self._asked_of(sizes), available, rng)
@@ -194,10 +194,10 @@ class WeightedParticipation(Sample):
         return len(sizes) if self.asked is None else min(self.asked, len(sizes))
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
-        """Return the cohort of a round in which all can be asked, then the others by samples."""
+        """Return the cohort of a round in which all can be asked, then the others by weight."""
         cohort = self.draw(samples, 1.0, rng).clients
         yield from cohort.tolist()
         others = np.delete(np.arange(len(samples)), cohort)
-        if len(others):  # from a stream of their own, since they may or may not be needed
+        if len(others):  # a stream of its own, since the caller may not need these draws
             order = weighted_order(samples[others], rng.spawn(1)[0])
-            yield from (int(others[each]) for each in order)
+            yield from (int(others[place]) for place in order)

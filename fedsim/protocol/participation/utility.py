@@ -77,7 +77,7 @@ class UtilityParticipation(WithOracle):
     )
 
     def selector(self, fleet: KnownFleet) -> Selector:
-        """Return the state in which no client has been explored."""
+        """Return the state before any client has been explored."""
         return UtilitySelector(self, fleet)
 
 
@@ -116,11 +116,11 @@ class EnergyAwareParticipation(UtilityParticipation):
 
     @property
     def reported(self) -> tuple[Report, ...]:
-        """The loss, and what counts of the energy; nothing to the oracle."""
+        """The loss and the energy report; nothing for the oracle."""
         return () if self.sees_all else ("rms_loss", self.energy)
 
     def selector(self, fleet: KnownFleet) -> Selector:
-        """Return the state in which no client has been explored."""
+        """Return the state before any client has been explored."""
         return EnergySelector(self, fleet)
 
 
@@ -128,11 +128,11 @@ class UtilitySelector(Selector):
     """The utilities of the explored clients, and the pacer.
 
     Attributes:
-        losses: the last report of each client, shape (M,); NaN for a client not explored.
-        seconds: the last time of a reply of each, s, shape (M,).
-        last: the round of it, from 1, shape (M,); 0 for none.
+        losses: each client's last reported loss, shape (M,); NaN for a client not yet explored.
+        seconds: the time of each client's last reply, s, shape (M,).
+        last: the round of each client's last reply, from 1, shape (M,); 0 for none.
         epsilon: the share of the next cohort that is explored.
-        pace: the quantile of times that is preferred now.
+        pace: the current quantile of the times that gives the preferred duration T.
     """
 
     def __init__(self, policy: UtilityParticipation, fleet: KnownFleet) -> None:
@@ -154,6 +154,8 @@ class UtilitySelector(Selector):
             self.last = np.maximum(self.last, 1.0)
         known = np.flatnonzero(self.last > 0)
         new = np.flatnonzero(self.last == 0)
+        # The oracle knows all clients. Otherwise we explore at least the places that the explored
+        # clients cannot fill.
         explore = 0 if truth is not None else round(self.epsilon * moment.wanted)
         explore = min(max(explore, moment.wanted - len(known)), len(new))
         utilities = self.utilities(known, moment.number + 1)
@@ -175,18 +177,19 @@ class UtilitySelector(Selector):
         others = np.flatnonzero(rest)
         yield from known[exploited].tolist()
         yield from new[explored[:explore]].tolist()
-        yield from (int(known[others[each]]) for each in descending(utilities[others], rng))
+        yield from (int(known[others[place]]) for place in descending(utilities[others], rng))
         yield from new[explored[explore:]].tolist()
 
     def _exploit(self, utilities: Array, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
-        """Return the places of exploited clients: sampled in proportion to utility."""
+        """Return the places of the exploited clients, sampled in proportion to utility."""
         count = min(count, len(utilities))
         if count <= 0:
             return np.arange(0)
         last = np.partition(utilities, len(utilities) - count)[len(utilities) - count]
         pool = np.flatnonzero(utilities >= _CUTOFF * last)
+        # Above 0, so that clients with utility 0 can fill the last places.
         weights = np.maximum(utilities[pool], np.finfo(float).tiny)
-        # Efraimidis and Spirakis 2006, as for a weighted sample.
+        # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.
         keys = rng.standard_exponential(len(pool)) / weights
         order = ascending(keys)
         return pool[[next(order) for _ in range(count)]]
@@ -195,8 +198,8 @@ class UtilitySelector(Selector):
         """Return the utilities of known clients, shape (len(known),).
 
         Args:
-            known: explored clients.
-            number: of the round, from 1.
+            known: the explored clients.
+            number: the number of the round, from 1.
         """
         policy = self.policy
         if not len(known):
@@ -204,18 +207,18 @@ class UtilitySelector(Selector):
         raw = self.fleet.samples[known] * np.abs(self.losses[known])
         raw = np.minimum(raw, np.quantile(raw, _CLIP))
         span = raw.max() - raw.min()
-        found = (raw - raw.min()) / span if span > 0 else np.ones(len(known))
+        scaled = (raw - raw.min()) / span if span > 0 else np.ones(len(known))
         if policy.staleness and self.fleet.truth is None:
-            found = found + np.sqrt(_STALE * np.log(number) / self.last[known])
+            scaled = scaled + np.sqrt(_STALE * np.log(number) / self.last[known])
         if policy.penalty:
             seconds = self.seconds[known]
             preferred = np.quantile(seconds, self.pace)
             slow = seconds > preferred
-            found[slow] *= (preferred / seconds[slow]) ** policy.penalty
-        return np.asarray(found)
+            scaled[slow] *= (preferred / seconds[slow]) ** policy.penalty
+        return np.asarray(scaled)
 
     def observe(self, outcome: ExchangeOutcome) -> None:
-        """Keep the reports and the times; let epsilon decay and the pacer step."""
+        """Store the reports and the times; let epsilon decay and the pacer step."""
         policy = self.policy
         if self.fleet.truth is not None:
             return
@@ -232,6 +235,7 @@ class UtilitySelector(Selector):
         """Raise the pace once a window of rounds has gathered less than the window before."""
         window = self.policy.pacer_window
         self._gathered.append(gained)
+        # Windows do not overlap: the later one becomes the earlier one of the next comparison.
         if len(self._gathered) == 2 * window:
             before, after = sum(self._gathered[:window]), sum(self._gathered[window:])
             if after < before:
@@ -240,11 +244,12 @@ class UtilitySelector(Selector):
 
 
 class EnergySelector(UtilitySelector):
-    """The utilities, and the charges or harvests that clients have reported.
+    """The utilities, and the charges or harvests that the clients have reported.
 
     Attributes:
-        charges: the last report of each client, shape (M,); 1 before it.
-        used: the drop of the charge between its last two reports, shape (M,); 0 of a harvest.
+        charges: each client's last report, shape (M,); 1 before the first one.
+        used: the drop of the charge between a client's last two reports, shape (M,); 0 for
+            harvests.
     """
 
     policy: EnergyAwareParticipation
@@ -257,24 +262,24 @@ class EnergySelector(UtilitySelector):
 
     def utilities(self, known: NDArray[np.intp], number: int) -> Array:
         """Return the rewards of known clients: f Util + (1 - f) power."""
-        found = super().utilities(known, number)
+        utilities = super().utilities(known, number)
         if not len(known):
-            return found
+            return utilities
         if self.fleet.truth is not None:
             truth = self.fleet.truth
             left = (truth.harvests() if self._harvests else truth.charges())[known]
         else:
             left = np.maximum(self.charges[known] - self.used[known], 0.0)
-        most, share = found.max(), self.policy.utility
-        scaled = found / most if most > 0 else found
+        most, share = utilities.max(), self.policy.utility
+        scaled = utilities / most if most > 0 else utilities
         return np.asarray(share * scaled + (1 - share) * left)
 
     def observe(self, outcome: ExchangeOutcome) -> None:
-        """Keep the reports."""
+        """Store the reports."""
         super().observe(outcome)
         if self.fleet.truth is None:
             reported = outcome.where_reported(self.policy.energy)
             clients, charges = reported.clients, reported.reports[self.policy.energy]
-            if not self._harvests:  # a harvest is no stock that rounds use up
+            if not self._harvests:  # a harvest is a rate, not a stock that rounds use up
                 self.used[clients] = np.maximum(self.charges[clients] - charges, 0.0)
             self.charges[clients] = charges

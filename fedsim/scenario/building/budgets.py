@@ -14,7 +14,7 @@ CLIENT = 400
 
 
 def check_counts(scenario: Scenario, findings: Findings) -> None:
-    """Raise a ScenarioError if fleet or network exceed the memory budget."""
+    """Raise a ScenarioError if the fleet or the network exceeds the memory budget."""
     with findings.at("fleet"):
         clients = scenario.clients
         check_budget("fleet", f"{clients} clients", CLIENT * clients)
@@ -25,7 +25,7 @@ def check_counts(scenario: Scenario, findings: Findings) -> None:
 
 
 def check_held(scenario: Scenario, clients: int, dimension: int, findings: Findings) -> None:
-    """Find states that the server stores for its clients under EF21 beyond the memory budget."""
+    """Register states that the server stores for its clients under EF21 beyond the budget."""
     with findings.at("wire.down.error_feedback"):
         size = vector_memory(scenario, clients, dimension)
         what = (
@@ -42,9 +42,9 @@ def check_kept(
     findings: Findings,
     local: LocalParts | None = None,
 ) -> None:
-    """Find memory of clients between rounds beyond the memory budget.
+    """Register memory of clients between rounds beyond the budget.
 
-    It consists of optimizer states, own parts of the model, and own models.
+    It consists of optimizer states, parts of the model that stay with clients, and own models.
     """
     clients, dimension = len(problem.losses), problem.dimension
     has_own = local is not None or algorithm.personal
@@ -55,6 +55,7 @@ def check_kept(
         values = algorithm.kept_values(dimension) + (0 if local is None else len(local.local))
         which = "what is kept" if has_own else "the optimizer's state"
         what = f"{which} of {asked} clients, {values} values each,"
+        # Optimizer states may have a narrower type than float64.
         narrow = 8 - problem.loss.state_type.itemsize
         size = 8 * values - narrow * algorithm.kept_state(dimension)
         check_budget(key, what, size * asked)
@@ -63,7 +64,7 @@ def check_kept(
 def vector_memory(scenario: Scenario, clients: int, dimension: int) -> int:
     """Return an upper bound of the server's states of clients under EF21, bytes.
 
-    0 if it has one state for all. Clients with the same history share theirs.
+    It is 0 if the server has one state for all. Clients with the same history share theirs.
     """
     method, link = scenario.algorithm, scenario.wire.down
     kept = {Meaning.STATE, Meaning.INCREMENT}

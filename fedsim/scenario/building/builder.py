@@ -79,8 +79,7 @@ def observers(
         scenario: the scenario.
         problem: the observed problem.
         findings: collects measures that the problem does not support.
-        own: whether they evaluate each client's own model (`OwnObserver`) or one model
-            (`Observer`).
+        own: whether they evaluate a model per client (`OwnObserver`) or one model (`Observer`).
     """
     bound: list[Observer | OwnObserver] = [*problem.observers]
     for number, measure in enumerate(scenario.measures):
@@ -102,7 +101,7 @@ def _constraint_alone(observe: Callable[[Any], Mapping[str, float]]) -> Callable
     return lambda model: {CONSTRAINT: observe(model)[CONSTRAINT]}
 
 
-# Tiers: the hops above gateways, whose rounds have to end, too.
+# Tiers: rounds above gateways, which have to end like those with clients.
 
 
 def complete_tiers(
@@ -163,17 +162,16 @@ class Builder:
         self._evaluation: Evaluation
         self._problem: Problem
         self._drawn = False
-        self._checked: dict[
-            tuple[str, int], Job
-        ] = {}  # jobs of `check`, until `build` returns them
+        # Jobs of `check`, until `build` returns them.
+        self._checked: dict[tuple[str, int], Job] = {}
 
     def check(self) -> list[Job]:
         """Build every variant under its first seed.
 
         Raises:
-            ScenarioError: with the faults of all variants, each place once, since variants share
-                most of the scenario.
-            DataError: rows or a module have changed since they were handed over in Python.
+            ScenarioError: with the faults of all variants, one per place, since variants share most
+                of the scenario.
+            DataError: rows or a module have changed since they were passed in Python.
         """
         check_unchanged([variant.scenario for variant in self.plan.variants])
         jobs: list[Job] = []
@@ -191,15 +189,14 @@ class Builder:
         self._checked = {(job.variant.name, job.seed): job for job in jobs}
         return jobs
 
-    def _join(self, found: list[tuple[Fault, Fault]]) -> Fault:
+    def _join(self, pairs: list[tuple[Fault, Fault]]) -> Fault:
         """Return the first fault at a place; without its variant if all variants have the same.
 
         Args:
-            found: for each variant with a fault, the fault with the name of the variant and
-                without it.
+            pairs: per variant with a fault, the fault with the name of the variant, and without it.
         """
-        named, bare = found[0]
-        same = len(found) == len(self.plan.variants) and all(other == bare for _, other in found)
+        named, bare = pairs[0]
+        same = len(pairs) == len(self.plan.variants) and all(other == bare for _, other in pairs)
         return bare if same else named
 
     def build(self, variant: Variant, seed: int) -> Job:
@@ -221,6 +218,7 @@ class Builder:
 
     def _build(self, variant: Variant, seed: int) -> Job:
         findings, scenario = Findings(variant), variant.scenario
+        # Before any data is read: too many clients would exhaust the memory here.
         check_counts(scenario, findings)
         solved = self._solve(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
@@ -259,6 +257,7 @@ class Builder:
             def patience() -> float:
                 return slowest(job).round_timeout
 
+            # A default timeout depends on the job, which therefore has to exist before it.
             parts = deployment.groups, policy, findings, patience, deployment
             closes = ensure_completion(scenario, *parts)
             context = deployment, findings, self._carry, patience
@@ -315,10 +314,10 @@ class Builder:
             text = f"got true, but clients of {algorithm.kind} have no models of their own"
             findings.add("models.clients", f"{text}; give algorithm.local, or leave it out")
         if scenario.counting == "iterates" and has_own:
-            text = "got iterates, but clients have models of their own, of which only those at the"
-            findings.add("counting", f"{text} end of a round are kept; take rounds")
+            text = "got iterates, but clients have models of their own, which are kept only at the"
+            findings.add("counting", f"{text} end of a round; take rounds")
         if scenario.tiers and local is not None:
-            text = "parts of the model stay with clients, which is not for gateways (tiers) yet"
+            text = "parts of the model stay with clients, which gateways (tiers) do not support yet"
             findings.add("problem.loss.statistics", text)
         parts = problem, algorithm, reference, concerns, evaluated, every, local, outer
         return _Solved(*parts, infeasible)
@@ -326,6 +325,7 @@ class Builder:
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
         method = scenario.algorithm
+        # All that the data, its split and its random numbers depend on.
         key = f"{spec.model_dump_json()} {clients} {seed} {scenario.precision}"
         if isinstance(spec.loss, ProgramLoss):  # a program may start from the model of the method
             key += f" {id(type(method))}"
@@ -436,12 +436,12 @@ class _Solved(NamedTuple):
 
 
 def _ideal(solved: _Solved | None) -> tuple[Group, ...]:
-    """Return as many ideal clients as the partition has made."""
+    """Return one ideal client per part of the data."""
     return (Group(count=len(solved.problem.losses)),) if solved else ()
 
 
 def _reference(algorithm: Algorithm, problem: Problem) -> tuple[Reference | None, str]:
-    """Return the optimum if it is known, and why no model is feasible if none is."""
+    """Return the optimum, if known, and the reason if no model is feasible."""
     with activity("looking for the optimum"):
         try:
             return algorithm.reference(problem), ""

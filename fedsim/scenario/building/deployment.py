@@ -28,13 +28,13 @@ class Deployment(NamedTuple):
     """The environment of a method: clients, gateways and links.
 
     Attributes:
-        members: the number of the group that each client belongs to.
-        groups: what the clients of each group have in common.
-        topology: the links between clients and server; None only where a graph is wrong.
+        members: the number of the group of each client.
+        groups: the common properties of the clients of each group.
+        topology: the links between clients and server; None only if a graph is invalid.
         overlay: the neighbours of each peer; None if there is a server.
-        medium: the peers in range of each other; None where they send over links.
-        tiers: what the gateways of each tier have in common.
-        hierarchy: which server each client and gateway has; None without tiers.
+        medium: the peers in range of each other; None if peers send over links.
+        tiers: the common properties of the gateways of each tier.
+        hierarchy: the server of each client and gateway; None without tiers.
     """
 
     members: RunLengthSequence[int]
@@ -67,16 +67,16 @@ def deploy(
     """Build fleet and network.
 
     Args:
-        scenario: what was written.
-        groups: of its fleet; one of ideal clients where none was written.
-        files: those that the fleet follows.
-        findings: takes what is wrong.
-        seed: of graphs that are drawn.
+        scenario: the scenario.
+        groups: the groups of its fleet, or one of ideal clients if it has none.
+        files: reads the files of the fleet.
+        findings: collects faults.
+        seed: the seed of random graphs.
     """
     fleet = build_groups(groups, files, findings)
     members = RunLengthSequence((group.spec.count, group.number) for group in fleet)
-    called = [group.name for group in fleet]
-    names = members.map(called.__getitem__)
+    group_names = [group.name for group in fleet]
+    names = members.map(group_names.__getitem__)
     tiers = build_groups(scenario.tiers, files, findings, "tiers", len(fleet))
     check_presence((*fleet, *tiers), findings)
     tree = build_hierarchy(scenario, len(members), findings)

@@ -1,4 +1,4 @@
-"""Notes on estimates of a step from a sample of clients: which of them are biased."""
+"""Notes on biased estimates of a step from a sample of clients."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -24,10 +24,10 @@ class _Drawn(NamedTuple):
     """The population from which a server samples clients.
 
     Attributes:
-        key: of its participation.
-        policy: with a count for its clients.
-        method: of the server.
-        sizes: the samples of its clients, shape (M,).
+        key: the key of its participation.
+        policy: the policy, with counts for its clients.
+        method: the method of the server.
+        sizes: the numbers of samples of its clients, shape (M,).
         weights: p_m up to a factor, shape (M,).
     """
 
@@ -72,8 +72,8 @@ def _notes(drawn: _Drawn) -> Iterator[tuple[str, str]]:
     if isinstance(policy, AsynchronousParticipation):
         if count > policy.buffer:
             text = (
-                "an asynchronous server counts clients as often as they reply: a step of"
-                f" {method.kind} is biased towards fast clients, where clients differ in speed"
+                "an asynchronous server counts clients as often as they reply: if clients differ in"
+                f" speed, a step of {method.kind} is biased towards fast ones"
             )
             yield f"{drawn.key}.kind", text
     elif isinstance(policy, Sample) and (policy.wanted or 0) < count:
@@ -87,9 +87,9 @@ def _notes_on_sample(drawn: _Drawn, policy: Sample) -> Iterator[tuple[str, str]]
         yield f"{drawn.key}.kind", _chosen(policy)
     elif method.combines == "own" and policy.chances != "equal":
         text = (
-            f"got {policy.kind}, but {method.kind} combines replies in a way of its own, whatever"
-            " the probabilities of the draw: its step is biased towards clients that are drawn more"
-            " often; uniform draws all alike"
+            f"got {policy.kind}, but {method.kind} combines replies in its own way, independent of"
+            " the sampling probabilities: its step is biased towards clients that are sampled more"
+            " often; uniform samples all equally"
         )
         yield f"{drawn.key}.kind", text
     elif method.combines == "mean" and (reason := _bias(drawn, policy)):
@@ -97,23 +97,23 @@ def _notes_on_sample(drawn: _Drawn, policy: Sample) -> Iterator[tuple[str, str]]
         yield f"{drawn.key}.estimate", text
     elif method.combines != "own" and weighs and early:
         text = (
-            f"replies may miss a round ({', '.join(early)}): the estimate takes them as missing at"
-            " random, and is biased towards clients that answer in time"
+            f"replies may miss a round ({', '.join(early)}): the estimate assumes that they are"
+            " missing at random, and is biased towards clients that reply in time"
         )
         yield f"{drawn.key}.estimate", text
 
 
 def _chosen(policy: Sample) -> str:
-    """Return the note on a policy that does not state the probability of each client."""
+    """Return the note on a policy with unknown sampling probabilities."""
     if type(policy) not in PARTICIPATION:
         return (
-            f"the probabilities with which {policy.kind} asks clients are not known, so that a step"
-            " may be biased; if they are equal, set `chances` of its class"
+            f"the sampling probabilities of {policy.kind} are not known, so that a step may be"
+            " biased; if they are equal, set `chances` of its class"
         )
     return (
-        f"{policy.kind} prefers some clients, with probabilities that are not known: a step is"
-        " biased towards them, and no weights of replies correct that; uniform, weighted and"
-        " importance have unbiased estimates"
+        f"{policy.kind} prefers some clients, with unknown probabilities: a step is biased towards"
+        " them, and no weights of replies correct that; uniform, weighted and importance have"
+        " unbiased estimates"
     )
 
 
@@ -123,11 +123,11 @@ def _bias(drawn: _Drawn, policy: Sample) -> str:
         return ""
     p, q = drawn.weights / drawn.weights.sum(), policy.expected_shares(drawn.sizes)
     if policy.chances == "recorded":
-        reason = "it ignores that some clients are drawn more often than others"
+        reason = "it ignores that some clients are sampled more often than others"
     elif policy.estimate == "plain" or policy.asked == 1:
         reason = "" if _alike(q / p) else "clients do not count in proportion to their weights"
     elif not _alike(q):
-        reason = "clients are drawn by their samples, and weighed by them again"
+        reason = "clients are sampled by their samples, and weighed by them again"
     elif not _alike(p):
         least, most = (f"{chance:.3g}" for chance in (p.min(), p.max()))
         reason = (

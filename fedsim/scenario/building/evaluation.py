@@ -1,4 +1,4 @@
-"""Selection of the evaluator of a run's work, and the observers' view of the problem."""
+"""The evaluator of a run's work, and the problem for observers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -40,9 +40,9 @@ class Evaluation(NamedTuple):
 
     Attributes:
         evaluator: evaluates the clients' work.
-        problem: as observers take it, its losses those of the evaluator, so that what they
-            and the clients compute at one model is computed once.
-        precision: of the samples.
+        problem: the problem for observers. Its losses are the evaluator's, so that values that
+            observers and clients need at one model are computed once.
+        precision: the precision of the samples.
     """
 
     evaluator: Evaluator
@@ -57,10 +57,10 @@ class Evaluation(NamedTuple):
         return {**chosen, **fitted, "precision": self.precision}
 
     def oracles(self, *, among_peers: bool = False) -> Sequence[Oracle]:
-        """Return the clients' losses as priced work, whose minibatches the evaluator draws.
+        """Return the clients' losses as priced work; the evaluator draws their minibatches.
 
         Args:
-            among_peers: whether their weights are those of nodes.
+            among_peers: whether their weights are those of peers.
         """
         return self.problem.fresh_oracles(self.evaluator.draw, among_peers=among_peers)
 
@@ -77,12 +77,12 @@ def evaluation(
     """Return a problem with the evaluator of a run.
 
     Args:
-        problem: evaluated, and observed by its models.
-        evaluator: which one the scenario asks for.
-        precision: of the samples and of what is computed with them.
+        problem: the problem.
+        evaluator: the kind of evaluator.
+        precision: the precision of the samples and of computations with them.
 
     Raises:
-        DataError: that evaluator cannot be had, or not for this loss.
+        DataError: the evaluator is not available, or not for this loss.
     """
     if isinstance(problem, ProgramProblem):
         if evaluator != "one-by-one":
@@ -121,21 +121,21 @@ def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:
     )
 
 
-def _compile(made: ClientLosses) -> Evaluator:
-    losses = list(made)
+def _compile(client_losses: ClientLosses) -> Evaluator:
+    losses = list(client_losses)
     if not compilable(losses):
         text = (
-            f"got compiled, but there are no such kernels for the loss {losses[0].loss.kind} on "
-            "these rows: there are for squared, trace-regression, logistic and softmax, and on "
-            "dense rows for mlp; take one-by-one"
+            f"got compiled, but there are no kernels for the loss {losses[0].loss.kind} on these"
+            " rows: there are for squared, trace-regression, logistic and softmax, and on dense"
+            " rows for mlp; take one-by-one"
         )
         raise DataError("evaluator", text)
-    from fedsim.problems.evaluators.compiled.evaluator import CompiledEvaluator  # noqa: PLC0415 - of a compiler: 0.5 s
+    from fedsim.problems.evaluators.compiled.evaluator import CompiledEvaluator  # noqa: PLC0415 - loading Numba takes 0.5 s
 
     return CompiledEvaluator(losses, usable_threads())
 
 
-# The problem of a scenario: partitioned data, or clients that have their own programs.
+# The problem of a scenario: partitioned data, or clients with their own programs.
 
 _DOUBLE = np.dtype(np.float64)
 
@@ -151,25 +151,25 @@ def problem_of(
     """Return the problem of the clients.
 
     Args:
-        spec: what was written.
-        clients: the size of the fleet; None if not given.
-        seed: of all that is random.
-        folder: where relative paths start.
-        precision: of the samples.
-        method: that solves it, not yet configured; only clients' programs may depend on it.
+        spec: the problem of the scenario.
+        clients: the size of the fleet; None if it is not stated.
+        seed: the seed of random numbers.
+        folder: the folder of relative paths.
+        precision: the precision of the samples.
+        method: the method, not configured yet; only clients' programs may depend on it.
 
     Raises:
-        DataError: that cannot be had.
+        DataError: the data cannot be read, split or preprocessed.
     """
     if isinstance(spec.loss, ProgramLoss):
-        with activity("asking the clients' program for its model"):
+        with activity("loading the clients' program and its model"):
             return spec.loss.problem_for(method, clients, seed, folder)
     streams = stream(seed, "data"), stream(seed, "test")
-    if spec.data is None:  # which the scenario refuses for any other loss
+    if spec.data is None:  # the scenario requires data for all other losses
         raise DataError("data", "missing")
     with activity("reading data"):
         samples, test = load_both(spec.data, spec.test, folder, *streams)
-    with activity("dealing out samples to clients"):
+    with activity("splitting samples over clients"):
         return _deal(spec, spec.data, samples, test, clients, (seed, streams[1]), precision)
 
 
@@ -187,6 +187,7 @@ def _deal(
     Preprocessing is fitted once: on all training rows if the split needs the features after it,
     otherwise once the training rows are known.
     """
+    # `treat` is the preprocessing that is still to be applied to the parts of clients.
     raw, treat = samples, None
     if spec.split.sees_features:
         if data.fits_clients or data.exchanges_fit:
@@ -223,7 +224,7 @@ def _deal(
 def _fitted_on(samples: Samples, rows: Sequence[Indices], data: Source, *, held: bool) -> Samples:
     """Return the rows that preprocessing is fitted on: those of clients that train."""
     kept = np.concatenate(rows)
-    if data.exchanges_fit:  # in the order of the data, so that sums are those of all rows
+    if data.exchanges_fit:  # in the order of the data, as sums depend on it
         return samples.take(np.sort(kept))
     return samples.take(kept) if held else samples
 

@@ -22,11 +22,11 @@ def facts_of(
     """Return the attributes of each client, and then of each gateway, for the client table.
 
     Args:
-        groups: of the fleet, then the tiers.
-        members: the number of the group that each of them belongs to.
-        samples: how many each client has, shape (M,).
-        names: of the clients in the data; none if empty.
-        tree: which server each of them has; None where all have one.
+        groups: the groups of the fleet, then the tiers.
+        members: the number of the group of each client and gateway.
+        samples: the number of samples of each client, shape (M,).
+        names: the names of the clients in the data; empty if there are none.
+        tree: the server of each node; None if all have one server.
     """
     places: dict[str, Facts] = {}
     if tree is not None:

@@ -46,7 +46,7 @@ def policy_of(
         local: the parts of the model that stay with clients; None for none.
     """
     policy, clients = scenario.participation, len(rows)
-    if not scenario.tiers:  # else each gateway has a share of those below it
+    if not scenario.tiers:  # otherwise each gateway has a share of its clients
         policy = policy.among(clients)
     for key, seen in scenario.participation.counts.items():
         if seen > clients:
@@ -79,13 +79,13 @@ def check_deadline(
     losses: Sequence[LocalLoss],
     findings: Findings,
 ) -> None:
-    """Find a deadline or a timeout that is shorter than the fastest gradient.
+    """Register a deadline or a timeout that is shorter than the fastest gradient.
 
     Args:
         scenario: the scenario.
-        groups: of its fleet.
+        groups: the groups of its fleet.
         members: the group of each client.
-        losses: of each client.
+        losses: the loss of each client.
         findings: collects faults.
     """
     limits = [deadline(scenario), ("participation.give_up", scenario.participation.round_timeout)]
@@ -113,7 +113,7 @@ def deadline(scenario: Scenario) -> tuple[str, float]:
 
 
 def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find batteries that would have to deliver energy in no time, or can never start."""
+    """Register batteries that would have to deliver energy in no time, or can never start."""
     for group in groups:
         _check_start(group, findings)
         rates, draw = group.rates, group.radio.draw
@@ -128,7 +128,7 @@ def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
 
 
 def _check_start(group: BuiltGroup, findings: Findings) -> None:
-    """Find a battery that starts empty and is never charged."""
+    """Register a battery that starts empty and is never charged."""
     battery = group.spec.battery
     if battery is None or not battery.starts_empty:
         return
@@ -142,16 +142,17 @@ def _check_start(group: BuiltGroup, findings: Findings) -> None:
 
 
 def check_flicker(groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find batteries that oscillate: charged to restart, then emptied by idle power alone.
+    """Register batteries that oscillate: charged to restart, then emptied by idle power alone.
 
-    An idle client goes from its restart level down to its cut-off, and is charged up again. If such
-    a cycle is shorter than `FLICKER`, a run would consist of little else.
+    An idle client goes from its restart level down to its cut-off, and is charged again. If such a
+    cycle is shorter than `FLICKER`, a run would consist of little else.
     """
     for group in groups:
         battery, capacity = group.spec.battery, group.spec.capacity
         if battery is None:
             continue
         span, leak = (battery.restarts_at - battery.cutoff) * capacity, battery.leak(capacity)
+        # Batteries deliver less than they lose: drawn power counts with the discharge efficiency.
         drawn = (group.device.idle + group.radio.resting) / battery.discharge_efficiency + leak
         offered = group.source.average, group.source.peak
         inflows = [battery.charge_efficiency * power for power in offered]
@@ -173,38 +174,38 @@ def _cycle(span: float, inflow: float, leak: float, drawn: float) -> float:
 
 
 def check_cells(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find broadcasts without a common rate, since their receivers follow traces."""
+    """Register broadcasts without a common rate, since their receivers follow traces."""
     if scenario.network.broadcast != "cell":
         return
     for group in groups:
         if group.rates.down.signal is not None:
             text = (
-                f"clients of {group.name} follow a trace each, so a broadcast to all of them has no"
-                " common rate; use network.broadcast: unicast, or a constant rate"
+                f"clients of {group.name} follow individual traces, so a broadcast to all of them"
+                " has no common rate; use network.broadcast: unicast, or a constant rate"
             )
             key = ".down_trace" if "down_trace" in group.radio.traces else ""
             findings.add(f"{group.place}.radio{key}", text)
 
 
 def check_air(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find radios that have no place in a Wi-Fi cell: their rates are those of its modulations."""
+    """Register radios without a place in a Wi-Fi cell: their rates are not those of modulations."""
     law = scenario.network.wifi
     if law is None:
         return
     members = [group for group in groups if not group.radio.cellular]
     if not members:
-        findings.add("network.wifi", "no radio of the fleet is in it: all are of LTE or 5G")
+        findings.add("network.wifi", "no radio of the fleet is in it: all are LTE or 5G")
     for group in members:
         for way, rate in zip(("up", "down"), group.rates, strict=True):
             seen = rate.constant
             if seen is not None and 0.0 < seen <= law.fastest * (1.0 + 1e-9):
                 continue
             if seen is None:
-                said = f"{group.name} has no constant rate {way}"
+                why = f"{group.name} has no constant rate {way}"
             else:
-                said = f"{group.name} has {seen / 1e6:g} Mbit/s {way}"
+                why = f"{group.name} has {seen / 1e6:g} Mbit/s {way}"
             text = (
-                f"{said}, but network.wifi takes the rate of a modulation, at most"
+                f"{why}, but network.wifi takes the rate of a modulation, at most"
                 f" {law.fastest / 1e6:.4g} Mbit/s with 802.11{law.standard},"
                 f" {law.width / 1e6:g} MHz and streams: {law.streams}"
             )
@@ -215,7 +216,7 @@ def check_air(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findin
 def check_cell_sharing(
     scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings
 ) -> None:
-    """Find radios of cells without a rate to share, and cells without radios."""
+    """Register radios of cells without a rate to share, and cells without radios."""
     if scenario.network.cell_sharing is None:
         return
     members = [group for group in groups if group.radio.cellular]
@@ -225,7 +226,7 @@ def check_cell_sharing(
         for way, law in zip(("up", "down"), group.rates, strict=True):
             if law.signal is not None:
                 text = (
-                    f"{group.name} follows a trace, which has the cell's other users in it already;"
+                    f"{group.name} follows a trace, which includes the other users of the cell;"
                     " leave out the trace, or network.cell"
                 )
                 findings.add(f"{group.place}.radio.{way}_trace", text)
@@ -268,21 +269,22 @@ def check_restarts(
     findings: Findings,
     travels: int,
 ) -> None:
-    """Find charged batteries that restart with less energy than one round takes.
+    """Register charged batteries that restart with less energy than one round takes.
 
     Args:
         scenario: the scenario.
-        groups: of its fleet.
+        groups: the groups of its fleet.
         members: the group of each client.
-        losses: of each client.
+        losses: the loss of each client.
         rows: the number of samples of each client, shape (M,).
-        algorithm: configured.
-        policy: may require a charge above the restart level.
+        algorithm: the method, configured.
+        policy: the policy, which may require a charge above the restart level.
         findings: collects faults.
-        travels: how many values of the model do.
+        travels: the number of values of the model that are sent.
     """
     for number, client in _smallest(members, rows):
         group, battery = groups[number], groups[number].spec.battery
+        # Without a charger, an empty battery stays empty: nothing restarts.
         if battery is None or group.source.peak <= 0:
             continue
         loss = losses[client]

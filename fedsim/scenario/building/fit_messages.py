@@ -1,7 +1,7 @@
-"""The messages of a preprocessing fit, which a method's server and clients exchange first.
+"""The messages of a preprocessing fit, which server and clients exchange before the method.
 
-They are messages like the method's own, in round 1 before its first one: links, loss, silence and
-batteries treat them alike, so that bits, time and energy are charged by the same rules.
+They are messages like the method's, in round 1 before its first one. Links, losses, silence and
+batteries treat them alike, so bits, time and energy are charged by the same rules.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from fedsim.sim.participant import TakeBack
 from fedsim.wire import Octets
 
 _TRIES = 3
-"""Exchanges in a row without a new reply after which the server goes on."""
+"""Number of consecutive exchanges without a new reply after which the server continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class FitRequest(Message):
-    """The columns whose distinct values the server asks for; empty for sums and counts."""
+    """The columns whose distinct values the server requests; empty for sums and counts."""
 
     columns: Payload
 
@@ -36,7 +36,7 @@ class FitStatistics(Message):
 
 @dataclass(frozen=True, slots=True)
 class FitResult(Message):
-    """What the server has fitted to the statistics of all clients."""
+    """The result of the fit to the statistics of all clients."""
 
     numbers: Payload
 
@@ -49,14 +49,14 @@ class FitReceived(Message):
 
 
 FIT_MESSAGES: tuple[type[Message], ...] = (FitRequest, FitStatistics, FitResult, FitReceived)
-"""The classes of these messages, numbered after the method's own."""
+"""The classes of these messages, which are numbered after the method's."""
 
 
 class FittingMethod:
     """Implements `fedsim.sim.config.Method`: fits preprocessing, then runs another method.
 
     Args:
-        method: what runs after the fit.
+        method: the method that runs after the fit.
         exchange: the messages of the fit.
     """
 
@@ -81,30 +81,30 @@ class FittingMethod:
         return cast("Any", self._method).afterwards(client)
 
     def _take_back(self, client: Client, message: Message) -> None:
-        """Handle the loss of a message of the method; messages of the fit are asked for again."""
+        """Handle the loss of a message of the method; messages of the fit are requested again."""
         if not isinstance(message, FIT_MESSAGES):
             self._method.undelivered(client, message)
 
     async def serve(self, server: Server) -> None:
-        """Fit, and then serve as the method does."""
+        """Run the fit, and then the method's server."""
         for request in self._requests:
             await _ask_all(server, request)
         await _ask_all(server, FitResult(Octets(self._exchange.result)))
         await self._method.serve(server)
 
     async def handle(self, client: Client, message: Message) -> Any:  # noqa: ANN401
-        """Answer a message of the fit, or as the method does."""
+        """Answer a message of the fit, or pass it to the method's handler."""
         if isinstance(message, FitResult):
             return FitReceived()
         if not isinstance(message, FitRequest):
             return await self._handle(client, message)
-        asked = cast("Octets", message.columns).data
-        step = next(step for step in self._exchange.steps if step.request == asked)
+        requested = cast("Octets", message.columns).data
+        step = next(step for step in self._exchange.steps if step.request == requested)
         return FitStatistics(Octets(step.replies[client.id]))
 
 
 async def _ask_all(server: Server, message: Message) -> None:
-    """Exchange a message with all clients; those that do not reply are asked again."""
+    """Exchange a message with all clients, and repeat it for those that have not replied."""
     missing, tries = set(server.clients), 0
     while missing and tries < _TRIES:
         replies = await server.exchange(message, to=sorted(missing))

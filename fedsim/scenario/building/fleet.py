@@ -31,12 +31,12 @@ class BuiltGroup:
     """The common properties of the clients of a group.
 
     Attributes:
-        number: that of the group in the fleet.
-        spec: what was written.
-        signals: what the traces of its radio say, by their keys.
-        rates: of its radio. All traces start at their beginning.
-        source: what is offered to charge its battery, W, from its beginning.
-        availability: for all clients, or by their numbers.
+        number: the number of the group in the fleet.
+        spec: the group in the scenario.
+        signals: the signals of its radio's traces, by their keys.
+        rates: the rates of its radio; all traces start at their beginning.
+        source: the charging power on offer, W, from its beginning.
+        availability: the availability of all clients, or by their numbers.
         carbon: the intensity of their electricity; None if not tracked.
         place: the key of the group in the scenario.
     """
@@ -102,15 +102,15 @@ class BuiltGroup:
 
     @cached_property
     def _shifts(self) -> tuple[frozenset[str], bool]:
-        """Which traces of the radio start anywhere, and whether that of the charger does."""
+        """The traces of the radio that start anywhere, and whether the charger's does."""
         shifted = [key for key, trace in self.radio.traces.items() if trace.starts_anywhere]
         charging = self.spec.battery.charging if self.spec.battery else None
         return frozenset(shifted), charging is not None and charging.starts_anywhere
 
     def _shift(self, client: ClientId, seed: int) -> tuple[Rates, Signal]:
-        """Return the rates of a client, and what charges it, whose traces start anywhere.
+        """Return the rates and the charging power of a client, with random starts of traces.
 
-        All traces of a radio start at the same share of their patterns, so that two traces of
+        All traces of a radio start at the same share of their patterns, so that the two traces of
         one drive stay together.
         """
         radio, charger = stream(seed, "trace", client).random(2).tolist()
@@ -129,11 +129,11 @@ def build_groups(
     """Build the groups of a fleet, or of tiers.
 
     Args:
-        groups: what was written.
-        files: those that they follow.
-        findings: takes what is wrong with these.
-        key: of the groups in the scenario.
-        first: the number of the first one.
+        groups: the groups of the scenario.
+        files: reads their files.
+        findings: collects faults.
+        key: the key of the groups in the scenario.
+        first: the number of the first group.
     """
     return tuple(
         _build_group(first + place, group, files, findings, f"{key}.{place}")
@@ -169,14 +169,14 @@ def _signals(radio: RadioLaw, files: Files, findings: Findings, key: str) -> dic
 
 
 def _check_traffic(trace: Steps, findings: Findings, key: str) -> None:
-    """A rate that is zero from some time on carries what is sent then nowhere."""
+    """Register a rate that stays zero, so that messages would never arrive."""
     if trace.average > 0:
         return
     if trace.peak > 0:
         last = float(trace.times[-1])
         text = (
-            f"the trace ends at 0 Mbit/s after {last:g} s and does not repeat, so that nothing is"
-            " ever delivered after that; use repeat: true, or end it above 0"
+            f"the trace ends at 0 Mbit/s after {last:g} s and does not repeat, so that no message"
+            " arrives after that; use repeat: true, or end it above 0"
         )
     else:
         text = "the trace has no traffic: its rate is 0 Mbit/s at all times; give another file"
@@ -195,18 +195,18 @@ def _source(group: Group, files: Files, findings: Findings, key: str) -> Signal:
 def _availability(
     law: Availability, files: Files, findings: Findings, key: str
 ) -> PresenceLaw | Mapping[ClientId, PresenceLaw]:
-    found: PresenceLaw | Mapping[ClientId, PresenceLaw] = ALWAYS
+    presence: PresenceLaw | Mapping[ClientId, PresenceLaw] = ALWAYS
     with findings.at(key):
-        found = law.among(files.presence)
-    return found  # noqa: RET504 - a file at fault leaves what it was
+        presence = law.among(files.presence)
+    return presence  # noqa: RET504 - ALWAYS if `at` has registered a fault
 
 
 def check_presence(groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find files of intervals whose clients are not those of the fleet.
+    """Register files of intervals whose clients are not those of the fleet.
 
     Args:
-        groups: of the fleet, and tiers after it, whose gateways are counted on.
-        findings: takes what is wrong.
+        groups: the groups of the fleet, and then the tiers, whose gateways are numbered on.
+        findings: collects faults.
     """
     count, first = sum(group.spec.count for group in groups), 0
     for group in groups:
@@ -223,7 +223,7 @@ def _carbon(law: Carbon | None, files: Files, findings: Findings, key: str) -> I
     if law is not None:
         with findings.at(f"{key}.path" if "path" in type(law).model_fields else key):
             intensity = files.carbon(law)
-    return intensity  # a file at fault leaves what it was
+    return intensity  # None if `at` has registered a fault
 
 
 def _from(signal: Signal, share: float) -> Signal:

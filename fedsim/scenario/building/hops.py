@@ -21,9 +21,9 @@ class BuiltTier(NamedTuple):
     """The configuration of the server above a tier and of its gateways.
 
     Attributes:
-        method: configured.
-        participation: which of the gateways are asked, and when a round closes.
-        transport: how messages are carried.
+        method: the method, configured.
+        participation: sampling of the gateways, and when a round closes.
+        transport: the transport of messages.
     """
 
     method: Algorithm
@@ -37,19 +37,19 @@ def configure_tiers(
     """Return the configured methods of the servers above each tier.
 
     Args:
-        scenario: what was written.
+        scenario: the scenario.
         info: the properties of the problem.
-        findings: takes parameters that are invalid for it.
+        findings: collects parameters that are invalid for it.
     """
     methods: list[Algorithm] = []
     for number, tier in enumerate(scenario.tiers):
         links = tier.wire.up, tier.wire.down
         up, down = (promise(link, info.dimension) for link in links)
         asked = tier.participation.among(tier.count).wanted
-        of_hop = replace(info, clients=tier.count, uplink=up, downlink=down, asked=asked)
+        hop_info = replace(info, clients=tier.count, uplink=up, downlink=down, asked=asked)
         method = tier.outer
         try:
-            method = method.configure(of_hop)
+            method = method.configure(hop_info)
         except DataError as error:
             findings.add(f"tiers.{number}.outer.{error.key}", str(error))
         methods.append(method)
@@ -57,11 +57,11 @@ def configure_tiers(
 
 
 class PlacedFindings(Findings):
-    """The faults of a tier's hop, at their keys in the scenario.
+    """The faults of a hop of a tier, at their keys in the scenario.
 
     Args:
-        findings: takes them.
-        number: of the tier.
+        findings: collects the faults.
+        number: the number of the tier.
     """
 
     def __init__(self, findings: Findings, number: int) -> None:
@@ -85,12 +85,12 @@ def build_hops(
     """Return the configuration of each level and its servers, from the clients up.
 
     Args:
-        scenario: with tiers.
-        clients: the method of the scenario, and what else its servers have.
+        scenario: a scenario with tiers.
+        clients: the method of the scenario, with the other settings of its servers.
         tiers: the same of the servers above gateways.
         runs: the method of the scenario as the world runs it.
-        seed: of the run.
-        layers: shapes of the model's layers.
+        seed: the seed of the run.
+        layers: the shapes of the model's layers.
     """
     views = [scenario, *(hop(scenario, number) for number in range(len(tiers)))]
     rounds = [1, *(tier.rounds for tier in scenario.tiers)]

@@ -1,8 +1,8 @@
 """Input files: hashes of the files that a scenario names, which identify its runs.
 
-Two runs whose scenarios read alike differ where a file that they name has changed in between: a
-trace of rates, times of presence, a graph, atoms of a dictionary. The files of `problem` are not
-among them: the fingerprint of a problem covers the rows that were read from there.
+Two runs of equal scenarios differ if a file that they name has changed in between: a trace of
+rates, times of presence, a graph, or atoms of a dictionary. The files of `problem` are not included
+here: the fingerprint of a problem covers the rows that were read from them.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ class Inputs:
     """Hashes input files, each of them once.
 
     Args:
-        folder: where relative paths start.
+        folder: the folder of relative paths.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,7 +32,7 @@ class Inputs:
     def hashes(self, scenario: Scenario) -> dict[str, str]:
         """Return the SHA-256 of every file that a scenario names, by its path as written.
 
-        A path that leads nowhere is left out: its reader raises the error.
+        A path without a file is left out: its reader raises the error.
         """
         named = sorted(set(_paths(scenario.model_dump(exclude=set(_NOT_HERE)))))
         return {path.as_posix(): self._hash(path) for path in named if self._exists(path)}
@@ -78,11 +78,11 @@ def _files(folder: Path) -> list[Path]:
 
 
 class Findings:
-    """The faults of a variant that only building can see.
+    """The faults of a variant that are detected while it is built.
 
     Attributes:
-        faults: those found so far, one for each key.
-        remarks: what readers of files chose, by the sentence: the key that it concerns first.
+        faults: the faults so far, at most one per key.
+        remarks: choices of file readers: by sentence, the first key that it concerns.
     """
 
     def __init__(self, variant: Variant) -> None:
@@ -91,15 +91,15 @@ class Findings:
         self._variant = variant
 
     def add(self, key: str, message: str) -> None:
-        """Register a fault of a key, unless it has one already."""
+        """Register a fault of a key, unless the key has one already."""
         if all(fault.key != key for fault in self.faults):
             self.faults.append(self._variant.fault(key, message))
 
     @contextmanager
     def at(self, key: str) -> Iterator[None]:
-        """Turn a file or data that cannot do what is asked into a fault at a key.
+        """Turn errors of files or data within the block into a fault at a key.
 
-        What readers remark within is kept.
+        Remarks of readers within the block are stored.
         """
         with hearing() as heard:
             try:
@@ -110,7 +110,7 @@ class Findings:
             self.remarks.setdefault(text, key)
 
     def settle(self) -> None:
-        """Raise a ScenarioError with all that was found, if anything was."""
+        """Raise a ScenarioError with all faults, if there are any."""
         if self.faults:
             raise ScenarioError(self.faults)
 

@@ -45,21 +45,21 @@ from fedsim.wire import HEADER_BITS
 
 
 class ExecutableRun(Protocol):
-    """A run that is ready to start: a `Job`, or what is made of the log of one."""
+    """A run that is ready to start: a `Job`, or a replay of a recorded one."""
 
     @property
     def variant(self) -> Variant:
-        """What it was built from."""
+        """The variant from which it was built."""
         ...
 
     @property
     def seed(self) -> int:
-        """The seed of all its streams."""
+        """The seed of all random streams."""
         ...
 
     @property
     def members(self) -> RunLengthSequence[int]:
-        """The number of the group that each client belongs to."""
+        """The number of each client's group."""
         ...
 
     @property
@@ -69,44 +69,44 @@ class ExecutableRun(Protocol):
 
     @property
     def setup(self) -> WorldConfig:
-        """Everything that its world is made of."""
+        """The configuration of its world."""
         ...
 
     @property
     def opening(self) -> str:
-        """What the first row of its log says."""
+        """The text of the first row of its log."""
         ...
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What is known of it before it begins, for its summary."""
+        """The facts known before it begins, for its summary."""
         ...
 
     @property
     def computing(self) -> Mapping[str, Any]:
-        """What was chosen of how its numbers are computed, for its manifest."""
+        """The choices of how its numbers are computed, for its manifest."""
         ...
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """The hashes of the files that its scenario names beside its data, by path."""
+        """The hashes of the files that its scenario names, except its data, by path."""
         ...
 
     @property
     def facts(self) -> Mapping[str, Facts]:
-        """What each client is, for the client table."""
+        """The attributes of each client, for the client table."""
         ...
 
     def advice(self) -> str:
-        """Return what to say beside that it diverged."""
+        """Return the advice for a run that has diverged, as the end of a sentence."""
         ...
 
     def run_notes(self) -> Iterable[tuple[str, str]]:
-        """Return notes on what clients' own programs did, each a key and a sentence."""
+        """Return notes on the clients' own programs, each a key and a sentence."""
         ...
 
     def model_writer(self, folder: Path) -> CheckpointWriter:
-        """Return what keeps its models in the folder of the run."""
+        """Return the writer of its models to the folder of the run."""
         ...
 
 
@@ -123,20 +123,20 @@ def assemble(
     every: int = 1,
     hops: tuple[Hop, ...] = (),
 ) -> WorldConfig:
-    """Return everything that a world is made of.
+    """Return the configuration of a world.
 
     Args:
-        scenario: what was written.
-        seed: of all random streams.
-        deployment: the fleet and the network that were built of it.
-        policy: the clients asked, and when a round closes.
+        scenario: the scenario.
+        seed: the seed of all random streams.
+        deployment: the fleet and the network.
+        policy: client sampling, and when a round closes.
         oracles: the clients' losses, in order.
-        numerics: what is computed.
-        every: how many rounds lie between two that the observer looks at.
-        hops: what the nodes of each level run with their servers, where there are tiers.
+        numerics: the computation.
+        every: the number of rounds per evaluation.
+        hops: the configuration of each level of the hierarchy; empty without tiers.
     """
     return WorldConfig(
-        # Not `asdict`, which would copy every array and block in it.
+        # Not `asdict`, which would copy every array and block.
         **{field.name: getattr(numerics, field.name) for field in fields(numerics)},
         fleet=_roster(deployment, oracles, seed),
         header_bits=HEADER_BITS,
@@ -156,19 +156,19 @@ def assemble(
 
 
 def _higher(scenario: Scenario) -> frozenset[str]:
-    """Return the columns of which more is better."""
+    """Return the columns for which more is better."""
     reported = frozenset(name for name, more in reports(scenario.problem.loss).items() if more)
     return reported.union(*(measure.higher for measure in scenario.measures))
 
 
 def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
-    """Return the clients, then the gateways: one of each group, the others when asked for."""
+    """Return the clients and then the gateways: one per group at once, the others on demand."""
     nodes, kinds, tree = deployment.nodes, deployment.kinds, deployment.hierarchy
 
     def oracle(node: ClientId) -> Oracle:
         if tree is None or node < tree.clients:
             return oracles[node]
-        return cast("Oracle", RoundsOracle(sum(oracle(each).rows for each in tree.below[node])))
+        return cast("Oracle", RoundsOracle(sum(oracle(below).rows for below in tree.below[node])))
 
     def member(client: ClientId) -> ClientConfig:
         return kinds[nodes[client]].member(client, oracle(client), seed)
@@ -176,8 +176,9 @@ def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Ros
     runs: list[tuple[int, ClientConfig]] = []
     client = 0
     for size, number in nodes.runs:
-        each = size if kinds[number].alike else 1
-        runs += [(each, member(first)) for first in range(client, client + size, each)]
+        # Runs of one client if members of the group differ in more than their loss.
+        step = size if kinds[number].alike else 1
+        runs += [(step, member(first)) for first in range(client, client + size, step)]
         client += size
     return Roster(RunLengthSequence(runs), member)
 
@@ -187,28 +188,28 @@ class Job:
     """One run, ready to start: a variant of a scenario under one seed.
 
     Attributes:
-        variant: what it was built from.
-        seed: the seed of all its streams.
+        variant: the variant from which it was built.
+        seed: the seed of all random streams.
         problem: the clients' losses.
-        algorithm: configured for the problem.
-        reference: the optimum; None where none is known.
+        algorithm: the method, configured for the problem.
+        reference: the optimum; None if it is not known.
         infeasible: why no model meets the method's constraint, as a clause; empty if some do.
-        remarks: what readers of files chose: sentences, with the key that each concerns.
-        groups: the groups of the fleet; one of ideal clients where none was written; then the
+        remarks: choices of file readers: sentences, with the keys that they concern.
+        groups: the groups of the fleet, or one of ideal clients if there is no fleet; then the
             tiers.
         deployment: the fleet and the network.
-        participation: the clients asked.
-        observers: what is evaluated every round beside the objective: an `Observer` each, or an
-            `OwnObserver` where clients have models of their own.
+        participation: client sampling, and when a round closes.
+        observers: the measures of a round: each an `Observer`, or an `OwnObserver` if clients have
+            models of their own.
         concerns: the conditions of the method's theory that do not hold.
-        evaluation: the evaluator of the clients' work, and the problem as observers take it.
-        every: how many rounds lie between two that the observer looks at.
+        evaluation: the evaluator of the clients' work, and the problem for observers.
+        every: the number of rounds per evaluation.
         drawn: whether a random number was drawn for the problem or the method.
-        transport: how messages are carried between nodes, which has no effect on logs.
-        inputs: the hashes of the files that the scenario names beside its data, by path.
-        local: which parts of the model stay with clients; None for none.
+        transport: the transport of messages, which has no effect on logs.
+        inputs: the hashes of the files that the scenario names, except its data, by path.
+        local: the parts of the model that stay with clients; None for none.
         times: returns the mean time of a round of each client alone, s.
-        tiers: what the servers above gateways run.
+        tiers: the configuration of the servers above gateways.
     """
 
     variant: Variant
@@ -234,7 +235,7 @@ class Job:
 
     @property
     def members(self) -> RunLengthSequence[int]:
-        """The number of the group that each client, and then each gateway, belongs to."""
+        """The number of the group of each client, and then of each gateway."""
         return self.deployment.nodes
 
     @property
@@ -244,7 +245,7 @@ class Job:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The method's parameters as the numbers that run."""
+        """The method's parameters, with the numbers that are used."""
         return self.algorithm.model_dump(exclude={"kind"}, exclude_none=True, mode="json")
 
     @property
@@ -254,7 +255,7 @@ class Job:
 
     @property
     def opening(self) -> str:
-        """What the first row of the log says: where gaps are measured from."""
+        """The text of the first row of the log: the optimum from which gaps are measured."""
         reference = self.reference
         if reference is None:
             unknown = "no reference optimum is known for this loss"
@@ -266,7 +267,7 @@ class Job:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What is known of the run before it begins, for its summary."""
+        """The facts known before the run begins, for its summary."""
         return {
             "variant": self.variant.name,
             "seed": self.seed,
@@ -295,7 +296,7 @@ class Job:
 
     @property
     def computing(self) -> Mapping[str, Any]:
-        """What was chosen of how its numbers are computed, and when looked at, for the manifest."""
+        """The choices of how numbers are computed and how often evaluated, for the manifest."""
         chosen = self.scenario.observe.every is None and self.every > 1
         return {**self.evaluation.choice, **({EVERY: self.every} if chosen else {})}
 
@@ -310,7 +311,7 @@ class Job:
         return self.problem.run_notes() if isinstance(self.problem, ProgramProblem) else ()
 
     def advice(self) -> str:
-        """Return the step size, for a run that diverged, beside what theory knows to be safe."""
+        """Return the step size of a run that has diverged, with a safe one if theory has one."""
         step_size = getattr(self.algorithm, "step_size", None)
         if step_size is None:
             return ""
@@ -322,14 +323,12 @@ class Job:
         return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"
 
     def model_writer(self, folder: Path) -> ModelTable:
-        """Return what keeps its models in the folder of the run."""
-        asked = self.scenario.models
-        best = Best(asked.best, rises=asked.best in _higher(self.scenario)) if asked.best else None
+        """Return the writer of its models to the folder of the run."""
+        spec = self.scenario.models
+        best = Best(spec.best, rises=spec.best in _higher(self.scenario)) if spec.best else None
         kept: OwnModels = self._personal.models if self._personal else NodeModels()
-        clients = kept if asked.clients else None
-        return ModelTable(
-            PartWriter(folder, MODELS), self.problem.shape, asked.every, best, clients
-        )
+        clients = kept if spec.clients else None
+        return ModelTable(PartWriter(folder, MODELS), self.problem.shape, spec.every, best, clients)
 
     @cached_property
     def setup(self) -> WorldConfig:
@@ -356,11 +355,11 @@ class Job:
 
     @property
     def sent_values(self) -> int:
-        """How many values of the model travel."""
+        """The number of values of the model that are sent."""
         return self.problem.dimension if self.local is None else len(self.local.shared)
 
     def _observe(self, personal: PersonalMethod | None) -> "_Observed":
-        """Return what the observer evaluates: one model, or each client's own."""
+        """Return the evaluation of a round: of one model, or of a model per client."""
         if personal is None:
             return _Observed(self.evaluation.value, self.observers)
         value = personal.objective(self.evaluation.problem)
@@ -374,15 +373,15 @@ class Job:
 
     @cached_property
     def _personal(self) -> PersonalMethod | None:
-        """What keeps the clients' own models; None where they have none."""
-        what = self.algorithm, self._initial, len(self.problem.losses), self.local
-        return PersonalMethod(*what) if self.personal else None
+        """The method with models per client; None if there is one model."""
+        parts = self.algorithm, self._initial, len(self.problem.losses), self.local
+        return PersonalMethod(*parts) if self.personal else None
 
     def _numerics(self) -> Numerics:
         scenario, problem, method = self.scenario, self.problem, self.algorithm
         wire, seed = scenario.wire, self.seed
         initial, personal = self._initial, self._personal
-        # The method, after the exchange that fits preprocessing where that is charged.
+        # If preprocessing is fitted by messages, they come before those of the method.
         exchange, runs = problem.fit_exchange, personal or method
         layers = problem.layers if self.local is None else self.local.layers
         observed = self._observe(personal)
@@ -424,7 +423,7 @@ class Job:
 
 
 class _Observed(NamedTuple):
-    """What is evaluated of a committed model, shape (d,): the objective, and further figures."""
+    """Evaluations of a committed model, shape (d,): the objective, and further measures."""
 
     evaluate: Callable[[Array], float]
     measures: tuple[Observer, ...]

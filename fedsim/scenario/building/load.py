@@ -83,18 +83,19 @@ class ComputingLoad(NamedTuple):
 
 
 def load_of(problem: Problem, algorithm: Algorithm, scenario: Scenario) -> ComputingLoad | None:
-    """Return the computing load of a run; None if clients have programs of their own.
+    """Return the computing load of a run; None if clients have their own programs.
 
     A value costs half a gradient. The operations per row are those of the first client.
 
     Args:
         problem: the clients' losses.
-        algorithm: configured for the problem.
-        scenario: the scenario: clients per round, and number of rounds.
+        algorithm: the method, configured for the problem.
+        scenario: the scenario, with the clients per round and the number of rounds.
     """
     if isinstance(problem, ProgramProblem):
         return None
     first = problem.losses[0]
+    # Per row, so that the sizes of clients enter only once.
     row = first.gradient_operations / max(first.rows, 1)
     sizes, counts = sizes_and_counts(problem.rows)
     drawn = [algorithm.samples_per_round(int(size)) for size in sizes]
@@ -123,7 +124,7 @@ def _steps_of(algorithm: Algorithm, rows: int) -> float:
 
 
 def evaluator_for(problem: Problem, load: ComputingLoad | None) -> EvaluatorKind:
-    """Return the evaluator of a scenario that names none.
+    """Return the evaluator of a scenario that does not name one.
 
     Compiled kernels are chosen if they exist for the loss and the clients' steps, if several
     clients work at once, if the work of each is worth a call, and if the run is long enough to load
@@ -162,14 +163,15 @@ def _as_fast(problem: Problem, load: ComputingLoad) -> bool:
         and first.arranged.X.size <= CACHED
         and load.asked < FEW
         and not load.steps
-        and load.update * len(problem.losses) >= 1.9 * load.look  # of all rows, not of a minibatch
+        # A gradient costs two evaluations of the objective: nearly all rows, not a minibatch.
+        and load.update * len(problem.losses) >= 1.9 * load.look
     )
 
 
 def why_apart(problem: Problem, load: ComputingLoad) -> str | None:
     """Return why the steps of several clients are not computed as one; empty if they are.
 
-    Returns None if the loss is no PyTorch network, or if no steps on minibatches are taken.
+    Returns None if the loss is not a PyTorch network, or if there are no minibatch steps.
     """
     first = problem.losses[0]
     if not load.steps or not first.loss.converts:

@@ -10,7 +10,7 @@ from fedsim.scenario.building.inputs import Findings
 
 
 def check_lora(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find a gateway without devices, devices without a gateway, and those out of its range."""
+    """Register a gateway without devices, devices without a gateway, and devices out of range."""
     gateway = scenario.network.gateway_of_lora
     modems = [(group, group.radio) for group in groups if isinstance(group.radio, LoRaRadio)]
     if gateway is None:
@@ -27,7 +27,7 @@ def check_lora(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findi
 
 
 def _faults(radio: LoRaRadio, gateway: LoRaGateway, name: str) -> Iterator[tuple[str, str]]:
-    """Yield what keeps a device's frames from being received, with its key."""
+    """Yield the settings that keep a device's frames from being received, with their keys."""
     device = radio.end_device
     floor = noise_dbm(radio.bandwidth, gateway.noise_figure) + REQUIRED_SNR[radio.spreading]
     if device.signal < floor:
@@ -47,7 +47,7 @@ def loses_frames(radio: object, gateway: LoRaGateway | None) -> bool:
 
 
 def window_wait(radio: object, gateway: LoRaGateway | None, bits: int) -> float:
-    """Return how long a message down waits for a device's windows at most, s."""
+    """Return the longest wait of a downlink message for a device's receive windows, s."""
     if gateway is None or not isinstance(radio, LoRaRadio):
         return 0.0
     return radio.window_wait(bits, gateway.second_delay)

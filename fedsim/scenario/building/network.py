@@ -1,4 +1,4 @@
-"""The network: from what a scenario says to links and routes that lead to every client."""
+"""The network: from its description in a scenario to links and routes to every client."""
 
 import csv
 import re
@@ -36,27 +36,27 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
 _TIMES = 100
-"""The bytes of memory that a byte of a file takes: an edge of 30 characters is 3 kB of graph."""
+"""Bytes of memory per byte of a file: an edge of 30 characters is 3 kB of graph."""
 
 _REST = "cells beyond the columns"
 
 _NAMES = frozenset(("id", "key"))
-"""Names of edges in GraphML and GML."""
+"""Attributes of GraphML and GML that are names of edges."""
 
 Row = tuple[str, Mapping[str, Any]]
-"""Where an edge was written, and what was written there."""
+"""The place of an edge in its file, and its attributes there."""
 
 
 def read_graph(path: Path, *, directed: bool = False, ends: bool = False) -> "nx.Graph[str]":
-    """Return the graph that a file holds.
+    """Return the graph in a file.
 
     Args:
         path: the file.
-        directed: whether an edge of a list leads one way only; GraphML and GML say so themselves.
-        ends: whether the ends of edges are all that is wanted; other attributes are remarked then.
+        directed: whether an edge of a list leads one way only; GraphML and GML state it themselves.
+        ends: whether only the ends of edges are used; other attributes cause a remark then.
 
     Raises:
-        DataError: it cannot be read as one.
+        DataError: the file is not a graph.
         OSError: the file cannot be read.
     """
     if path.suffix == ".csv":
@@ -71,9 +71,9 @@ def read_graph(path: Path, *, directed: bool = False, ends: bool = False) -> "nx
 
 
 def _ends(rows: Iterable[Row], path: Path) -> Iterator[Row]:
-    """Yield edges without the attributes that neighbours have no use for, and remark these.
+    """Yield edges without attributes that have no effect on neighbours, and remark on these.
 
-    Weights stay, and are refused: they are those of a mixing matrix.
+    Weights stay, and are refused: the weights of neighbours are those of a mixing matrix.
     """
     others: dict[str, None] = {}
     for where, row in rows:
@@ -86,7 +86,7 @@ def _ends(rows: Iterable[Row], path: Path) -> Iterator[Row]:
 
 
 def _edges(rows: Iterable[Row], path: Path) -> Iterator[tuple[str, Edge]]:
-    """Yield the edges of a file: its cells are read like the values of a scenario."""
+    """Yield the edges of a file; its cells are read like the values of a scenario."""
     for where, row in rows:
         try:
             yield where, Edge.model_validate(link_attributes(row))
@@ -115,7 +115,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
 
 
 def _published_rows(graph: "nx.Graph[str]") -> Iterator[Row]:
-    """Yield the edges of a graph; `id` and `key` are names of edges, and no attributes of links."""
+    """Yield the edges of a graph; `id` and `key` name edges, and are no attributes of links."""
     for source, target, attributes in graph.edges(data=True):
         known = {name: value for name, value in attributes.items() if name not in _NAMES}
         yield f"edge {source} - {target}", {"source": source, "target": target, **known}
@@ -124,10 +124,10 @@ def _published_rows(graph: "nx.Graph[str]") -> Iterator[Row]:
 def _without_parallels(
     edges: Iterable[tuple[str, Edge]], path: Path, *, directed: bool, ends: bool
 ) -> Iterator[tuple[str, Edge]]:
-    """Yield one edge for each pair of nodes: of parallel ones that of the highest rate.
+    """Yield one edge per pair of nodes: of parallel edges, the one with the highest rate.
 
-    A message travels over one link. A stated rate counts for more than none, which is unlimited;
-    of equal rates the least latency counts.
+    A message travels over one link. A stated rate precedes none, which is unlimited; of equal
+    rates, the smallest latency decides.
     """
     best: dict[frozenset[str] | tuple[str, str], tuple[str, Edge]] = {}
     parallel = set[frozenset[str] | tuple[str, str]]()
@@ -148,7 +148,7 @@ def _speed(edge: Edge) -> tuple[bool, float, float]:
     return "rate" in edge.model_fields_set, edge.rate, -edge.latency
 
 
-# The files that fleet and network follow, each read once.
+# The files of fleet and network, each read once.
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
@@ -157,13 +157,13 @@ T = TypeVar("T")
 
 
 class Files:
-    """Reads files; what was read is kept, because groups and variants share it.
+    """Reads files and caches their contents, since groups and variants share them.
 
     Args:
-        folder: where relative paths start.
+        folder: the folder of relative paths.
 
     Raises:
-        DataError, OSError: by all methods, where a file is not what it should be.
+        DataError, OSError: by all methods, if a file is invalid or cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -171,7 +171,7 @@ class Files:
         self._read: dict[tuple[Any, ...], Any] = {}
 
     def rate(self, trace: Trace) -> Steps:
-        """Return the rate that a trace says, bit/s."""
+        """Return the rate of a trace, bit/s."""
         rate: object = trace.rate(self.read)
         if not isinstance(rate, Steps):
             text = f"the rate of {trace.kind} is a {type(rate).__name__}; return Steps"
@@ -187,11 +187,11 @@ class Files:
         read: Callable[..., Steps] = read_power,
         **options: bool | float | str,
     ) -> Steps:
-        """Return the power that a file says, W."""
+        """Return the power of a file, W."""
         return self.read(read, path, **options)
 
     def carbon(self, law: Carbon) -> Intensity:
-        """Return what electricity emits."""
+        """Return the carbon intensity of electricity."""
         signal: object = law.signal(self._intensity)
         if not isinstance(signal, Constant | Steps):
             text = f"the signal of {law.kind} is a {type(signal).__name__}"
@@ -207,11 +207,11 @@ class Files:
         read: Callable[..., Mapping[int, PresenceLaw]] = read_intervals,
         **options: bool | int | str,
     ) -> Mapping[int, PresenceLaw]:
-        """Return when the clients are there, by their number."""
+        """Return the presence of the clients, by their number."""
         return self.read(read, path, **options)
 
     def graph(self, path: Path, *, directed: bool = False) -> "nx.Graph[str]":
-        """Return a graph, with attributes of links at its edges."""
+        """Return a graph whose edges have attributes of links."""
         return self.read(read_graph, path, directed=directed)
 
     def pairs(self, path: Path, *, directed: bool = False) -> list[tuple[str, str]]:
@@ -219,10 +219,10 @@ class Files:
 
         Args:
             path: the file.
-            directed: whether the first of a pair sends to the second only, not each to the other.
+            directed: whether the first node of a pair sends to the second only, not both ways.
 
         Raises:
-            DataError: an arrow of a directed graph has none that leads back, and must have.
+            DataError: an arrow of a directed graph has no counterpart, but needs one.
         """
         if directed:
             graph = self.read(read_graph, path, directed=True, ends=True)
@@ -235,14 +235,14 @@ class Files:
             if not graph.has_edge(target, source):
                 text = (
                     f'{path} has an arrow from "{printable(source)}" to "{printable(target)}" and'
-                    " none back, but neighbours speak to each other, and their weights would not be"
+                    " none back, but neighbours send to each other, and their weights would not be"
                     ' doubly stochastic; give both, or edgedefault="undirected"'
                 )
                 raise DataError("path", text)
         return list(graph.edges)
 
     def read(self, read: Callable[..., T], path: Path, **options: bool | float | str) -> T:
-        """Return what a function makes of a file, which it is called with; remark what it did."""
+        """Return a function's result for a file, cached, and repeat its remarks."""
         key = read, path, *options.items()
         if key not in self._read:
             with hearing() as heard:
@@ -263,10 +263,10 @@ def topology(
     """Return the links between the clients' radios and the server.
 
     Args:
-        network: what was written.
-        clients: what each client is, for messages.
-        files: where a file of edges is read.
-        findings: takes what is wrong with them; the result is None then.
+        network: the network of the scenario.
+        clients: the name of each client's group, for messages.
+        files: reads files of edges.
+        findings: collects faults; the result is None if there are any.
     """
     links = None
     with findings.at(f"network.{network.written}"):
@@ -275,7 +275,7 @@ def topology(
                 network, network.links(len(clients), files.graph), len(clients)
             )
         except DataError as error:
-            if error.key != "network":  # what is written is quoted as it stands
+            if error.key != "network":  # written in the scenario, and quoted as it is
                 raise
             raise DataError("network", _describe(str(error), clients)) from error
         _check_queues(network, links)
@@ -283,10 +283,10 @@ def topology(
 
 
 def _check_queues(network: Network, made: Topology) -> None:
-    """Refuse links that TCP's packets cannot share.
+    """Check that TCP's packets can share the links.
 
     Raises:
-        DataError: there is one, in a file: a scenario's own are refused with their keys before.
+        DataError: a link in a file has another discipline; the scenario's were checked before.
     """
     for link in made.links if isinstance(network.model, TcpFlows) else ():
         if link.discipline != "fair":

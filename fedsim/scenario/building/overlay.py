@@ -1,4 +1,4 @@
-"""The neighbours of peers: from what a scenario says to a graph with weights."""
+"""The neighbours of peers: from their description in a scenario to a graph with weights."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -36,11 +36,11 @@ def build_overlay(
     """Return the neighbours of peers, with weights that their method can mix with.
 
     Args:
-        scenario: what was written.
+        scenario: the scenario.
         nodes: the number of peers.
-        files: where a file of edges is read.
-        findings: takes what is wrong with them; the result is None then.
-        seed: of graphs that are drawn.
+        files: reads files of edges.
+        findings: collects faults; the result is None if there are any.
+        seed: the seed of random graphs.
     """
     neighbours = scenario.network.peers
     if neighbours is None or not nodes:
@@ -71,12 +71,12 @@ def _changing(
     seed: int,
     overlay: Overlay | None = None,
 ) -> PeerGraph | None:
-    """Return neighbours that change, if they are what the method needs.
+    """Return neighbours that change over time or exchanges, if the method supports them.
 
-    An overlay is given where they stay, and only their edges fail.
+    With an overlay, the neighbours stay, and only their edges fail.
 
     Raises:
-        DataError: there are none.
+        DataError: there are no neighbours.
     """
     mixing, method, failures = (
         scenario.network.mixing,
@@ -87,13 +87,13 @@ def _changing(
     if overlay is not None:
         place, seen = "network.failures", "failures of edges"
     if not (isinstance(method, PeerAlgorithm) and method.graph_may_change):
-        findings.add(place, f"got {seen}, but {method.kind} needs a graph that stays as it is")
+        findings.add(place, f"got {seen}, but {method.kind} needs a graph that does not change")
         return None
     directed = isinstance(neighbours, OnePeer) or (overlay is not None and overlay.directed)
     default = "out-degree" if directed else "metropolis"
     if mixing is not None and mixing.kind != default:
-        text = f"got {mixing.kind}, but the weights of {neighbours.kind} are those of {default},"
-        findings.add("network.mixing.kind", f"{text} of each exchange anew; leave it out")
+        text = f"got {mixing.kind}, but {neighbours.kind} has weights by {default}, computed anew"
+        findings.add("network.mixing.kind", f"{text} for each exchange; leave it out")
         return None
     streams = partial(stream, seed, "overlay")
     graphs: Overlay | OverlayCycle | Matchings | None = overlay
@@ -119,11 +119,11 @@ def _changing(
 def _law(
     moving: NeighboursInTime | None, overlay: Overlay | None, failures: EdgeFailures | None
 ) -> NeighboursInTime | FailingInTime:
-    """Return the law of a graph that changes in time: by itself, as its edges fail, or both."""
+    """Return the law of a graph that changes in time: by itself, by failing edges, or both."""
     base = moving or overlay
     if failures is not None and base is not None:
         return FailingInTime(base, failures)
-    assert moving is not None, "what does not fail changes by itself"  # noqa: S101
+    assert moving is not None, "without failures, the graph changes by itself"  # noqa: S101
     return moving
 
 
@@ -133,23 +133,23 @@ def _unfit(
     """Return why the edges of a graph cannot fail in this way; empty if they can."""
     kind = neighbours.kind
     if failures.in_time and (directed or isinstance(neighbours, NeighboursByExchange)):
-        return f"got up and down, but the edges of {kind} are not those of a time; use probability"
+        return f"got up and down, but edges of {kind} only fail by exchange; use probability"
     if not failures.in_time and isinstance(neighbours, NeighboursInTime):
         return f"got a probability, but {kind} changes in time; give up and down"
     if directed and method.needs != "column-stochastic":
         return (
-            f"got directed edges that fail, but without them W is column stochastic alone, and"
+            f"got directed edges that fail, which leaves W only column stochastic, but"
             f" {method.kind} needs a doubly stochastic one; use undirected edges, or push-sum"
         )
     return ""
 
 
 def _mix(scenario: Scenario, overlay: Overlay, findings: Findings) -> Overlay | None:
-    """Return neighbours with the weights that they mix with, if these are what the method needs."""
+    """Return neighbours with their mixing weights, if the method supports these."""
     mixing, method = scenario.network.mixing, scenario.algorithm
     need = method.needs if isinstance(method, PeerAlgorithm) else "doubly-stochastic"
     if overlay.directed and need == "symmetric":
-        text = f"got directed edges, but {method.kind} needs a graph of undirected ones"
+        text = f"got directed edges, but {method.kind} needs undirected ones"
         findings.add("network.peers.kind", text)
         return None
     block = "peers" if mixing is None else "mixing"
@@ -165,15 +165,15 @@ def _mix(scenario: Scenario, overlay: Overlay, findings: Findings) -> Overlay | 
         return None
     if mixing is not None and not contracts(mixed):
         text = (
-            f"got {mixing.kind}, with which models do not come together: the second largest modulus"
-            " of an eigenvalue of the mixing matrix must be less than 1"
+            f"got {mixing.kind}, with which models do not converge to each other: the second"
+            " largest modulus of an eigenvalue of the mixing matrix must be less than 1"
         )
         findings.add("network.mixing.kind", text)
         return None
     return mixed
 
 
-# The medium that they share.
+# The medium that peers share.
 
 
 def build_medium(
@@ -184,15 +184,15 @@ def build_medium(
     findings: Findings,
     seed: int,
 ) -> RadioGraph | None:
-    """Return which peers are in range of each other, if they share a medium.
+    """Return the graph of peers in range of each other, if they share a medium.
 
     Args:
-        scenario: what was written.
+        scenario: the scenario.
         overlay: the neighbours of peers.
         nodes: the number of peers.
-        files: where a file of edges is read.
-        findings: takes what is wrong; the result is None then.
-        seed: of graphs that are drawn.
+        files: reads files of edges.
+        findings: collects faults; the result is None if there are any.
+        seed: the seed of random graphs.
     """
     medium = scenario.network.medium
     if medium is None or overlay is None:
@@ -201,8 +201,8 @@ def build_medium(
     if law is None:
         if isinstance(overlay, Overlay | OverlayInTime):
             return RadioGraph.of(medium, overlay)
-        text = "missing: the neighbours are those of an exchange, and do not say which nodes are in"
-        findings.add(place, f"{text} range; give a graph of these, such as {{kind: complete}}")
+        text = "missing: neighbours change by exchange, which does not determine the nodes in range"
+        findings.add(place, f"{text}; give their graph, such as {{kind: complete}}")
         return None
     with findings.at(f"{place}.path"):
         try:
@@ -221,13 +221,13 @@ def _moving(
 ) -> OverlayInTime:
     """Return the graph in time of nodes in range.
 
-    Nodes move alike for both graphs where these say the same of their motion; ranges may differ.
+    Nodes have the same motion in both graphs if both describe the same; ranges may differ.
 
     Raises:
-        DataError, OSError: it is none.
+        DataError, OSError: the graph is invalid.
     """
     if law.every:
-        text = f"got {law.every:g} s, but exchanges begin as network.peers has it; leave it out"
+        text = f"got {law.every:g} s, but exchanges begin as set by network.peers; leave it out"
         raise DataError("every", text)
     name = "medium"
     if isinstance(law, Moving) and isinstance(peers, Moving):
@@ -242,10 +242,10 @@ def _in_range(law: Neighbours, nodes: int, files: Files, seed: int) -> Overlay:
     """Return the graph of nodes in range.
 
     Raises:
-        DataError, OSError: it is none, or it changes by exchanges, or has directed edges.
+        DataError, OSError: it is invalid, changes by exchanges, or has directed edges.
     """
     if isinstance(law, NeighboursByExchange):
-        text = f"got {law.kind}, but nodes in range are not those of an exchange; give another"
+        text = f"got {law.kind}, which changes by exchange, unlike the nodes in range; give another"
         raise DataError("kind", text)
     in_range = law.read_edges(files.pairs).overlay(nodes, stream(seed, "medium"))
     if in_range.directed:
@@ -255,7 +255,7 @@ def _in_range(law: Neighbours, nodes: int, files: Files, seed: int) -> Overlay:
 
 
 def check_medium(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find radios that cannot send to others in range as soon as the medium is free."""
+    """Register radios that cannot send to others in range as soon as the medium is free."""
     for group in groups if scenario.network.medium is not None else ():
         both = group.rates.up, group.rates.down
         if group.radio.cellular:
@@ -266,5 +266,6 @@ def check_medium(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Fin
             why = "has to keep silent after a message"
         else:
             continue
-        text = f"the radio of {group.name} {why}, but under network.medium a radio sends to those"
-        findings.add(f"{group.place}.radio", f"{text} in range, at any time; use another, or links")
+        text = f"the radio of {group.name} {why}, but under network.medium a radio has to send to"
+        text += " nodes in range at any time; use another radio, or links"
+        findings.add(f"{group.place}.radio", text)

@@ -28,9 +28,9 @@ from fedsim.wire import (
     ValueFormat,
 )
 
-_UNUSED = np.random.default_rng(0)  # a stream takes its time to make
+_UNUSED = np.random.default_rng(0)  # for packers without random draws, as creating a stream is slow
 Shapes = tuple[tuple[int, ...], ...]
-"""Those of a model's layers, in their order."""
+"""The shapes of a model's layers, in order."""
 
 _UNSAID: Mapping[str, Meaning] = MappingProxyType({})
 
@@ -52,19 +52,19 @@ def packer(
     """Return the packer of one field; random compressors draw from the stream "compressor".
 
     Args:
-        spec: the compressor, and what is kept of its errors.
-        form: how a value is written.
-        seed: of the run.
+        spec: the compressor, and the kind of error feedback.
+        form: the encoding of a value.
+        seed: the seed of the run.
         sender: the client, or the server.
-        field: which of its vectors.
-        number: of that field, in the order in which they were first packed.
-        receiver: the one that it is for, where each receiver has a packer of its own.
-        meanings: what fields mean. What is exact is not compressed. Differences have their
-            errors kept by the method: there, as under EF21, a compressor that is unbiased is
-            made contractive.
-        unbiased: whether differences have to be right in the mean, and so stay as they are.
-        layers: shapes of the model's layers.
-        by_client: whether under EF21 the receivers do not all hold the same.
+        field: the name of the vector.
+        number: the number of the field, in the order of first packing.
+        receiver: the receiver, if every receiver has its own packer.
+        meanings: the meanings of fields. Exact fields are not compressed. The method itself stores
+            the errors of differences; there, as under EF21, an unbiased compressor is made
+            contractive.
+        unbiased: whether differences have to be unbiased, and so keep their compressor.
+        layers: the shapes of the model's layers.
+        by_client: whether receivers may have different states under EF21.
     """
     meaning = meanings.get(field)
     if meaning is Meaning.EXACT:
@@ -86,19 +86,19 @@ def packer(
 
 @lru_cache
 def _compressor(spec: Compression, layers: Shapes) -> Compressor:
-    """Return what a link compresses with: that of the scenario, or of each layer."""
+    """Return the compressor of a link: that of the scenario, or one per layer."""
     layered = spec.by_layer and layers
     return Layered(of=spec.compressor, shapes=layers) if layered else spec.compressor
 
 
 @lru_cache
 def _exactly(form: ValueFormat) -> Packer:
-    """Return what packs vectors as they are; it remembers nothing, so all senders have the same."""
+    """Return a packer of uncompressed vectors; it has no state, so all senders share it."""
     return Plain(Identity(), form, _UNUSED)
 
 
 def promise(spec: Compression, dimension: int, layers: Shapes = ()) -> Contract:
-    """Return what a link promises; feedback makes an unbiased compressor contractive."""
+    """Return the contract of a link; feedback makes an unbiased compressor contractive."""
     contract = _compressor(spec, layers).contract(dimension)
     if contract.kind == "unbiased" and spec.error_feedback != "none":
         return Contract("contractive", contract.delta)
@@ -112,9 +112,9 @@ def choose_transport(scenario: Scenario, carry: Carry, findings: Findings) -> Tr
     """Return the transport of a method's messages; values if it cannot send bytes.
 
     Args:
-        scenario: with the method and the compressors.
+        scenario: the scenario, with method and compressors.
         carry: "values" or "bytes".
-        findings: collects a method whose messages have no numbers, if bytes need them.
+        findings: collects a method whose messages cannot be encoded as bytes.
     """
     method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
     policy, data = scenario.participation, scenario.problem.data

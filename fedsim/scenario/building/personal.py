@@ -1,9 +1,9 @@
-"""Personal models: what a client keeps of its own model, and how the observer sees it.
+"""Personal models: clients keep parts of the model, and the observer evaluates each client's model.
 
-A method of the averaging family sends all of its model. Where parts of it stay local, server and
-client see only what is sent: the client's steps move both, and what stays is put back into its
-memory when they end. So the methods themselves need no change, and what is packed, charged and
-lost is what travels. The observer evaluates each client's loss at the client's own model.
+Methods of the averaging family send the whole model. If parts stay local, server and client see
+only the part that is sent. The client's steps change both parts, and its own part is stored in its
+memory at their end. So methods need no change, and only the sent part is packed, charged or lost.
+The observer evaluates each client's loss at that client's own model.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,16 +32,16 @@ from fedsim.sim.participant import TakeBack
 
 
 def division(problem: Problem, algorithm: Algorithm, policy: Participation) -> LocalParts | None:
-    """Return which parts of the model stay with clients; None for none.
+    """Return the parts of the model that stay with clients; None for none.
 
     Args:
         problem: the clients' losses.
-        algorithm: of the scenario.
-        policy: which clients are asked.
+        algorithm: the method of the scenario.
+        policy: the client sampling.
 
     Raises:
-        ParameterError: a pattern is the name of no part, or nothing would be sent.
-        DataError: the method has no rule for the statistics of batch normalisation.
+        ParameterError: a pattern matches no part, or nothing would be sent.
+        DataError: the method does not support the statistics of batch normalisation.
     """
     if isinstance(problem, ProgramProblem):
         return None
@@ -63,7 +63,8 @@ def division(problem: Problem, algorithm: Algorithm, policy: Participation) -> L
 
 
 def _averages_statistics(loss: Loss) -> bool:
-    return getattr(loss, "statistics", "") == "averaged"  # of `TorchLoss`, which may stay unloaded
+    # `TorchLoss` has the attribute; its class is not imported for other losses.
+    return getattr(loss, "statistics", "") == "averaged"
 
 
 def _extrapolates(problem: Problem, policy: Participation) -> bool:
@@ -78,13 +79,13 @@ def _no_statistics(loss: Loss, algorithm: Algorithm) -> str:
     """Return why a method cannot train a module with statistics; empty if it can."""
     if not isinstance(algorithm, LocalUpdates):
         return (
-            f"running means and variances follow local steps, which {algorithm.kind} does not take"
-            " as one piece; take group norm, or fedavg"
+            f"running means and variances need local steps as one piece of work, which"
+            f" {algorithm.kind} does not have; take group norm, or fedavg"
         )
     if _averages_statistics(loss) and not algorithm.takes_means:
         return (
-            f"got averaged, but the server of {algorithm.kind} goes beyond means of the clients'"
-            " models, where variances may be negative; take local, or fedavg"
+            f"got averaged, but the server of {algorithm.kind} extrapolates from the clients'"
+            " models, which may give negative variances; take local, or fedavg"
         )
     if not _averages_statistics(loss) and (algorithm.personal or algorithm.goes_on):
         return (
@@ -92,16 +93,16 @@ def _no_statistics(loss: Loss, algorithm: Algorithm) -> str:
             " averaged, which leaves each its own statistics"
         )
     if getattr(algorithm, "alpha_rate", None) is not None:
-        return "got statistics, which have no gradient to move alpha by; leave out alpha_rate"
+        return "got statistics, which have no gradient for alpha; leave out alpha_rate"
     return ""
 
 
 class PersonalMemory:
-    """What a client remembers.
+    """The memory of a client.
 
     Attributes:
         inner: the state of its method.
-        own: what stays local, shape (own,); None under a method with models of its own.
+        own: its part of the model, shape (own,); None if the method has a model per client.
     """
 
     __slots__ = ("inner", "own")
@@ -111,10 +112,10 @@ class PersonalMemory:
 
 
 class OwnModels(Sequence[Array]):
-    """The models of all clients, each made when it is looked up.
+    """The models of all clients, each computed at its lookup.
 
     Args:
-        count: of the clients.
+        count: the number of clients.
         model: returns the model of a client, shape (d,).
     """
 
@@ -130,8 +131,8 @@ class OwnModels(Sequence[Array]):
     def __getitem__(self, at: slice) -> "OwnModels": ...
     def __getitem__(self, at: int | slice) -> "Array | OwnModels":
         if isinstance(at, slice):
-            some = range(self._count)[at]
-            return OwnModels(len(some), lambda client: self._model(some[client]))
+            selected = range(self._count)[at]
+            return OwnModels(len(selected), lambda client: self._model(selected[client]))
         if not -self._count <= at < self._count:
             raise IndexError(at)
         return self._model(at % self._count)
@@ -141,10 +142,10 @@ class PersonalMethod:
     """Implements `fedsim.sim.config.Method` for a method whose clients have models of their own.
 
     Args:
-        method: what runs.
+        method: the method that runs.
         initial: the whole initial model, shape (d,).
-        clients: how many there are.
-        parts: what is sent and what stays; None where all of the method's model is sent.
+        clients: the number of clients.
+        parts: the parts that are sent, and those that stay; None if the whole model is sent.
     """
 
     def __init__(
@@ -164,7 +165,8 @@ class PersonalMethod:
         return PersonalMemory(self.method.memory(sent), local)
 
     async def serve(self, server: Server) -> None:
-        """Serve as the method does, with the part of the model that is sent."""
+        """Run the method's server with the part of the model that is sent."""
+        # Models that earlier runs have left would count as those of this one.
         self._memories, self._seen = {}, {}
         await self.method.serve(cast("Server", _PersonalServer(server, self)))
 
@@ -179,7 +181,7 @@ class PersonalMethod:
         return self.method.goes_on
 
     def afterwards(self, client: Client[PersonalMemory]) -> Any:  # noqa: ANN401 - a coroutine
-        """Go on at a client, as the method does."""
+        """Continue at a client after its reply, as the method does."""
         return self.method.afterwards(self._view(client))
 
     def _take_back(self, client: Client[PersonalMemory], message: Any) -> None:  # noqa: ANN401
@@ -194,7 +196,7 @@ class PersonalMethod:
         return w if self.parts is None else w[self.parts.shared]
 
     def close_round(self) -> None:
-        """Keep what the clients' own models are now, for what looks at this round."""
+        """Store the clients' own models, as evaluations of this round need them later."""
         self._seen = {client: self._own(memory) for client, memory in self._memories.items()}
 
     def _own(self, memory: PersonalMemory) -> Array:
@@ -214,7 +216,7 @@ class PersonalMethod:
         return value
 
     def observer(self, observe: OwnObserver) -> Observer:
-        """Return what a measure sees of the clients' models, as a function of a round's model."""
+        """Return a measure of the clients' models as a function of a round's model."""
         return lambda w: observe(self.models(w))
 
     def _model(self, client: ClientId, w: Array) -> Array:
@@ -224,20 +226,20 @@ class PersonalMethod:
         return self.whole_model(w[self.parts.shared], model)
 
     def whole_model(self, sent: Array, own: Array | None = None) -> Array:
-        """Return a whole model; of what stays local, by default as at the beginning."""
+        """Return a whole model; the own part is the initial one by default."""
         if self.parts is None:
             return sent
         return self.parts.join(sent, self._initial[self.parts.local] if own is None else own)
 
 
 class _PersonalServer:
-    """A server of the part of the model that is sent; for the rest, the server itself."""
+    """The server, restricted to the part of the model that is sent."""
 
     def __init__(self, server: Server, method: PersonalMethod) -> None:
         self._server, self._method = server, method
         self.initial = method.sent_part(server.initial)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the server
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the server's attribute
         return getattr(self._server, name)
 
     def commit(self, model: Array, **measures: float) -> None:
@@ -247,7 +249,7 @@ class _PersonalServer:
 
 
 class _PersonalClient:
-    """A client whose method sees the part of its model that is sent."""
+    """A client, restricted to the part of the model that is sent."""
 
     def __init__(self, client: Client[PersonalMemory], method: PersonalMethod) -> None:
         self._client, self._memory, self._method = client, client.state, method
@@ -258,27 +260,28 @@ class _PersonalClient:
             steps = PartOracle(client.oracle, method.parts, self._memory, first)
             self.oracle = cast("Oracle", steps)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the client
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the client's attribute
         return getattr(self._client, name)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
-        """See `fedsim.core.ports.Client.compute`; what stays local is kept after the steps."""
+        """See `fedsim.core.ports.Client.compute`; the client's own part is stored after steps."""
         if not isinstance(self.oracle, PartOracle):
             return await self._client.compute(work, begun)
-        result = await self._client.compute(work._replace(sent=False), begun)  # a part is kept
+        # Steps change the whole model, of which only a part is sent.
+        result = await self._client.compute(work._replace(sent=False), begun)
         if work.client is None:
             return result
         return self.oracle.take(result)
 
 
 class PartOracle:
-    """A client's loss, whose steps begin with the received part and the one that it keeps.
+    """A client's loss; its steps start from the received part and the client's own part.
 
     Args:
-        oracle: of the whole model.
-        parts: what is sent and what stays.
-        memory: where the client keeps its part.
-        first: the steps on that alone, before those on what is sent alone; 0 for joint steps.
+        oracle: the loss of the whole model.
+        parts: the parts that are sent, and those that stay.
+        memory: the memory of the client, with its part.
+        first: the number of steps on the own part, before those on the sent part; 0 for joint ones.
 
     Attributes:
         rows: the number of samples, n_m.
@@ -294,21 +297,21 @@ class PartOracle:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
         raise Failed(
-            f"the method asks for {name} of a client's loss, but what stays local"
-            " (algorithm.local) moves by local steps only; leave out algorithm.local"
+            f"the method needs `{name}` of a client's loss, but parts that stay local"
+            " (algorithm.local) only support local steps; leave out algorithm.local"
         )
 
     def later_draws(self, count: int, batch: int, rng: np.random.Generator) -> None:
         """Return None: minibatches are drawn at once."""
 
     def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:
-        """Draw minibatches; before those of the first call, those of the steps on its own part."""
+        """Draw minibatches; the first call also draws those of the steps on the own part."""
         return self._after_first(batch, rng, lambda: self._oracle.draws(count, batch, rng))
 
     def passes(
         self, count: int, batch: int | None, rng: np.random.Generator, *, drop_last: bool = False
     ) -> Minibatches:
-        """Draw the minibatches of passes, after those of the steps on its own part."""
+        """Draw the minibatches of passes, after those of the steps on the own part."""
         passes = self._oracle.passes
         return self._after_first(batch, rng, lambda: passes(count, batch, rng, drop_last=drop_last))
 
@@ -347,13 +350,12 @@ class PartOracle:
 
     @property
     def _start(self) -> Array:
-        """What the client keeps."""
         return cast("Array", self._memory.own)
 
     def _alternate(self, start: Array, drawn: Minibatches, training: Training) -> Work:
-        """Describe steps on the client's own part, and then on what is sent (FedRep).
+        """Describe steps on the own part, and then on the sent part (FedRep).
 
-        Each is charged as a whole gradient.
+        Each step is charged as a whole gradient.
         """
         if not self._drawn:
             drawn = [*(None,) * self._first, *drawn]
@@ -374,15 +376,15 @@ class PartOracle:
             (part.start, part.stop) for part in parts.parts if (part.name in parts.names) is kept
         )
 
-    def take(self, found: Array) -> Array:
-        """Keep the client's own part of the result of steps; return what the method sees of it.
+    def take(self, result: Array) -> Array:
+        """Store the client's own part of the result of steps; return the sent part.
 
         Args:
-            found: the model, shape (d,), and behind it an optimizer's state where that is kept.
+            result: the model, shape (d,), followed by an optimizer's state if that is kept.
         """
         d = self._parts.dimension
-        ends = found[self._parts.shared]
-        self._memory.own = found[self._parts.local]
+        ends = result[self._parts.shared]
+        self._memory.own = result[self._parts.local]
         if self._less is not None:
             ends = ends - self._less
-        return ends if len(found) == d else np.concatenate([ends, found[d:]])
+        return ends if len(result) == d else np.concatenate([ends, result[d:]])

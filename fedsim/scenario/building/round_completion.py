@@ -40,11 +40,11 @@ def ensure_completion(
 
     Args:
         scenario: the scenario.
-        groups: of its fleet.
+        groups: the groups of its fleet.
         policy: its participation policy.
         findings: collects settings under which a round could wait for ever.
         patience: returns the default timeout of a round, s; called only if one might never close.
-        deployment: the links, which may lead through clients that leave.
+        deployment: the links, whose routes may pass clients that leave.
     """
     losing = [group for group in groups if _loses_messages(group, scenario)]
     _check_notice(groups, scenario, policy, findings)
@@ -76,7 +76,7 @@ def _check_notice(
     policy: Participation,
     findings: Findings,
 ) -> None:
-    """Find clients that may leave without the server ever noticing."""
+    """Register clients that may leave without the server ever noticing."""
     if (
         policy.noticed != "deadline"
         or policy.round_timeout < inf
@@ -104,7 +104,7 @@ def _by_relay(relay: str, remedy: str) -> str:
 
 
 def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Findings) -> None:
-    """Find messages that a neighbour would wait for for ever."""
+    """Register messages for which a neighbour would wait for ever."""
     medium = scenario.network.medium
     if medium is not None and medium.random and losing:
         text = f"got {medium.tries}, after which a message is lost, and a neighbour would wait for"
@@ -120,7 +120,7 @@ def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Fin
 
 
 def _check_moving(deployment: Deployment, findings: Findings) -> None:
-    """Find a medium among nodes that move: what is sent to one that goes out of range is lost."""
+    """Register a medium among moving nodes: messages are lost as a node leaves the range."""
     if deployment.medium is not None and deployment.medium.moves is not None:
         text = "missing: nodes go out of range, which loses messages under network.medium, and a"
         remedy = "neighbour would wait for one for ever; give a time after which it does not"
@@ -128,12 +128,12 @@ def _check_moving(deployment: Deployment, findings: Findings) -> None:
 
 
 def _check_links(groups: Sequence[BuiltGroup], deployment: Deployment, findings: Findings) -> None:
-    """Find messages among peers that links lose for good, as their senders try only so often."""
+    """Register messages among peers that links lose for good, since tries are limited."""
     limited = [group for group in groups if group.radio.most_tries is not None]
     over = _over_lossy_links(deployment) if limited else set[int]()
     for group in limited:
         if group.number not in over or group.radio.loss.mean:
-            continue  # what a radio loses, too, is refused by rules of its own
+            continue  # losses of the radio are registered by `_check_peers`
         text = (
             f"a message of {group.name} may be lost for good on a link (loss), and a neighbour"
             " would wait for it for ever; add participation.deadline, or unlimited tries"
@@ -221,8 +221,8 @@ class Slowest:
     """The client of a fleet with the longest shortest-possible round.
 
     Attributes:
-        name: of its group.
-        seconds: the time of that round.
+        name: the name of its group.
+        seconds: the time of that round, s.
     """
 
     name: str
@@ -276,7 +276,7 @@ def round_seconds(job: Job) -> list[float]:
 
 
 def _clients_of_cell(scenario: Scenario, clients: int, asked: int | None) -> float:
-    """Return how many times as long a message takes in a full cell as alone."""
+    """Return the factor on the time of a message in a full cell, relative to an empty one."""
     cell = scenario.network.cell_sharing
     if cell is None:
         return 1.0
@@ -285,7 +285,7 @@ def _clients_of_cell(scenario: Scenario, clients: int, asked: int | None) -> flo
 
 
 def _clients_of_air(scenario: Scenario, clients: int, asked: int | None) -> float:
-    """Return how many clients share the air of one in a Wi-Fi cell."""
+    """Return the number of clients that share the air of a Wi-Fi cell."""
     law = scenario.network.wifi
     if law is None:
         return 1.0
@@ -350,7 +350,7 @@ def leaving_relay(deployment: Deployment) -> str:
         for group in deployment.groups
         if group.spec.battery is not None or not group.spec.availability.always
     }
-    if not mortal:  # finding routes takes long, and is needless here
+    if not mortal:  # computing routes takes long, and is unnecessary here
         return ""
     for client in sorted(relays_of(deployment)):
         if (number := deployment.members[client]) in mortal:
@@ -359,7 +359,7 @@ def leaving_relay(deployment: Deployment) -> str:
 
 
 def check_broadcast(scenario: Scenario, deployment: Deployment, findings: Findings) -> None:
-    """Find broadcasts in a graph that a relay would have to forward to other clients."""
+    """Register broadcasts in a graph that a relay would have to forward to other clients."""
     if scenario.network.broadcast != "cell" or deployment.topology is None:
         return
     relays = {client for route in deployment.topology.down for client in route.relays}

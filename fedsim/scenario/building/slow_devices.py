@@ -1,4 +1,4 @@
-"""Slow devices in a fleet whose computing takes next to no time."""
+"""Notes on slow devices in a fleet whose computing time is negligible."""
 
 from collections.abc import Iterator
 
@@ -7,18 +7,18 @@ from fedsim.physics.devices import Device, DeviceLaw
 from fedsim.scenario.building.deployment import Deployment
 
 _LITTLE = 1e-3
-"""Computing below this share of a round does not show in its duration."""
+"""Share of a round below which computing does not affect its duration."""
 
 
 def slow_devices(deployment: Deployment, share: float) -> Iterator[tuple[str, str]]:
-    """Yield slow devices whose computing takes next to no time, each a key and a sentence.
+    """Yield notes on slow devices whose computing time is negligible, each a key and a sentence.
 
-    These are devices with a slowdown or with another speed than that of their preset, and devices
-    of one radio that differ. A preset that stands alone was not chosen for its speed.
+    These are devices with a slowdown or with a speed that differs from their preset, and different
+    devices with one radio. An unchanged preset was not chosen for its speed.
 
     Args:
         deployment: the fleet.
-        share: of the time in which the client that computes longest computes.
+        share: the share of computing in the time of the client that computes longest.
     """
     if not 0 < share < _LITTLE:
         return
@@ -35,14 +35,14 @@ def slow_devices(deployment: Deployment, share: float) -> Iterator[tuple[str, st
     ]
     if places:
         text = (
-            f"computing is {format_number(100 * share, '.2g')} % of the time at most: how fast"
-            " devices are hardly changes how long a round takes"
+            f"computing takes at most {format_number(100 * share, '.2g')} % of the time: the speed"
+            " of devices hardly affects the duration of a round"
         )
         yield ", ".join(places), text
 
 
 def _is_changed(device: DeviceLaw) -> bool:
-    """Return whether a device has another speed than the preset of its name."""
+    """Return whether the speed of a device differs from the preset of its name."""
     if not isinstance(device, Device):
         return False
     if device.kind not in device.presets:

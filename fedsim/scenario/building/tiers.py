@@ -1,4 +1,4 @@
-"""Tiers: which server each client and gateway has, and the links between them."""
+"""Tiers: the server of each client and gateway, and the links between them."""
 
 from fedsim.core.ports import SERVER
 from fedsim.physics.hierarchy import Hierarchy, tier_links
@@ -10,12 +10,12 @@ from fedsim.scenario.tiers import asking_too_many, hierarchy_of
 
 
 def build_hierarchy(scenario: Scenario, clients: int, findings: Findings) -> Hierarchy | None:
-    """Return which server each client and gateway has; None without tiers.
+    """Return the server of each client and gateway; None without tiers.
 
     Args:
-        scenario: what was written.
-        clients: how many there are.
-        findings: takes a tier with more gateways than there are nodes below it.
+        scenario: the scenario.
+        clients: the number of clients.
+        findings: collects tiers with more gateways than there are nodes below them.
     """
     if not scenario.tiers:
         return None

@@ -83,6 +83,7 @@ class Channels:
             for up in (False, True)
         )
         self._varies = tuple(table.any(f"varies{up}") for up in (0, 1))
+        # Down, up: the time up to which a radio must keep silent, s.
         self._silent: list[dict[ClientId, float]] = [{}, {}]
 
     def ready_times(self, leg: RadioLeg) -> Array:
@@ -112,6 +113,7 @@ class Channels:
             none = np.zeros(1, np.int64)
             return RadioFlow(bits, none, caps, began + bits / caps, per_bit)
         shape = ids.shape
+        # Copied after broadcasting, as varying messages overwrite their entries.
         bits, caps, per_bit = (np.array(np.broadcast_to(x, shape)) for x in (bits, caps, per_bit))
         varies = np.flatnonzero(np.broadcast_to(table.of(f"varies{up}", ids), shape))
         plain = np.ones(shape, np.bool_)

@@ -53,7 +53,7 @@ class ClassTable:
     Args:
         kinds: the configuration of each client.
         links: the routes of clients to the server and back.
-        least_charge: the state of charge that participation requires beside the battery's own mark.
+        least_charge: the state of charge that participation requires beside the battery's mark.
 
     Attributes:
         capacities: the capacities of links, bit/s; infinite for those that vary.
@@ -119,6 +119,7 @@ class ClassTable:
 
 def _stage_columns(states: Sequence[States]) -> tuple[list[str], dict[str, NDArray[Any]]]:
     """Return the names of stages, and constants by class and stage; `name` is an index or -1."""
+    # In the order of first use, and without the empty name of unnamed stages.
     names = list(dict.fromkeys(stage.name for state in states for stage in state.stages))
     names = [name for name in names if name]
     shape = len(states), max(len(state.stages) for state in states)
@@ -151,6 +152,7 @@ def _constants(member: ClientConfig, routes: Sequence[Route], plan: LinkPlan) ->
         "overhead": framing.overhead,
         "packet": framing.packet,
     }
+    # `both` is (down, up), as the suffixes are, but `routes` is (up, down).
     for up, (rate, route) in enumerate(zip(both, reversed(routes), strict=True)):
         # Constant rate, no silence and no losses: every message has the same terms.
         plain = rate.constant is not None and rate.continuous and not radio.loss.mean

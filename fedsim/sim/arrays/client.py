@@ -43,6 +43,7 @@ def alike(pieces: Array) -> Iterator[tuple[Numbers, Pieces]]:
         pieces: a `Piece` per client, shape (n, 5).
     """
     seconds, operations, samples, at_once, counts = pieces.T
+    # Durations have shape (pieces, n), so one array needs equal numbers of repetitions.
     for count in np.unique(counts).tolist():
         members = np.flatnonzero(counts == count)
         durations = np.broadcast_to(seconds[members], (int(count), len(members)))
@@ -65,7 +66,7 @@ class ArrayClient(Participant):
         protocol: the client's endpoint.
         clock: the client's clock.
         device: the client's device.
-        own: the other dependencies of the client.
+        parts: the other dependencies of the client.
         mains: whether the client has no battery.
 
     Attributes:
@@ -79,11 +80,11 @@ class ArrayClient(Participant):
         protocol: ClientProtocol,
         clock: Clock,
         device: DeviceLaw,
-        own: Belongings,
+        parts: Belongings,
         *,
         mains: bool = True,
     ) -> None:
-        super().__init__(protocol, clock, device, own)
+        super().__init__(protocol, clock, device, parts)
         self.protocol = protocol
         self._mains = mains
 

@@ -123,7 +123,7 @@ def _end_within_rounds(setup: WorldConfig) -> Iterator[str]:
 def _foreign_part(setup: WorldConfig, *parts: str) -> str:
     """Return which method of an algorithm may await more than messages and work."""
     for part in parts:
-        # The class that defines the method, which a user may have overridden.
+        # The first class that defines the method: a subclass of a user may override it.
         owner = next((cls for cls in type(setup.algorithm).__mro__ if part in vars(cls)), object)
         if not (owner.__module__.startswith("fedsim.algorithms.") or vars(owner).get("in_arrays")):
             return f"{owner.__name__}.{part} may wait for more than messages and work"

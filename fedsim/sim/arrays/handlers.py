@@ -49,7 +49,7 @@ class ClientClock:
 
 @dataclass
 class HandlerBatch:
-    """A cohort of clients, each of which handles one message.
+    """The clients of a cohort, each of which handles one message.
 
     Attributes:
         clients: the numbers of the clients, shape (n,).
@@ -107,6 +107,7 @@ class _Group(NamedTuple):
 def _take_turns(cohort: HandlerBatch, indices: Numbers, order: EventOrder) -> None:
     """Order zero-duration work after all work submitted at the same instant."""
     cohort.turns[indices] += 1
+    # Events of one call have one priority, and the priority of an event depends on its turn.
     for turn in np.unique(cohort.turns[indices]).tolist():
         members = indices[cohort.turns[indices] == turn]
         times, events = cohort.times[members], cohort.events[members]
@@ -222,6 +223,7 @@ class Handlers:
             if not isinstance(message, Message):
                 raise ReactionError("a group of clients does not reply")
             replies.append((places, message))
+            # The first row stands for all: envelopes of a group differ in content only.
             sent = protocol.answer(envelope, one_of(message, 0))
         self._write_silent(cohort, np.flatnonzero(silent), number, rows)
         beacon = protocol.answer(envelope, SILENCE) if silent.any() else None
@@ -234,6 +236,7 @@ class Handlers:
         seconds = np.empty((work.pieces, len(ids)))
         for places in self._table.alike(ids):
             members = ids[places]
+            # Clients of a class have equal devices. Only the representative is created.
             representative = self._clients[int(members[0])]
             if representative.draws_times:
                 streams = self._slowdowns.of_many(members.tolist())
@@ -258,10 +261,10 @@ class Handlers:
             answers = self._drive(
                 [handler.send for handler in handlers], cohort, begin, order, rows
             )
-        # Also after an error in one of them.
+        # If one handler fails, the others are still suspended: unclosed coroutines would warn.
         finally:
             for handler in handlers:
-                handler.close()  # those that are not over, where one has failed
+                handler.close()
         self._answer(cohort, begin, numbers, answers, rows)
 
     def _drive(
@@ -289,7 +292,7 @@ class Handlers:
                 else:
                     going.append(place)
             if not all(type(piece) is tuple for piece in pieces):
-                raise ReactionError("a handler waits for something else than its work")
+                raise ReactionError("a handler awaits something other than its work")
             places = going
             if places:
                 indices = np.array(places) + begin
@@ -318,7 +321,7 @@ class Handlers:
             for seconds in work.seconds:
                 piece = Pieces(seconds, work.operations, work.samples, at_once)
                 self._work_once(cohort, indices, piece, number, order, rows)
-                at_once = np.zeros_like(at_once)
+                at_once = np.zeros_like(at_once)  # only the first piece is batched
             return
         # Each piece is an event of its own, scheduled by the end of the piece before it. Event
         # numbers run piece by piece, and client by client within a piece.
@@ -327,6 +330,7 @@ class Handlers:
         parents[:size] = cohort.events[indices]
         events = order.add(ends[1:].ravel(), parents)
         cohort.events[indices], cohort.times[indices] = events[-size:], ends[-1]
+        # Time has passed: no turns of the loop, and no shared arrival, concern these clients now.
         cohort.turns[indices], cohort.crowded[indices] = -1, False
         ids = cohort.clients[indices]
         self._charge(ids, ends, events, work, number, rows)

@@ -48,6 +48,7 @@ class _LinkCalendar(Calendar):
         parent = self._current
 
         def execute(*values: Any) -> None:
+            # What the callback schedules has this event as its parent.
             self._current = len(self.events)
             self.events.append(_Event(self.now, priority == SETTLE, parent))
             callback(*values)
@@ -96,6 +97,7 @@ def pass_link(capacity: float, leg: LinkLeg, order: EventOrder) -> tuple[Array, 
         ReactionError: two events fall on one instant, and their order depends on the whole fleet.
     """
     leg = leg._replace(caps=_binding(capacity, leg))
+    # Only neighbours are merged: messages between two equal ones would lose their place.
     alike = np.stack([leg.began, leg.bits, leg.caps])
     begins = np.flatnonzero(np.concatenate([[True], (alike[:, 1:] != alike[:, :-1]).any(axis=0)]))
     sizes = np.diff(np.concatenate([begins, [len(leg.began)]]))

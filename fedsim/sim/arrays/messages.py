@@ -57,7 +57,7 @@ class MessageBatch:
         clients = np.concatenate([_numbers(receivers) for receivers, _ in post])
         if len(post) == 1:
             return cls(clients, [post[0][1]])
-        # Several broadcasts of one instant: each client has the envelope of its own.
+        # Several messages were sent in one instant: one envelope per client.
         return cls(clients, [envelope for receivers, envelope in post for _ in receivers])
 
     @property
@@ -157,13 +157,14 @@ class MessageBatch:
         # Time and energy are split between first transmission and retransmission by their bits.
         first = bits / (bits + moved.again) if repeats else np.ones(1)
         sender_joules = moved.joules if up else np.zeros(len(spans))
-        every = {"t": moved.over, "round": self.envelopes[0].round, "message": self._words}
+        times = {"t": moved.over, "round": self.envelopes[0].round, "message": self._words}
         sent = self._identity(framing)
         charge = {} if moved.slots is None else {"state_of_charge": moved.slots}
-        mine, later = charge if up else {}, {"peer": receiver, SPENT: 0.0}
+        # Only the client has a battery: the sender of an uplink, the receiver of a downlink.
+        sender_charge, later = charge if up else {}, {"peer": receiver, SPENT: 0.0}
         # The SEND row carries the energy of the whole message for the run's sum (`SPENT`), and
         # later rows carry 0. So sums of joules round once per message, as event by event.
-        costs = {"joules": sender_joules * first, SPENT: moved.joules, **mine}
+        costs = {"joules": sender_joules * first, SPENT: moved.joules, **sender_charge}
         rows.add(
             events, Event.SEND, sender, **later | sent | costs, t=moved.over, duration=spans * first
         )
@@ -172,14 +173,14 @@ class MessageBatch:
                 events,
                 Event.RETRANSMIT,
                 sender,
-                **later | every | mine,
+                **later | times | sender_charge,
                 duration=spans * (1 - first),
                 transport_bits=moved.again,
                 joules=sender_joules * (1 - first),
             )
-        got = {"joules": moved.joules - sender_joules, SPENT: 0.0, "peer": sender}
-        got |= {} if up else charge
-        rows.add(events, Event.RECEIVE, receiver, **sent | got, t=moved.over, duration=spans)
+        received = {"joules": moved.joules - sender_joules, SPENT: 0.0, "peer": sender}
+        received |= {} if up else charge
+        rows.add(events, Event.RECEIVE, receiver, **sent | received, t=moved.over, duration=spans)
 
     def _identity(self, framing: Bits) -> dict[str, object]:
         """Return the columns that identify messages and count their bits."""

@@ -58,14 +58,14 @@ class _Runs(NamedTuple):
         return cls(times[begins], np.diff(np.concatenate([begins, [size]])))
 
 
-def _every(some: Array | _Runs) -> Array:
+def _every(times: Array | _Runs) -> Array:
     """Return times as an array."""
-    return some if isinstance(some, np.ndarray) else np.repeat(some.times, some.sizes)
+    return times if isinstance(times, np.ndarray) else np.repeat(times.times, times.sizes)
 
 
-def _runs(some: Array | _Runs) -> _Runs:
+def _runs(times: Array | _Runs) -> _Runs:
     """Return times as runs."""
-    return some if isinstance(some, _Runs) else _Runs(some, np.ones(len(some), np.intp))
+    return times if isinstance(times, _Runs) else _Runs(times, np.ones(len(times), np.intp))
 
 
 class EventOrder:
@@ -145,7 +145,7 @@ class EventOrder:
             # is stable, and events are added in the order of clients.
             if not _is_out_of_order(order, instants, first, ranks):
                 if (ranks >= places[self._roots :]).any():
-                    raise ReactionError("what is one event would happen twice in an instant")
+                    raise ReactionError("the parts of one event would execute at different places")
                 return places
             del order
             # `ranks` only orders the parts of a joined event; without joined events both are the
@@ -157,7 +157,7 @@ class EventOrder:
         """Return events by time and priority, and the rank of each event's instant, (count,)."""
         if self._few_runs():
             return self._runs_in_time()
-        times = np.concatenate([_every(some) for some in self._times])
+        times = np.concatenate([_every(batch) for batch in self._times])
         self._times = [times]
         priorities = _spread(_rank(self._settles), np.int8)
         order = _sort_events((priorities, times))
@@ -165,11 +165,11 @@ class EventOrder:
         position, rank = 0, 0
         # In chunks that overlap by one event, so that no pair of neighbours is missed.
         while position < len(order):
-            some = order[position : position + _AT_ONCE + 1]
-            left, right = some[:-1], some[1:]
+            chunk = order[position : position + _AT_ONCE + 1]
+            left, right = chunk[:-1], chunk[1:]
             later = (times[left] != times[right]) | (priorities[left] != priorities[right])
             ranks = rank + np.concatenate([[0], np.cumsum(later)])
-            instants[some] = ranks
+            instants[chunk] = ranks
             position, rank = position + _AT_ONCE, int(ranks[-1])
         if last:
             self._times = []
@@ -177,7 +177,7 @@ class EventOrder:
 
     def _runs_in_time(self) -> tuple[Numbers, Numbers]:
         """Return the same as `_in_time`, from times that are stored as runs."""
-        runs = [_runs(some) for some in self._times]
+        runs = [_runs(batch) for batch in self._times]
         times, sizes = (np.concatenate(parts) for parts in zip(*runs, strict=True))
         begins = np.cumsum(sizes) - sizes
         ends, ranks = np.cumsum([size for size, _ in self._settles]), _rank(self._settles)
@@ -198,8 +198,8 @@ class EventOrder:
 
     def _few_runs(self) -> bool:
         """Return whether all long arrays of times are stored as runs."""
-        as_runs = [isinstance(some, _Runs) or len(some) < _MANY for some in self._times]
-        return all(as_runs) and any(isinstance(some, _Runs) for some in self._times)
+        as_runs = [isinstance(batch, _Runs) or len(batch) < _MANY for batch in self._times]
+        return all(as_runs) and any(isinstance(batch, _Runs) for batch in self._times)
 
 
 def event_type(end: int) -> type[np.signedinteger[Any]]:
@@ -239,6 +239,7 @@ def _is_out_of_order(order: Numbers, instants: Numbers, first: Numbers, ranks: N
 
 def _rank(runs: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
     """Replace priorities by their ranks, which fit into 1 byte."""
+    # Only comparisons matter, so ranks sort as the priorities do.
     ranked = sorted({priority for _, priority in runs})
     return [(size, ranked.index(priority)) for size, priority in runs]
 

@@ -89,7 +89,7 @@ class RadioArrays:
         """
         table, up, ids = self._table, int(leg.up), leg.clients
         leg = replace(leg, ready=self._channels.ready_times(leg))
-        ready, events = leg.ready, leg.events.copy()
+        ready, events = leg.ready, leg.events.copy()  # the caller's events stay those of sending
         stateful = np.zeros(len(ids), np.bool_)
         if self._stateful:
             stateful |= table.of("stateful", ids).astype(np.bool_)
@@ -183,6 +183,7 @@ class RadioArrays:
         """Transmit messages over shared links; write their ends to `over` and `leg.events`."""
         for link in np.unique(links[links >= 0]).tolist():
             members = np.flatnonzero(links == link)
+            # By beginning, then in the order of sending: `LinkLeg` requires it.
             members = members[np.lexsort((sent[members], leg.began[members]))]
             over[members], leg.events[members] = pass_link(
                 self._table.capacities[link], leg.take(members), order
@@ -199,6 +200,7 @@ class RadioArrays:
         ids, ready, events = leg.clients, leg.ready.copy(), leg.events.copy()
         if self._paged and not leg.up:
             self._page(ids, ready, events, order, rows)
+        # Before the wake-up is logged: its rows bear the number of the round of this message.
         self._round[ids[stateful]] = leg.number
         indices = np.flatnonzero(stateful & (self._stage[ids] > 0))
         if not len(indices):
@@ -254,6 +256,7 @@ class RadioArrays:
                 self._stage[alike], self._since[alike], now[indices]
             )
         late = np.flatnonzero(reached > now)
+        # While a message waits, its radio may move on to its next stage, from which it is woken.
         if len(late):
             places, reached = places[late], reached[late]
             self.settle(ids[places], reached, order, rows)
@@ -350,7 +353,6 @@ class RadioArrays:
             self._end_stage(ids, ends[over], order, rows)
 
     def _end_stage(self, ids: Ids, now: Array, order: EventOrder, rows: RowBlocks) -> None:
-        """Move radios to their next stages."""
         events = order.add(now, self._armed[ids] - self._base, priority=SETTLE)
         paid = self._log_stage(ids, now, events, rows)
         self._stage[ids] += 1

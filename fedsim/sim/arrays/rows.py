@@ -25,7 +25,6 @@ _EMPTY = {"peer": NO_PEER, "message": -1, "state_of_charge": np.nan, "detail": -
 
 
 def _blank_row() -> bytearray:
-    """Return the bytes of a blank row."""
     row = np.zeros(1, ROW_DTYPE)
     for name, value in _EMPTY.items():
         row[name] = value
@@ -111,7 +110,7 @@ class RowBlocks:
         self._blocks.clear()
         while blocks:  # popped one by one, so that memory is freed as blocks are placed
             block = blocks.popleft()
-            ranks = places[block.events]
+            ranks = places[block.events]  # an event's place is its index in `begins`
             if isinstance(block, _Block):
                 if charges is not None and _CHARGE in block.columns:
                     slots: Any = block.columns[_CHARGE]
@@ -212,6 +211,7 @@ class OrderedRows:
 
     def write(self, log: EventLog) -> Iterator[Array]:
         """Write and release the rows; yield the energy that each row adds to the run, J, (n,)."""
+        # `at` is the number of rows written so far.
         at, uses = 0, deque(self._uses)
         for rows, spent in self._pieces():
             begin, at = at, at + len(rows)

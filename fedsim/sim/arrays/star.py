@@ -129,6 +129,7 @@ class ArrayLanes(ServerLanes):
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
         """Buffer a message per client; it is sent when the server awaits replies."""
+        # After all messages of this instant: the server's coroutine sends them without waiting.
         if not self._post:
             self._calendar.call(self._calendar.now, self._play, None)
         self._post.append((clients, envelope))
@@ -160,7 +161,7 @@ class ArrayLanes(ServerLanes):
         arrivals = np.argsort(places[sent.events]) if sent.together is None else None
         charges = None
         if self.supplies is not None:
-            # Batteries are settled before rows are put in order, as rows show the state of charge.
+            # Batteries are settled before rows are sorted, as rows show the state of charge.
             charges = self.supplies.settle(places)
             self.supplies.check(sent.horizon)
         written = rows.in_order(places, self._log, charges)

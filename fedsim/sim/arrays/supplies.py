@@ -139,6 +139,7 @@ class SupplyArrays:
     def _look(self) -> None:
         """Bring the batteries that were queried up to the time of the query."""
         if self._queried:
+            # Unique, as assignment through repeated indices would drop all but one result.
             places = np.unique(self._queried)
             self._queried = []
             state = self._state[:, places]
@@ -306,6 +307,7 @@ def _concatenate(changes: list[_Change], turns: Numbers) -> _Changes:
 def _drain(state: Array, limits: _Limits, now: Array) -> None:
     """Bring levels up to now, s, shape (n,); see `BatteryStore.advance`."""
     load = total_power(limits.rest, state[WATTS], state[WATTS + 1])
+    # Linear in time, since power is constant between two changes. All figures are in J.
     gone = outflow(load, limits.efficiency, limits.leak) * (now - state[AT])
     state[LEVEL] -= gone
     state[DRAINED] += gone
@@ -314,6 +316,7 @@ def _drain(state: Array, limits: _Limits, now: Array) -> None:
 
 def _advance(state: Array, limits: _Limits, now: Array) -> None:
     """Bring all figures up to now, s, shape (n,); see `Supply.advance`."""
+    # Before `_drain`: both use the powers that applied up to now.
     span = now - state[SINCE]
     state[DELIVERED] += total_power(limits.rest, state[WATTS], state[WATTS + 1]) * span
     state[DRAWN : DRAWN + _PARTS] += state[WATTS : WATTS + _PARTS] * span
@@ -358,6 +361,7 @@ def _book(state: Array, limits: _Limits, changes: _Changes, indices: Numbers, ti
     meter, drawn = METERED + changes.part[indices], DRAWN + changes.part[indices]
     shown = state[meter, indices] + changes.joules[indices]
     missing = np.zeros(state.shape[1])
+    # The meter is exact, power x time is rounded: the battery pays the difference.
     missing[indices] = meter_gap(shown, state[meter, indices], state[drawn, indices])
     state[meter, indices], state[drawn, indices] = shown, 0.0
     state[SETTLED] += np.abs(missing)

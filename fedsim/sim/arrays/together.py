@@ -187,7 +187,7 @@ class ClientGroup:
         evaluator = self._evaluator
         known = self.protocol.packing.narrow(work)
         # A callback per piece, or work that never ends, needs each client by itself.
-        alone = begun is not None or not work.operations < inf
+        alone = begun is not None or not work.operations < inf  # also if NaN
         ticket = None if alone else evaluator.submit_rows(known, self.clients)
         if ticket is None:
             raise NotAlikeError("work")

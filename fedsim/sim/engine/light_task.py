@@ -1,24 +1,24 @@
-"""A task that runs one coroutine after another, at less cost than a task of asyncio for each.
+"""A task that runs one coroutine after another, cheaper than an asyncio task per coroutine.
 
-asyncio lets others write tasks (its documentation, "Extending"): a task registers itself
-while it runs, so that timeouts, task groups and cancellation work in its coroutines as in others.
-What is saved is the creation of a task for every message, and a turn of the loop for every wait
+asyncio supports other implementations of tasks (see "Extending" in its documentation): a task
+registers itself while it runs, so that timeouts, task groups and cancellation work in its
+coroutines as usual. This saves the creation of a task per message, and a turn of the loop per wait
 that the calendar ends.
 """
 
-# asyncio asks more of a task than its documentation lists. This is what `asyncio.tasks.Task` does,
-# and what is done here in its place:
+# asyncio requires more of a task than its documentation lists. `asyncio.tasks.Task` does the
+# following, and so does the task here:
 #
-# - It is the current task while its coroutine runs (`_enter_task`), for `asyncio.timeout` and
-#   `TaskGroup` call `current_task()` and cancel what they find there.
-# - What a coroutine yields is a future that has set its `_asyncio_future_blocking`, which the task
-#   takes back, as the sign that the future came through an `await`; or None, for one turn of the
-#   loop. Anything else is an error, raised in the coroutine.
-# - A cancellation is delivered where the coroutine waits: by way of the future that it waits for,
-#   if that can be cancelled, and else at its next step. One that comes in the coroutine's last step
-#   ends it as cancelled. `uncancel` takes a request back, for timeouts that turn a cancellation of
-#   their own into a TimeoutError.
-# - A coroutine runs in a context of its own, so that variables it sets are not seen elsewhere.
+# - It is the current task while its coroutine runs (`_enter_task`): `asyncio.timeout` and
+#   `TaskGroup` call `current_task()` and cancel the result.
+# - A coroutine yields either a future whose `_asyncio_future_blocking` is set, or None for one turn
+#   of the loop. The attribute shows that the future came through an `await`, and the task resets
+#   it. Anything else is an error, which is raised in the coroutine.
+# - A cancellation is delivered where the coroutine waits: through the future that it awaits, if
+#   that can be cancelled, and otherwise at its next step. A cancellation in the coroutine's last
+#   step ends it as cancelled. `uncancel` withdraws a request, for timeouts that turn their own
+#   cancellation into a TimeoutError.
+# - Variables that a coroutine sets in its context are not visible elsewhere.
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -72,8 +72,8 @@ class LightTask:
     """Runs one coroutine after another, with the interface of an asyncio task.
 
     Args:
-        loop: that it runs on.
-        owner: its `on_end` is called at the end of each coroutine.
+        loop: the event loop.
+        owner: the owner; its `on_end` is called at the end of each coroutine.
     """
 
     __slots__ = (
@@ -90,34 +90,34 @@ class LightTask:
         "_waits_for",
     )
 
-    _cancelled = False  # which the loop reads of all that is ready: a turn is always taken
+    _cancelled = False  # read by the loop; a turn of a task is never cancelled
 
     def __init__(self, loop: SimLoop, owner: Owner) -> None:
         self._loop = loop
         self._owner = owner
         self._serial = loop.enlist(self)
-        self._context: Context | None = None  # of its own, once it has set anything
+        self._context: Context | None = None  # its own, once it has set a variable
         self._coroutine: Coroutine[Any, Any, None] | Driver | None = None
         self._waits_for: asyncio.Future[Any] | None = None
-        self._asleep = False  # until a time; only a cancellation can end that earlier
-        self._sleeps = 0  # counts these
-        self._cancels = 0  # requests that were not taken back
-        self._broken = False  # a cancellation is due at the next step
+        self._asleep = False  # until a time; only a cancellation ends it earlier
+        self._sleeps = 0  # number of sleeps so far
+        self._cancels = 0  # requests to cancel that were not withdrawn
+        self._broken = False  # whether a cancellation is due at the next step
 
-    # -- what its owner does -----------------------------------------------------------
+    # -- for the owner -----------------------------------------------------------------
 
     def start(self, coroutine: Coroutine[Any, Any, None] | Driver) -> None:
-        """Run a coroutine from the next turn of the loop on; the last one has ended."""
+        """Run a coroutine from the next turn of the loop on; the one before has ended."""
         self._coroutine = coroutine
         self._cancels, self._broken = 0, False
         self._loop.enqueue(self)
 
     def until(self, when: float) -> "Sleep":
-        """Wait until the time `when`, in the running coroutine or in a task of it."""
+        """Wait until the time `when`, in the running coroutine or in a task that it started."""
         return Sleep(self, when)
 
     def pause(self) -> "Pause":
-        """Wait until the pause is ended, in the running coroutine or in a task of it."""
+        """Wait until the pause is ended, in the running coroutine or in a task that it started."""
         return Pause(self, self._loop)
 
     def begin_pause(self) -> int:
@@ -135,28 +135,28 @@ class LightTask:
             self._loop.enqueue(self)
 
     def sleep(self, when: float) -> Generator[Any, None, None]:
-        """Return an awaitable that the driver resumes at that time."""
+        """Return an awaitable that completes at a time."""
         running: object = current_task(self._loop)
-        # A handler may start tasks of its own, and let one of them wait. That is a task of asyncio,
-        # which understands futures and not the sentinel.
+        # A handler may start asyncio tasks and have one of them wait. Such a task understands
+        # futures, but not the sentinel.
         if running is not self:
             return sleep_until(self._loop, when).__await__()
         self._sleeps += 1
         self._loop.calendar.call(when, self._resume, self._sleeps)
-        return iter(_ASLEEP)  # type: ignore[return-value]  # all that an await takes
+        return iter(_ASLEEP)  # type: ignore[return-value]  # an await needs no more
 
-    # A bare call of the calendar is the cheapest wake-up, and cannot be cancelled. One that comes
-    # for a sleep which a cancellation has ended finds the task awake, or in a later sleep, whose
-    # number is another one.
+    # A bare call of the calendar is the cheapest wake-up, and cannot be cancelled. If a
+    # cancellation has ended the sleep meanwhile, the call finds the task awake, or in a later
+    # sleep with another number.
     #
-    # The coroutine runs on within the calendar's step, not in a turn of the loop. That is the same
-    # order: the calendar steps only when nothing is ready, so the turn would be the next to run.
+    # The coroutine resumes within the calendar's step, not in a turn of the loop. The order is the
+    # same: the calendar steps only when nothing is ready, so that turn would run next.
 
     def _resume(self, sleep: int) -> None:
         if self._asleep and self._sleeps == sleep:
             self._step()
 
-    # -- what asyncio asks of a task ---------------------------------------------------
+    # -- for asyncio -------------------------------------------------------------------
 
     def cancel(self, msg: object = None) -> bool:
         """Cancel the running coroutine at its wait; return whether one is running."""
@@ -200,35 +200,35 @@ class LightTask:
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    # -- how it goes on ----------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------
 
     def __call__(self) -> None:
-        """Run the turn that it is ready for."""
+        """Run the turn for which it is ready."""
         self._step()
 
-    def _step(self, wrong: RuntimeError | None = None) -> None:
+    def _step(self, misuse: RuntimeError | None = None) -> None:
         """Run to the next wait, or to the end."""
         coroutine = self._coroutine
         if coroutine is None:  # pragma: no cover - a turn has one coroutine
             return
-        error: BaseException | None = wrong
+        error: BaseException | None = misuse
         self._waits_for, self._asleep = None, False
         if self._broken:
             self._broken, error = False, asyncio.CancelledError()
         failure: BaseException | None = None
-        # A context for each task would take a copy for each client. Most handlers set nothing in
-        # it, so all tasks run in one spare context of the loop. A task that has set something (then
-        # the spare one differs from the common one it was copied from) keeps it as its own, and the
-        # loop gets a new one.
+        # A context per task would cost a copy per client. Most handlers set nothing in it, so all
+        # tasks run in one spare context of the loop. If a task has set a variable, the spare
+        # context differs from the common one that it was copied from: the task keeps it, and the
+        # loop gets a new copy.
         loop, context = self._loop, self._context or self._loop.spare
-        _enter_task(loop, self)  # type: ignore[arg-type]  # it does what a task does
+        _enter_task(loop, self)  # type: ignore[arg-type]  # it behaves as a task
         try:
             go_on: Any = coroutine.send if error is None else coroutine.throw
             awaited = context.run(go_on, error)
         except StopIteration:
             if self._broken:  # cancelled in its very last step
                 failure = asyncio.CancelledError()
-        except (KeyboardInterrupt, SystemExit):  # these end the loop, and are no task's failure
+        except (KeyboardInterrupt, SystemExit):  # they end the loop, and are no failure of a task
             self._coroutine = None
             raise
         except BaseException as raised:  # noqa: BLE001 - passed to the task's owner
@@ -258,25 +258,25 @@ class LightTask:
             self._waits_for = awaited
             awaited.add_done_callback(self._wake)
         else:
-            text = f"{self._owner.name} awaits {awaited!r}, which is nothing that asyncio waits for"
+            text = f"{self._owner.name} awaits {awaited!r}, which asyncio cannot wait for"
             self._loop.call_soon(self._step, RuntimeError(text))
             return
-        if self._broken:  # cancelled by itself, in the step that has led here
+        if self._broken:  # the coroutine has cancelled its own task in this step
             self._broken = False
             self._deliver_cancellation(None)
 
     def _wake(self, awaited: "asyncio.Future[Any]") -> None:
         """Resume: the awaited object has a result, has failed or was cancelled."""
-        if self._waits_for is awaited:  # else it was broken off, and has gone on already
+        if self._waits_for is awaited:  # otherwise a cancellation has ended the wait already
             self._step()
 
     def _deliver_cancellation(self, msg: object) -> None:
         """Cancel the awaited object, or else the coroutine at its next step."""
-        # A future that is cancelled calls `_wake`, and its error reaches the coroutine from there.
-        # One that is done already cannot be cancelled: its wake-up is on the way, as the next step.
+        # A future that is cancelled calls `_wake`, which passes the error to the coroutine. A
+        # future that is done cannot be cancelled: its wake-up is the next step.
         if self._waits_for is None or not self._waits_for.cancel(msg):
             self._broken = True
-        if self._asleep:  # no future stands behind that, so nothing else would wake it up
+        if self._asleep:  # no future is behind a sleep, so nothing else would wake the task
             self._asleep = False
             self._loop.enqueue(self)
 
@@ -295,12 +295,12 @@ class Pause:
         self._task = task
         self._loop = loop
         self._number = 0
-        self._future: asyncio.Future[None] | None = None  # of a task that knows futures alone
+        self._future: asyncio.Future[None] | None = None  # for an asyncio task
 
     def __await__(self) -> Generator[Any, None, None]:
         self._number = self._task.begin_pause()
         if self._number:
-            return iter(_ASLEEP)  # type: ignore[return-value]  # all that an await takes
+            return iter(_ASLEEP)  # type: ignore[return-value]  # an await needs no more
         self._future = self._loop.create_future()
         return self._future.__await__()
 
@@ -317,7 +317,7 @@ class Sleep:
 
     Args:
         task: the waiting task, or the one in which the wait happens.
-        when: until then.
+        when: the time, s.
     """
 
     __slots__ = ("_task", "_when")
@@ -331,7 +331,7 @@ class Sleep:
 
 
 def settle(done: "asyncio.Future[None]", failure: BaseException | None) -> None:
-    """Complete a future, with an error if there is one; a cancellation is none."""
+    """Complete a future, with an error if there is one; a cancellation is not an error."""
     if failure is None or isinstance(failure, asyncio.CancelledError):
         done.set_result(None)
     else:

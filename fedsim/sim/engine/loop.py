@@ -1,21 +1,21 @@
 """An asyncio event loop whose clock is a SimPy calendar.
 
-`loop.time()` is the simulated time. What is ready runs; when nothing is ready the calendar
-takes one step, which moves the clock. Handlers are therefore ordinary coroutines with
-ordinary sleeps, timeouts, cancellation and task groups, and a week costs as little as a
-second.
+`loop.time()` is the simulated time. Ready callbacks run. When none is ready, the calendar takes one
+step, which moves the clock. Handlers are therefore ordinary coroutines with ordinary sleeps,
+timeouts, cancellation and task groups, and a week costs as little as a second.
 
 Three rules make a run a function of its input:
 
-- what is due at one instant happens in the order in which it was scheduled;
-- a deadline (`asyncio.timeout`, `asyncio.wait_for`) comes last in its instant: what
-  completes at the very instant of its deadline has met it; one of the past expires at once;
-- tasks hash by their number in their loop, so a set of tasks, as `TaskGroup` and
-  `asyncio.wait` keep, is walked in an order that depends on nothing but the run.
+- events of one instant happen in the order in which they were scheduled;
+- a deadline (`asyncio.timeout`, `asyncio.wait_for`) comes last in its instant: whatever completes
+  at the very instant of its deadline has met it; a deadline in the past expires at once;
+- tasks hash by their number in their loop. So a set of tasks, as in `TaskGroup` and
+  `asyncio.wait`, is iterated in an order that depends only on the run.
 
-Two more differences from asyncio's own loops: of two deadlines at one instant the one that was set
-first expires alone, for the other is met; and an exception of a callback ends the run, where
-asyncio logs it and goes on. After `set_exception_handler` the handler takes it, as in asyncio.
+There are two more differences from asyncio's loops. Of two deadlines at one instant, only the one
+that was set first expires; the other is met. And an exception of a callback ends the run, where
+asyncio logs it and goes on. After `set_exception_handler` it is passed to the handler, as in
+asyncio.
 """
 
 import asyncio
@@ -42,9 +42,9 @@ _MOST_REPORTED = 20
 
 
 class Waiting(Hashable, Cancellable, Protocol):
-    """The attributes of a task that a report reads, asyncio's or a light one.
+    """The part of a task, asyncio's or a light one, that a report reads.
 
-    Tasks that hash by their number in their loop are put in order by it.
+    Tasks that hash by their number in their loop are sorted by it.
     """
 
 
@@ -52,7 +52,7 @@ def describe_waiting(tasks: Iterable[Waiting], now: float) -> str:
     """Return a text that names every unfinished task, and where it waits.
 
     Args:
-        tasks: all of them.
+        tasks: all tasks.
         now: the time, s.
     """
     waiting = sorted((task for task in tasks if not task.done()), key=_place)
@@ -88,14 +88,14 @@ _THRESHOLDS = (50_000, 50, 100)
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Let the garbage collector run less often, and as before afterwards.
+    """Run the garbage collector less often within the block.
 
-    A message leaves no cycles behind, and reference counts free what it was made of. By default
-    the collector would visit again and again all that a large fleet has in progress: that takes
-    half of the time of 30,000 clients that train at once.
+    Messages leave no reference cycles behind, so reference counts free them. With its default
+    thresholds, the collector would visit all objects in progress of a large fleet again and again:
+    half of the run time of 30,000 clients that train at once.
     """
     before = gc.get_threshold()
-    # A first threshold of 0 means that it is off.
+    # A first threshold of 0 means that the collector is off.
     gc.set_threshold(
         *(
             max(threshold, few) if threshold else 0
@@ -111,14 +111,15 @@ def collecting_rarely() -> Iterator[None]:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# What asyncio calls when a deadline expires. wait_for has its own function before Python 3.12.
+# The functions that asyncio calls when a deadline expires; `wait_for` has its own before Python
+# 3.12.
 #
-# A deadline and the completion that it guards may be due at one instant, and which comes first must
-# not depend on which was scheduled first. The rule is that what completes at the very instant of
-# its deadline has met it. asyncio schedules both alike, as a callback at a time; what distinguishes
-# a deadline is the function that is to be called. So these are recognised, and come last in their
-# instant. For deadlines of now and of the past asyncio uses `call_soon`: those of now wait alike,
-# and those of the past expire at once.
+# A deadline and the completion that it guards may be due at one instant. Their order must not
+# depend on which of them was scheduled first: whatever completes at the very instant of its
+# deadline has met it. asyncio schedules both as a callback at a time, and only the function
+# distinguishes a deadline. So these functions are recognised, and come last in their instant. For
+# deadlines of now and of the past, asyncio uses `call_soon`: those of now come last as well, and
+# those of the past expire at once.
 _EXPIRIES = {
     getattr(asyncio.Timeout, "_on_timeout", None),
     getattr(asyncio.tasks, "_release_waiter", None),
@@ -128,13 +129,13 @@ _EXPIRIES = {
 class Handle(partial[object]):
     """A callback that is ready to run, with the methods of asyncio's handle.
 
-    One is made for every wake-up, so it is made by `partial` and not by Python code.
+    Every wake-up creates one, so `partial`, rather than Python code, creates it.
     """
 
     _cancelled = False
 
     def cancel(self) -> None:
-        """Make sure that it never runs."""
+        """Prevent the callback."""
         self._cancelled = True
 
     def cancelled(self) -> bool:
@@ -143,7 +144,7 @@ class Handle(partial[object]):
 
 
 class Ready(Protocol):
-    """Anything that is ready to run."""
+    """Any object that is ready to run."""
 
     _cancelled: bool
 
@@ -156,8 +157,8 @@ class SimTask(asyncio.Task[T]):
     """A task that hashes by its number in its loop, not by its address."""
 
     # `TaskGroup` and `asyncio.wait` keep their tasks in sets, and cancel or await them in the order
-    # of the set: by hash. An address differs from run to run, and with it the order of what is
-    # logged.
+    # of the set, which is by hash. An address differs from run to run, and would change the order
+    # of rows in the log.
 
     def __init__(self, coro: Any, serial: int, **kwargs: Any) -> None:  # noqa: ANN401 - asyncio's
         self._serial = serial
@@ -178,15 +179,15 @@ class SimLoop(asyncio.BaseEventLoop):
     raise RuntimeError with the reason.
 
     Attributes:
-        calendar: its clock, and what is to come.
-        enqueue: lets a handle run after what is ready now, whether it has run before or not;
-            the least that `call_soon` does.
+        calendar: the clock, and all scheduled events.
+        enqueue: runs a handle after all that is ready now, even if it has run before; the minimum
+            of `call_soon`.
         light: the tasks that asyncio does not know.
-        common: the context that light tasks begin with.
-        spare: the same, for those that run in it and set nothing in it.
+        common: the context in which light tasks start.
+        spare: a copy of it, for tasks that set nothing in it.
     """
 
-    # What BaseEventLoop keeps, and its stubs leave out.
+    # Attributes of BaseEventLoop that its stubs leave out.
     _ready: deque["Ready"]
     _stopping: bool
     _thread_id: int | None
@@ -212,7 +213,7 @@ class SimLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """Call back at this instant, after what is ready now."""
+        """Call back at this instant, after all that is ready now."""
         if self._closed:
             self._check_closed()
         if type(callback) is MethodType and callback.__func__ in _EXPIRIES:
@@ -297,15 +298,15 @@ class SimLoop(asyncio.BaseEventLoop):
         while not self._stopping:
             try:
                 calendar.step_until(ready)
-            # Nothing is ready and nothing will happen, while the main task has not ended: it would
-            # have stopped the loop. So what the tasks wait for will never come.
+            # Nothing is ready and nothing is scheduled, but the main task has not ended: it would
+            # have stopped the loop. So the tasks wait for something that will never come.
             except EmptySchedule:
                 tasks = [*asyncio.all_tasks(self), *self.light]
                 raise Deadlock(describe_waiting(tasks, self.time())) from None
             except Exception as error:  # noqa: BLE001 - of a callback
                 self._take(error, "a timer")
-            # What becomes ready meanwhile runs in the next sweep, as in asyncio; the calendar takes
-            # no step between the two, for it steps only while nothing is ready.
+            # Callbacks that become ready meanwhile run in the next sweep, as in asyncio. The
+            # calendar takes no step in between, since it steps only while nothing is ready.
             for _ in range(len(ready)):
                 handle = ready.popleft()
                 if not handle._cancelled:
@@ -316,33 +317,32 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _take(self, error: Exception, what: str) -> None:
         """Pass the exception of a callback to the registered handler, or raise it."""
-        # asyncio would log it by default. A simulation that went on would be another one.
+        # By default asyncio would log it and go on, with another simulation than the one described.
         if self.get_exception_handler() is None:
             raise error
         message = f"Exception in callback {what}"
         self.call_exception_handler({"message": message, "exception": error})
 
     def stop(self) -> None:
-        """Stop once what is ready has run, now or at this instant of the calendar."""
+        """Stop after all that is ready has run, now or at this instant of the calendar."""
         super().stop()
-        # The calendar would go on stepping until something is ready, and move the clock.
+        # Otherwise the calendar would step until something is ready, and move the clock.
         if self.calendar.undisturbed:
             self._ready.append(Handle(_nothing))
 
 
 def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> T:
-    """Run a coroutine to its end in simulated time and return its result.
+    """Run a coroutine to its end in simulated time, and return its result.
 
-    It may be called where another loop is running, such as in a notebook: the simulation
-    needs nothing of that loop, which stands still for as long as the call takes.
+    It may be called where another loop is running, as in a notebook. The simulation does not use
+    that loop, which stands still during the call.
 
     Raises:
         Deadlock: every task waits and nothing is scheduled.
-        KeyboardInterrupt, SystemExit: as they were raised, whatever the tasks do as they end.
+        KeyboardInterrupt, SystemExit: as raised, whatever the tasks do as they end.
     """
-    # asyncio refuses to run a loop while another runs in the thread. That protects an outer loop
-    # from standing still; here it is meant to, so it is hidden from asyncio for as long as that
-    # takes.
+    # asyncio refuses to run a loop while another one runs in the thread, so that the outer loop
+    # does not stand still. Here it is meant to, so it is hidden from asyncio during the call.
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     loop = SimLoop(calendar)
@@ -360,8 +360,8 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
                 interrupt = raised
                 runner.get_loop().set_exception_handler(_report_nothing)
                 raise
-    # An interrupt may arrive anywhere, so also between two steps of the loop's own work. A task
-    # whose turn it was then never goes on, and the tasks that wait for it cannot be ended.
+    # An interrupt may arrive anywhere, also between two steps of the loop itself. The task whose
+    # turn it was then never goes on, and tasks that wait for it cannot be ended.
     except (Exception, asyncio.CancelledError):
         if interrupt is None:
             raise
@@ -371,7 +371,7 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
 
 
 def _report_nothing(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report no task that an interrupt has left behind; asyncio would print it."""
+    """Do not report tasks that an interrupt has left behind; asyncio would print them."""
 
 
 def _nothing() -> None:

@@ -1,9 +1,9 @@
-"""A watchdog for code of users that keeps the event loop from going on, or does not end.
+"""A watchdog for code of users that blocks the event loop, or does not end.
 
-A simulation stands still where a handler computes without end and awaits nothing, and never closes
-where a handler catches its cancellation and goes on. Another thread looks from time to time where
-the loop is, and reports that in one line. It only reads, so no result depends on it, and an event
-costs no more.
+A simulation stands still if a handler computes without end and awaits nothing. It never closes if a
+handler catches its cancellation and goes on. A second thread checks from time to time where the
+loop is, and reports such code in one line. It only reads, so no result depends on it, and events
+cost no more.
 """
 
 import linecache
@@ -18,9 +18,9 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple, Protocol
 
 PATIENCE = 60.0
-"""Seconds of real time after which code is reported."""
+"""Real time after which code is reported, s."""
 
-_LOOKS = 3  # in which the same code has to be seen
+_LOOKS = 3  # number of consecutive checks in which the same code has to be seen
 
 _ENGINE = str(Path(__file__).parent)
 _LIBRARIES = tuple(
@@ -32,14 +32,14 @@ _LIBRARIES = tuple(
 
 
 class Cancellable(Protocol):
-    """What is read of a task."""
+    """The part of a task that the watchdog reads."""
 
     def done(self) -> bool:
         """Return whether it has ended."""
         ...
 
     def cancelling(self) -> int:
-        """Return how often it was asked to end."""
+        """Return the number of requests to end."""
         ...
 
     def get_name(self) -> str:
@@ -47,35 +47,35 @@ class Cancellable(Protocol):
         ...
 
     def get_coro(self) -> Any:  # noqa: ANN401 - a coroutine, a generator or nothing
-        """Return what it runs."""
+        """Return the running object."""
         ...
 
 
 class Spot(NamedTuple):
-    """Where a thread is in the code of a user: the same as long as that code awaits nothing.
+    """A place of a thread in user code; it is the same as long as that code awaits nothing.
 
     Attributes:
-        turn: the callback of the loop that leads there, and its frames in the engine. A coroutine
-            has one frame for all turns.
-        outer: the first frame of a user.
+        turn: the callback of the loop that leads there, and its frames in the engine. They are
+            needed, since a coroutine has the same frame in all turns.
+        outer: the outermost frame of user code.
     """
 
     turn: tuple[object, ...]
     outer: FrameType
 
     def same(self, other: "Spot") -> bool:
-        """Return whether the loop has called nothing else since."""
+        """Return whether the loop has made no other call since."""
         mine, others = ((*spot.turn, spot.outer) for spot in (self, other))
         return len(mine) == len(others) and all(map(is_, mine, others))
 
 
 class Watchdog:
-    """Looks at a loop's thread and tasks.
+    """Checks the thread and the tasks of a loop.
 
     Args:
-        loop: the code of the function that calls back, in which `handle` is the callback.
-        tasks: of the loop, those that may be cancelled.
-        patience: seconds of real time after which code is reported.
+        loop: the code of the function that runs callbacks; its local `handle` is the callback.
+        tasks: the tasks of the loop that may be cancelled.
+        patience: the real time after which code is reported, s.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Watchdog:
     def watching(self) -> Iterator[None]:
         """Watch the calling thread within the block."""
         thread = threading.Thread(target=self._watch, name="fedsim-watchdog", daemon=True)
-        with suppress(RuntimeError):  # where there are no threads, as in a browser
+        with suppress(RuntimeError):  # without threads, as in a browser
             thread.start()
         try:
             yield
@@ -108,11 +108,11 @@ class Watchdog:
                 sys.stderr.flush()
 
     def look(self) -> list[str]:
-        """Return a line on each finding of this look that has been seen in several before."""
+        """Return a line per finding that several checks have confirmed."""
         return [*self._standing(), *self._going_on()]
 
     def _standing(self) -> Iterator[str]:
-        """Yield a line on code that has awaited nothing in several looks; once for each."""
+        """Yield a line on code that has awaited nothing in several checks, once."""
         stack = self._stack()
         spot = self._spot(stack)
         same = spot is not None and self._seen is not None and spot.same(self._seen)
@@ -126,7 +126,7 @@ class Watchdog:
             )
 
     def _stack(self) -> list[FrameType]:
-        """Return the frames of the thread that the loop has called, from the outermost."""
+        """Return the frames of the thread that the loop has called, outermost first."""
         frame = sys._current_frames().get(self._thread)
         stack: list[FrameType] = []
         while frame is not None:
@@ -140,14 +140,12 @@ class Watchdog:
         place = next((place for place, frame in enumerate(stack) if _is_of_users(frame)), None)
         if place is None:
             return None
-        # Frames are kept until the next look, and what is in them: those of the engine are light.
-        inner = (
-            frame_ for frame_ in stack[1:place] if frame_.f_code.co_filename.startswith(_ENGINE)
-        )
+        # Frames are kept until the next check, along with their locals: the engine's are small.
+        inner = (frame for frame in stack[1:place] if frame.f_code.co_filename.startswith(_ENGINE))
         return Spot((stack[0].f_locals.get("handle"), *inner), stack[place])
 
     def _going_on(self) -> Iterator[str]:
-        """Yield a line on each task that was cancelled and runs in several looks, once."""
+        """Yield a line on each task that was cancelled but runs in several checks, once."""
         before, self._cancelled = self._cancelled, {}
         for number, task in enumerate(self._tasks):
             if task.cancelling() and not task.done():
@@ -181,7 +179,7 @@ def _place(frame: FrameType) -> str:
 
 
 def _innermost_of_users(waiting: Any) -> str:  # noqa: ANN401 - see `Cancellable`
-    """Return the place of the last coroutine of a user in a chain of them; empty for none."""
+    """Return the place of the last user coroutine in a chain of coroutines; empty for none."""
     place = ""
     while (frame := getattr(waiting, "cr_frame", None)) is not None:
         if _is_of_users(frame):

@@ -14,6 +14,7 @@ def schedule(tables: KernelTables, t: float, kind: int, which: int, turn: int, k
     """See `Calendar.call`; `key` is 0, or an addition to the serial number for a late priority."""
     total: Any = tables.total[0]
     events: Any = tables.events
+    # The serial makes events of one time and priority first in, first out.
     key += total.serial
     total.serial += 1
     place = total.events
@@ -41,6 +42,7 @@ def take_next(tables: KernelTables) -> tuple[int, int, int]:
     kind, which, turn = events[0].kind, events[0].which, events[0].turn
     total.events -= 1
     count = total.events
+    # The last event replaces the first one, and is sifted down.
     t, key = events[count].t, events[count].key
     place = 0
     while 2 * place + 1 < count:
@@ -66,7 +68,8 @@ def take_next(tables: KernelTables) -> tuple[int, int, int]:
 def slot_of(tables: KernelTables, t: float) -> int:
     """Return the slot of a time in an empty table."""
     tables.seconds[0] = t
-    # The bits of the double, by the array that shares memory with `seconds`, then mixed.
+    # `word` shares memory with `seconds`, so it holds the bits of the double. They are mixed, since
+    # the table uses the lowest bits, which are 0 for many times.
     word = tables.word[0]
     word ^= word >> 33
     word *= 7046029254386353131

@@ -72,6 +72,7 @@ def arrive(tables: KernelTables, number: int) -> None:
         head = lane.head
         lane.head = tables.messages[head].follows
         begin(tables, number, head)
+    # An uplink leg is followed by the downlink leg of the receiver.
     if up:
         enqueue(tables, 2 * sent.receiver, message)
     else:
@@ -113,6 +114,7 @@ def exchange(tables: KernelTables, which: int) -> None:
         ask(tables, which)
     bits = node.payload + node.header
     framing = framing_of(tables.lanes[2 * which + 1], bits)
+    # Charged as it is sent, per receiver, with the framing of the sender's radio.
     total.bits_up += (bits + framing) * node.degree
     if node.payload:
         total.transmissions += node.degree
@@ -120,6 +122,7 @@ def exchange(tables: KernelTables, which: int) -> None:
         total.beacons += node.degree
     for edge in range(node.first, node.first + node.degree):
         other = tables.receivers[edge]
+        # Even and odd exchanges of an edge alternate between two records; see `MESSAGE`.
         message = 2 * edge + odd
         messages[message].sender = which
         messages[message].receiver = other
@@ -161,6 +164,7 @@ def commit(tables: KernelTables, which: int) -> bool:
     nodes: Any = tables.nodes
     total: Any = tables.total[0]
     nodes[which].round += 1
+    # A node that is ahead commits a later round, which is not open yet.
     if nodes[which].round != total.round + 1:
         return False
     total.left -= 1
@@ -232,7 +236,7 @@ def execute(tables: KernelTables) -> None:
         expire(tables, which, turn)
     elif kind == COMPUTED:
         charge(tables, which)
-        total.running = which
+        total.running = which  # the node goes on within this event, as a coroutine does
     else:
         promote(tables, which, turn)
 

@@ -10,6 +10,7 @@ from fedsim.sim.kernels import part
 
 _PROMOTION, _TAIL = int(Event.PROMOTION), int(Event.TAIL)
 
+# The kernel has two priorities, so one integer key holds priority and serial number.
 _SETTLES = 2**62
 """Added to the serial numbers of events that come last in their instant."""
 
@@ -39,7 +40,7 @@ def wake(tables: KernelTables, which: int, number: int) -> float:
         return float(node.ready)
     if not node.idle:
         return now
-    # Timers of earlier turns are void: see `promote` and `expire`.
+    # Timers of earlier turns are stale: see `promote` and `expire`.
     node.turn += 1
     node.armed = 0
     node.waking = 1
@@ -55,6 +56,7 @@ def await_expiry(tables: KernelTables, which: int) -> None:
     node.armed = 1
     # The end may have passed while bits flowed.
     due = max(node.since + node.tail_time, tables.total[0].now)
+    # Last in its instant: a message at the very end of the tail still finds the radio connected.
     schedule(tables, due, EXPIRE, which, node.turn, _SETTLES)
 
 
@@ -105,7 +107,7 @@ def end(tables: KernelTables, which: int, up: int, bits: int) -> float:
     node: Any = tables.nodes[which]
     now = tables.total[0].now
     on = min(node.began[0], node.began[1])
-    # Power while both directions are active is paid once.
+    # Connected power is paid once for the time that both directions share.
     on = max(on, node.paid_until)
     joules = node.per_bit[up] * bits
     if on < now:
@@ -137,7 +139,7 @@ def mark_idle(tables: KernelTables, which: int, up: int) -> None:
 @part
 def framing_of(lane: Any, bits: int) -> int:  # noqa: ANN401 - a record
     """See `Framing.bits`."""
-    return int(lane.overhead * -(-bits // lane.room))
+    return int(lane.overhead * -(-bits // lane.room))  # packets: bits / room, rounded up
 
 
 @part

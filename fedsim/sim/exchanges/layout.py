@@ -113,10 +113,8 @@ TOTAL = np.dtype(
         ("delivered", "i8"),
         ("word", "i8"),
         ("last", "i8"),  # the last round
-        (
-            "known",
-            "i8",
-        ),  # exchanges whose steps are known for all nodes; 0: nodes are asked one by one
+        # Number of exchanges whose steps are known for all nodes; 0 if nodes are asked one by one.
+        ("known", "i8"),
     ]
 )
 
@@ -142,8 +140,7 @@ class KernelTables(NamedTuple):
         nodes, lanes, messages, events, starts, total: see above.
         receivers: the receiver of each edge, sorted by sender, shape (edges,).
         ready: ring of nodes that resume at this instant, shape (M,).
-        asked: nodes all of whose incoming messages have been sent, so that they can compute
-            their next steps.
+        asked: nodes that can compute their next steps, since all messages to them have been sent.
         kinds: the kinds of steps of each node, shape (M, most).
         figures: the seconds, operations and samples of these steps, shape (M, most, 3).
         rows: buffered rows of the log.
@@ -177,6 +174,7 @@ class KernelTables(NamedTuple):
             np.zeros(2 * count, LANE),
             np.zeros(2 * edges, MESSAGE),
             np.zeros(8 * count, EVENT),
+            # A power of two, for masks in place of remainders; at least half of it stays free.
             np.zeros(1 << (8 * count).bit_length(), START),
             np.zeros(1, TOTAL),
             receivers,

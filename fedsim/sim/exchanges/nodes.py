@@ -75,8 +75,8 @@ class PlayedNode(Participant):
     """Implements `fedsim.core.ports.Node` for a node on mains.
 
     Args:
-        protocol: the node's endpoint, of which no exchange is opened.
-        device, own: see `Participant`.
+        protocol: the node's endpoint; the kernel opens its exchanges instead.
+        device, parts: see `Participant`.
         near: the neighbours, and the row of the mixing matrix.
         initial: see below.
         transport: encodes the messages.
@@ -100,7 +100,7 @@ class PlayedNode(Participant):
         self,
         protocol: PeerProtocol,
         device: DeviceLaw,
-        own: Belongings,
+        parts: Belongings,
         *,
         near: Neighbourhood,
         initial: Array,
@@ -109,7 +109,7 @@ class PlayedNode(Participant):
         keep: Keep,
         rounds: float,
     ) -> None:
-        super().__init__(protocol, _NoClock(), device, own)
+        super().__init__(protocol, _NoClock(), device, parts)
         self.initial = initial
         self.neighbours = self.senders = tuple(near.neighbours)
         self.weights: Mapping[ClientId, float] = near.weights
@@ -134,7 +134,7 @@ class PlayedNode(Participant):
         """1, as the node is on mains."""
         return 1.0
 
-    # -- how it is driven --------------------------------------------------------------
+    # -- for the driver ----------------------------------------------------------------
 
     def start(self, live: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
         """Create the coroutine."""
@@ -154,14 +154,14 @@ class PlayedNode(Participant):
         except StopIteration:
             raise ReactionError("a node has ended") from None
         if not isinstance(waits, bool):
-            raise ReactionError("a node waits for more than its work and its messages")
+            raise ReactionError("a node awaits more than its work and its messages")
         return not waits
 
     def close(self) -> None:
         """Close the coroutine."""
         self._coroutine.close()
 
-    # -- what it does ------------------------------------------------------------------
+    # -- for the method ----------------------------------------------------------------
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """See `fedsim.core.ports.Client.compute`.
@@ -179,7 +179,7 @@ class PlayedNode(Participant):
             if not seconds and self._evaluator.together:
                 # Zero-duration work of a batching evaluator completes one turn of the loop later,
                 # after events of other nodes.
-                raise ReactionError("others go first where work takes no time")
+                raise ReactionError("work of no time ends after events of other nodes")
             self.steps.append((COMPUTE, seconds, work.operations, work.samples))
         if self._evaluator.together:
             # Yield so that all busy nodes submit their work before the evaluator computes a batch.
@@ -196,6 +196,7 @@ class PlayedNode(Participant):
         self.exchange_number += 1
         envelope = Envelope(message, number, self.exchange_number, self._header_bits)
         self.sent = self._transport.encode(envelope, self.id)
+        # By parity: a neighbour may still need the message of the exchange before.
         self.posts[self.exchange_number & 1] = Reply(self.id, number, message)
         self.steps.append((EXCHANGE, 0.0, 0.0, 0.0))
         return await _hand_over(True)  # noqa: FBT003

@@ -98,10 +98,10 @@ class PlayedPeers:
         self._complete = False  # whether all rows of the kernel are in the log
 
     async def run(self) -> Ending:
-        """Return how it ended.
+        """Run to the end; return how the run ended.
 
         Raises:
-            ReactionError: what follows is not known without the objects.
+            ReactionError: only the event-by-event run can continue from here.
         """
         self._over = asyncio.get_running_loop().create_future()
         try:
@@ -124,7 +124,7 @@ class PlayedPeers:
         self._finish(Ending(DONE, reason))
 
     def lose(self, client: ClientId) -> None:
-        """Refuse: nodes on mains that are always there do not leave."""
+        """Raise an error: nodes that are on mains and always online do not leave."""
         raise RuntimeError(f"node {client} cannot leave")
 
     def _finish(self, end: Ending | BaseException) -> None:
@@ -171,7 +171,7 @@ class PlayedPeers:
                 self._calendar.call(float(self._total["now"]), self._close_round, None)
                 return
             elif why != FULL:
-                raise ReactionError("nothing is known to happen")
+                raise ReactionError("the kernel has no event left")
 
     def _write_rows(self, rows: Rows) -> None:
         """Copy rows to the log, as the kernel will overwrite them."""

@@ -41,7 +41,7 @@ _EXCHANGES: _Untimed = (EXCHANGE, 0.0, 0.0)
 
 
 class _NodeDraws(GroupDraws):
-    """The random streams of the nodes: each draws its own row."""
+    """The random streams of the nodes: one row per node, from its own stream."""
 
     def standard_normal(self, shape: tuple[int, int]) -> Array:
         """Return normal numbers, shape (n, d)."""
@@ -52,7 +52,7 @@ class _NodeDraws(GroupDraws):
 
 @dataclass(frozen=True, slots=True)
 class _Received:
-    """A payload of each node, as its neighbours receive it.
+    """The payloads that nodes receive from neighbours of one position.
 
     Attributes:
         values: one row per receiver, shape (n, d).

@@ -110,11 +110,11 @@ def _leave_lane(
         flows = bool(int(tables.nodes[node]["flowing"]) >> up & 1)
         lane.state = FLOW_STARTED if flows else STARTED
     lane.current = _parcel(tables, int(record["current"]), sent)
-    waits = int(record["head"])
-    while waits >= 0:
-        parcel = _parcel(tables, waits, sent)
+    waiting = int(record["head"])
+    while waiting >= 0:
+        parcel = _parcel(tables, waiting, sent)
         lane.enqueue(parcel, lane.count_framing(parcel.bits))
-        waits = int(tables.messages[waits]["follows"])
+        waiting = int(tables.messages[waiting]["follows"])
 
 
 def _parcel(tables: KernelTables, number: int, sent: Callable[[ClientId, int], Message]) -> Parcel:

@@ -1,8 +1,8 @@
-"""The air of Wi-Fi cells: a link whose capacity is time, which all that send share both ways.
+"""The air of Wi-Fi cells: a link whose capacity is time, shared by uplink and downlink.
 
-It is a link of the fluid network (`fedsim.sim.network.flows.ContendedLink`): what a flow takes of
-it, and how fast it is compared with the others, depends on what else is sent, as
-`fedsim.physics.airtime` has it. The rest is the network's: rates are shared anew where a message
+It is a link of the fluid network (`fedsim.sim.network.flows.ContendedLink`) with variable terms:
+the time that a bit takes, and the weight of a flow, depend on the other senders, by the law of
+`fedsim.physics.airtime`. The fluid network does the rest: it shares rates anew whenever a message
 starts or ends.
 """
 
@@ -22,29 +22,29 @@ from fedsim.sim.network.fluid import Fluid
 T = TypeVar("T")
 
 _KEPT = 64
-"""The plans that a bearer keeps: messages are of few sizes."""
+"""Number of plans that a bearer keeps: messages have few different sizes."""
 
 
 class AirPath(Path):
     """The path of one message: through a cell's air, and over other links.
 
     Attributes:
-        plan: its exchanges.
+        plan: the frame exchanges of the message.
     """
 
     __slots__ = ("plan",)
 
-    def __init__(self, cell: "AirLink", links: Sequence[Link], made: AirPlan) -> None:
-        # What it takes of the air is set at each sharing; any figure above 0 will do before.
+    def __init__(self, cell: "AirLink", links: Sequence[Link], exchanges: AirPlan) -> None:
+        # The usage is set at each sharing, so any positive number serves as a placeholder.
         super().__init__((cell, *links), [1.0] * (1 + len(links)), 1.0)
-        self.plan = made
+        self.plan = exchanges
 
 
 class AirLink(ContendedLink):
-    """The air of one cell: a second of it each second.
+    """The air of one cell: a capacity of one second per second.
 
     Args:
-        calendar: the time.
+        calendar: the calendar.
     """
 
     __slots__ = ("_air", "_calendar", "_plans", "_since", "_wasted")
@@ -74,17 +74,17 @@ class AirLink(ContendedLink):
             del self._plans[plan]
 
     def _change(self) -> None:
-        """Close the account of the present state: it is about to end."""
+        """Close the account of the present state, which is about to change."""
         self._wasted, self._since, self._air = self.waste(), self._calendar.now, None
 
     def state(self) -> CellAir:
-        """Return the terms of its messages as they are."""
+        """Return the terms of the present messages."""
         if self._air is None:
             self._air = air(self._plans)
         return self._air
 
     def terms(self) -> Mapping[Any, tuple[float, float]]:
-        """Return what a bit of each plan takes, s, and the bits of its turns."""
+        """Return, by plan, the time that a bit takes, s, and the bits of a turn."""
         return self.state().terms
 
     def kind(self, flow: Flow) -> AirPlan:
@@ -92,7 +92,7 @@ class AirLink(ContendedLink):
         return cast("AirPath", flow.path).plan
 
     def waste(self) -> float:
-        """Return the integral of the transmissions in vain for each success until now, s."""
+        """Return the integral of failed transmissions per success until now, s."""
         elapsed = self._calendar.now - self._since
         if not (self._plans and elapsed):
             return self._wasted
@@ -103,13 +103,13 @@ class AirBearer:
     """The bearer of one direction of a client in a cell.
 
     Args:
-        law: of the cells.
-        site: whose radios they are.
-        fluid: where its messages flow.
-        cell: whose air they take.
-        links: beyond it.
-        client: its number.
-        timings: how frames are timed that it sends, and that it receives.
+        law: the law of the cells.
+        site: the site of the radios.
+        fluid: the fluid network.
+        cell: the air of the client's cell.
+        links: the links beyond the cell.
+        client: the number of the client.
+        timings: the frame timing of what it sends, and of what it receives.
         up: whether its messages go to the access point.
         changed: callback for changes of its rate, if any.
     """
@@ -139,28 +139,31 @@ class AirBearer:
     def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
         """See `Bearer.start`."""
         path = self._path(bits)
-        made, site = path.plan, self._site
+        exchanges, site = path.plan, self._site
         if bits:
-            times, answer = made.answers(TURNS, 1.0)  # the last comes when the message has arrived
-            site.on_air(self._client, self._up, made.sent / bits, times * answer / bits)
+            # Answers while the message is in progress: the last one comes after its arrival.
+            times, answer = exchanges.answers(TURNS, 1.0)
+            site.on_air(self._client, self._up, exchanges.sent / bits, times * answer / bits)
         if not self._up:
             return self._fluid.add(path, bits, cap, finished, token, self._changed)
+        # The sender pays for collisions. Their rate depends on the other senders, and is averaged
+        # over the time of the message.
         began, wasted = site.calendar.now, self._cell.waste()
 
         def finish(message: T) -> None:
             elapsed = site.calendar.now - began
             if elapsed:
                 mean = (self._cell.waste() - wasted) / elapsed
-                site.collided(self._client, mean * made.sent)
+                site.collided(self._client, mean * exchanges.sent)
             finished(message)
 
         return self._fluid.add(path, bits, cap, finish, token, self._changed)
 
     def _path(self, bits: float) -> AirPath:
-        """Return the path of messages of so many bits."""
+        """Return the path of messages of this many bits."""
         if bits not in self._paths:
             if len(self._paths) == _KEPT:
                 del self._paths[next(iter(self._paths))]
-            made = plan(self._law, bits, self._packet, self._there, self._back, up=self._up)
-            self._paths[bits] = AirPath(self._cell, self._links, made)
+            exchanges = plan(self._law, bits, self._packet, self._there, self._back, up=self._up)
+            self._paths[bits] = AirPath(self._cell, self._links, exchanges)
         return self._paths[bits]

@@ -17,7 +17,7 @@ from fedsim.sim.network.message_log import ABORTED, IN_FLIGHT, LOST, NO_BITS, ap
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
 
 DOWN = False
-"""The direction of all that is broadcast."""
+"""The direction of all broadcasts."""
 
 Follow = Callable[[ClientId, Sequence[Lane]], None]
 """Callback for the client whose rate all of these lanes follow from now on."""
@@ -26,15 +26,14 @@ Follow = Callable[[ClientId, Sequence[Lane]], None]
 class Cell:
     """The clients of one group, all of which receive what is sent to any of them.
 
-    A transmission is as fast as its slowest listener can take it, and begins when the last
-    one's radio is awake. Nothing is sent again: a listener that misses a packet has missed
-    the message.
+    A transmission begins when the last listener's radio is awake, at the rate of the slowest
+    listener. There are no retransmissions: a listener that misses a packet has missed the message.
 
     Attributes:
         current: the broadcast in progress, if any.
         listeners: the receivers still reachable.
-        silence: how long the sender keeps silent after it, s.
-        silent_until: until when it must keep silent, s.
+        silence: the duration for which the sender must keep silent afterwards, s.
+        silent_until: the time until which it must keep silent, s.
     """
 
     def __init__(self, framing: Framing) -> None:
@@ -55,7 +54,7 @@ class CellNetwork(ServerLanes):
 
     Args:
         parts: see `ServerLanes`.
-        kinds: what the clients are like; each group is a cell.
+        kinds: a representative of each client; each group is a cell.
         follow: see `Follow`.
 
     Raises:
@@ -90,13 +89,14 @@ class CellNetwork(ServerLanes):
 
     def _begin(self, cell: Cell, envelope: Envelope, lanes: dict[ClientId, Lane]) -> None:
         """Wait until every listener's radio can be reached."""
-        # Calls of the calendar cannot be cancelled, and need not be: a broadcast is never broken
-        # off. Clients that go are taken out of its listeners, and it runs to its end without them.
+        # Calls of the calendar cannot be cancelled, and need not be: a broadcast is never aborted.
+        # Clients that leave are removed from its listeners, and it runs to its end without them.
         cell.current, cell.listeners = envelope, lanes
         now = self._calendar.now
         reached = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
         if reached > now:
-            cell.began = inf  # not known yet: if the run ends now, the broadcast has lasted 0 s
+            # Not known yet. If the run ends now, the broadcast has lasted 0 s.
+            cell.began = inf
             self._calendar.call(reached, self._wake_all, cell)
         else:
             self._wake_all(cell)
@@ -144,23 +144,23 @@ class CellNetwork(ServerLanes):
         for lane in lanes.values():
             self._listen(cell, lane, LOST if lane.misses(envelope) else "", receivers)
         self._settle(cell, len(receivers))
-        if cell.transfer is not None:  # else nothing was sent: all listeners had left before
+        if cell.transfer is not None:  # otherwise all listeners had left, and nothing was sent
             cell.silent_until = self._calendar.now + cell.silence
         cell.current, cell.listeners, cell.transfer = None, {}, None
-        # The next one begins before the listeners are called: a message that one of these calls
-        # sends has to find the cell busy, or it would overtake those that wait.
+        # The next broadcast begins before the listeners' callbacks: a message that one of these
+        # sends has to find the cell busy, or it would overtake queued ones.
         if cell.queue:
             self._begin(cell, *cell.queue.popleft())
         for lane in receivers:
             lane.receive(lane.client, envelope)
 
     def _listen(self, cell: Cell, lane: Lane, why: str, receivers: list[Lane]) -> None:
-        """Charge a listener up to now, and record its reception; `why` is the reason for none."""
+        """Charge a listener up to now, and record its reception, or `why` it has none."""
         now, envelope = self._calendar.now, cell.current
         flowing = cell.transfer is not None and now >= cell.began
         bits = cell.transfer.passed(now) if cell.transfer is not None else 0.0
-        # A listener without the message pays for what it has received of it. One with it pays for
-        # all of its bits as an integer: `passed` is rounded.
+        # A listener without the message pays for the bits so far. One with the message pays for all
+        # of its bits, as an integer: `passed` is rounded.
         joules = lane.radio.end(now, bits if why else self._bits(cell), DOWN)
         self._traffic.joules += joules
         if not lane.radio.detached:
@@ -176,7 +176,7 @@ class CellNetwork(ServerLanes):
         bits = self._bits(cell)
         span = self._calendar.now - cell.began
         self._row(cell, Event.SEND, None, span, 0.0, "" if receivers else LOST)
-        # The ledger has a broadcast once as it is sent, and once a listener as it is received.
+        # The ledger counts a broadcast once as it is sent, and once per listener as it is received.
         if receivers:
             self.message_log.delivered += bits
             self.message_log.repeated_receptions += bits * (receivers - 1)

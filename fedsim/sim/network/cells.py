@@ -1,10 +1,10 @@
 """Cells of LTE and 5G: links whose capacity is time, which their clients share equally.
 
-A message at a radio's rate R takes 1/R of a second of the cell for each bit, and where several are
-sent each is as fast as its own R allows in an equal share of the time: in the fluid network a flow
-of usage 1/R and a weight in proportion to R. A flow has one weight for all of its links. So where
-the server's link holds cells up, clients share it by the rates of their radios, the fastest as one
-that is in no cell.
+At a radio rate R, a bit takes 1/R seconds of the cell's time. Clients that transmit together have
+equal shares of the time, so each is as fast as its own R allows. In the fluid network, this is a
+flow of usage 1/R and of a weight proportional to R. A flow has one weight for all of its links. So
+where the server's link is the bottleneck of several cells, clients share it in proportion to their
+radio rates; the fastest radio has the same share as a client outside cells.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,8 +29,8 @@ class SharedTimeBearer:
 
     Args:
         fluid: the fluid network.
-        cell: the cell whose time messages take.
-        links: the links beyond it.
+        cell: the cell.
+        links: the links of the route beyond the cell.
         changed: callback for changes of the rate, if any.
         fastest: the highest rate of all radios in cells, bit/s.
     """
@@ -52,9 +52,9 @@ class SharedTimeBearer:
 
     def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
         """See `Bearer.start`."""
-        if self._path is None or cap != self._cap:  # a fading channel has another one each round
+        if self._path is None or cap != self._cap:  # a fading channel has another cap each round
             usage = [1.0 / cap, *[1.0 for _ in self._links]]
-            weight = cap / self._fastest
+            weight = cap / self._fastest  # at most 1, the weight of flows outside cells
             self._path = self._fluid.path([self._cell, *self._links], usage, weight)
             self._cap = cap
         return self._fluid.add(self._path, bits, cap, finished, token, self._changed)

@@ -31,12 +31,11 @@ class Limit(Protocol):
 
 
 class Least:
-    """The minimum of a number and of some signals at every moment."""
+    """The minimum of a constant and of several signals at every moment."""
 
-    # It has a value and a next change, and no integral ahead: two traces may take turns at 0 for
-    # ever, so that nothing passes though each of them has a mean above 0. A search for the time at
-    # which so many bits have passed would not end, where a timer for each change gives way to other
-    # events.
+    # It has a value and a next change, but no integral ahead. Two traces may be 0 alternately for
+    # ever, so that nothing passes although both have a mean above 0. A search for the time at which
+    # some bits have passed would then not end, whereas a timer per change yields to other events.
 
     __slots__ = ("_constant", "_signals", "peak")
 
@@ -55,10 +54,10 @@ class Least:
 
 
 def least(most: float, signals: Sequence[Signal]) -> tuple[Limit, Signal | None]:
-    """Return the limit that a number and at least one signal impose.
+    """Return the limit that a constant and at least one signal impose.
 
-    The second value is the same if it is a single signal, which can be integrated ahead, otherwise
-    None.
+    The second value is the limit again if it is a single signal, which can be integrated ahead;
+    otherwise None.
     """
     if len(signals) == 1 and signals[0].peak <= most:
         return signals[0], signals[0]
@@ -102,18 +101,18 @@ class ComponentView(Protocol):
 class SharedLink:
     """A link shared max-min fairly.
 
-    While the limits of its flows add up to no more than its capacity, it is open and holds
-    none of them up. Once they add up to more, it belongs to a component.
+    While the limits of its flows add up to at most its capacity, it is open and delays none of
+    them. Once they add up to more, it belongs to a component.
 
     Attributes:
-        signal: what its capacity follows, if it varies.
-        capacity: its capacity now.
-        most: the largest that its capacity can be.
-        flows: those on it, and at which hop of theirs they take it.
-        demand: the sum of what they could take of it.
-        component: the component that it belongs to, if any.
-        index: its number there.
-        timer: when its capacity changes next; set only while it is used.
+        signal: the signal of its capacity, if it varies.
+        capacity: the present capacity.
+        most: the largest capacity.
+        flows: the flows on it, each with the index of the hop.
+        demand: the sum of the flows' possible rates on it.
+        component: its component, if any.
+        index: its index in the component.
+        timer: the timer of the next change of its capacity; set only while it is used.
     """
 
     __slots__ = ("capacity", "component", "demand", "flows", "index", "most", "signal", "timer")
@@ -133,8 +132,8 @@ class SharedLink:
         return self.demand > self.capacity
 
     # The demand is a running sum, so that a flow enters and leaves in O(1). Its rounding is
-    # harmless, for it decides whether the link is solved for and not what the rates are; the exact
-    # 0 of an unused link keeps it from adding up over a whole run.
+    # harmless: it decides whether the link is solved for, not what the rates are. An unused link
+    # is reset to exactly 0, so that rounding does not accumulate over a run.
 
     def enter(self, flow: "Flow", hop: int) -> None:
         """Admit a flow."""
@@ -147,24 +146,24 @@ class SharedLink:
         self.demand = self.demand - self._demand(flow, hop) if self.flows else 0.0
 
     def _demand(self, flow: "Flow", hop: int) -> float:
-        """Return the possible rate of a flow, as far as it matters here, bit/s."""
-        # Anything above the largest capacity makes the link contended, so how far above is no
-        # matter. An infinite peak must not be added: the sum could never be taken back (inf - inf
-        # is NaN).
+        """Return the possible rate of a flow on this link, bit/s, cut off above the capacity."""
+        # Anything above the largest capacity makes the link contended; how far above does not
+        # matter. An infinite peak must not be added: it could never be subtracted (inf - inf is
+        # NaN).
         return min(flow.path.usage[hop] * flow.peak, 2.0 * self.most + 1.0)
 
 
 class ContendedLink(SharedLink):
     """A fair link on which the terms of a flow depend on the other flows.
 
-    It is always contended, and the first of the links of a path over it.
+    It is always contended, and is the first link of every path over it.
     """
 
     __slots__ = ()
 
     @property
     def contended(self) -> bool:
-        """Whether it limits a flow: whenever there is one."""
+        """Whether it limits a flow: always, if there is one."""
         return bool(self.flows)
 
     @abstractmethod
@@ -177,11 +176,11 @@ class ContendedLink(SharedLink):
 
 
 class FifoLink:
-    """A link of one transfer at a time, first in, first out.
+    """A link that carries one transfer at a time, first in, first out.
 
     Attributes:
-        law: of its capacity.
-        queue: those on it, and those that wait.
+        law: the rate law of its capacity.
+        queue: the flow on it, and the waiting flows.
     """
 
     __slots__ = ("law", "queue")
@@ -197,10 +196,10 @@ class FifoLink:
 
 
 class SlottedLink:
-    """A link in equal shares, each reserved for one lane, used or not.
+    """A link divided into equal shares, each reserved for one lane, used or not.
 
     Attributes:
-        law: of one share.
+        law: the rate law of one share.
     """
 
     __slots__ = ("law",)
@@ -216,12 +215,12 @@ class Path:
     """A path over links.
 
     Attributes:
-        shared_links: the fair links that have a limit.
-        usage: how much of a flow's rate each of these takes.
-        queues: the links to wait for.
-        most: the least of the other constant limits of every flow, bit/s.
-        signals: the other limits, where they vary.
-        weight: how fast a flow is, compared with others on a fair link.
+        shared_links: the fair links of finite capacity.
+        usage: the share of a flow's rate on each of these.
+        queues: the links at which a flow queues.
+        most: the smallest other constant limit, bit/s.
+        signals: the other limits that vary.
+        weight: the weight of a flow on a fair link.
     """
 
     __slots__ = ("most", "queues", "shared_links", "signals", "usage", "weight")
@@ -246,32 +245,32 @@ class Flow:
     """A transfer: it waits in queues, then flows, then is over.
 
     Attributes:
-        serial: orders flows by their arrival.
-        bits: the whole of it.
-        left: what had not passed at `since`; once it is over, what has not passed at all.
-        pace: on its own: how fast it has flowed since then.
-        reported: the last rate passed to `changed`, if there is one; 0 before any.
-        peak: what it can do at most, with the links that are not shared fairly.
-        limit: what it can do at most where that varies; None where it is always the peak.
-        signal: this limit where it is one signal and no more, which can be integrated ahead.
-        entered: whether it is first in all its queues, or has been.
-        over: whether it has ended or was broken off.
-        component: the component that it is in; it is on its own where there is none.
-        slot: its place in the component.
-        timer: its end or, where its limit changes before, that change.
-        trace: followed by its rate to its end, without rate callbacks.
+        serial: the number of the flow, in the order of arrival.
+        bits: all of its bits.
+        left: the bits that had not passed at `since`; once it is over, those that never pass.
+        pace: if it runs alone, its rate since then.
+        reported: the last rate passed to `changed`, if there is a callback; 0 before the first.
+        peak: its largest possible rate, with the limits of links that are not fair.
+        limit: its largest possible rate if that varies; None if it is always the peak.
+        signal: this limit if it is a single signal, which can be integrated ahead.
+        entered: whether it has been first in all its queues.
+        over: whether it has completed or was stopped.
+        component: its component; None if it runs alone.
+        slot: its slot in the component.
+        timer: the timer of its end, or of an earlier change of its limit.
+        trace: the signal that its rate follows up to its end, without rate callbacks.
     """
 
-    # Where the bits of a flow are kept depends on what it does:
+    # Where the remaining bits of a flow are kept depends on its state:
     #
-    # - on its own at a constant rate: `left` at `since`, and `pace` from then on;
-    # - on its own along a trace: the same, with the integral of `trace` in place of `pace`;
-    # - in a component: in the component's table, at `slot`, where a whole column is moved on at
+    # - alone at a constant rate: `left` at `since`, and `pace` from then on;
+    # - alone along a trace: the same, with the integral of `trace` in place of `pace`;
+    # - in a component: in the component's table, at `slot`, where a whole column is advanced at
     #   once; `left`, `since` and `pace` are stale until `pause`, or the component's `remove`,
-    #   brings them up to date;
+    #   updates them;
     # - waiting for its queues, or over: `left` alone.
     #
-    # So a flow is paused before it goes from one to another.
+    # So a flow is paused before it changes its state.
 
     __slots__ = (
         "_fluid",
@@ -345,7 +344,7 @@ class Flow:
 
     @property
     def negligible(self) -> float:
-        """A number of bits so small that it is rounding, and must not delay the end."""
+        """A number of bits that is rounding, and must not delay the end."""
         return 1e-12 * self.bits
 
     @property

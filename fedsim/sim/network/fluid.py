@@ -24,21 +24,20 @@ from fedsim.sim.network.sharing import ContendedFlows
 class Fluid:
     """Flows over links, without latency or lanes.
 
-    Rates are weighted max-min fair (`fedsim.sim.network.sharing`) at every moment. They can
-    change when a flow starts or ends, or a capacity or a limit changes; what changes within
-    one instant is settled once, at the end of the instant. Only flows are looked at that
-    such a change can reach: those that share contended links with it, directly or through
-    others, form a component. A flow on open links runs at its own limit and has a timer of its own.
-
+    Rates are weighted max-min fair (`fedsim.sim.network.sharing`) at every moment. They can change
+    when a flow starts or ends, or when a capacity or a limit changes. All changes of one instant
+    are settled once, at its end. Flows that share contended links, directly or through others, form
+    a component, and a change affects only its component. A flow on open links runs at its own
+    limit and has its own timer.
     """
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
         self._serial = count()
         self._settling = False
-        self._fresh: list[Flow] = []
-        self._strained: list[SharedLink] = []
-        self._news: list[tuple[Flow, float]] = []
+        self._fresh: list[Flow] = []  # admitted or changed since the last settlement
+        self._strained: list[SharedLink] = []  # contended since a change of their capacity
+        self._news: list[tuple[Flow, float]] = []  # rates to be reported
         self._components = ContendedFlows(calendar, self._wake, self._run, self._end)
 
     @property
@@ -51,9 +50,9 @@ class Fluid:
         """Return a new link.
 
         Args:
-            capacity: what it carries; of an infinite rate for no limit.
+            capacity: the rate law of its capacity; an infinite rate for no limit.
             discipline: how it is shared.
-            users: the number of shares of a slotted one, whether they are used or not.
+            users: the number of shares of a slotted link, whether they are used or not.
         """
         if discipline == "fair":
             return SharedLink(capacity)
@@ -73,11 +72,10 @@ class Fluid:
         """Return a path over links, each of them once.
 
         Args:
-            links: in any order.
-            usage: how much of a flow's rate each link carries, if it is a fair one; all of it
-                when not given.
-            weight: a flow's rate where a link holds it back, in proportion to the others'.
-            limit: what every flow is held back to besides, bit/s.
+            links: the links, in any order.
+            usage: the share of a flow's rate that each fair link carries; 1 by default.
+            weight: the weight of a flow on a fair link that limits it, relative to other flows.
+            limit: a further limit of every flow, bit/s.
         """
         return Path(links, [1.0] * len(links) if usage is None else usage, weight, limit)
 
@@ -93,22 +91,22 @@ class Fluid:
     ) -> Flow:
         """Start a flow, now or as soon as every link of its path admits it.
 
-        What has no bits, or meets no limit, passes within the instant.
+        A flow without bits, or without a limit, completes within the instant.
 
         Args:
-            path: its links.
-            bits: how many.
-            cap: the most that the flow can do, bit/s.
+            path: the path of the flow.
+            bits: the number of bits.
+            cap: the largest rate of the flow, bit/s.
             finished: called with the token when the last bit has passed.
-            token: the caller's, passed to the callbacks.
-            changed: called with the token and the rate whenever the rate changes: at the end of
-                the instant at which it does; with 0 at the end, before `finished`. A transfer
-                that takes no time has no rate.
-            signal: what it can do at most besides, where that varies.
+            token: passed to the callbacks.
+            changed: called with the token and the rate whenever the rate changes, at the end of the
+                instant of the change; with 0 at the end, before `finished`. A transfer that takes
+                no time has no rate.
+            signal: a further limit that varies.
         """
         # A flow joins all of its queues at one instant, in the order of the serials, so any two
-        # flows stand in the same order in every queue that both are in. The oldest of those that
-        # wait is therefore first in all of its own: nothing can wait in a circle.
+        # flows stand in the same order in every queue that both are in. Therefore the oldest
+        # waiting flow is first in all of its queues, and there is no circular wait.
         flow = Flow(self, next(self._serial), path, bits, cap, finished, token, changed, signal)
         for queue_link in path.queues:
             queue_link.queue[flow] = None
@@ -119,8 +117,8 @@ class Fluid:
     def _enter(self, flow: Flow) -> None:
         """Put a flow on its links."""
         flow.entered = True
-        # One without bits would count against its links until the instant is settled, and might
-        # bring flows into one component that have nothing to do with each other.
+        # A flow without bits would count against its links until the instant is settled, and might
+        # merge components that have nothing to do with each other.
         if not flow.instant:
             for hop, link in enumerate(flow.path.shared_links):
                 if not link.flows:
@@ -129,8 +127,8 @@ class Fluid:
         self._fresh.append(flow)
         self._wake()
 
-    # A capacity that follows a trace changes for ever, so its timer is set only while the link is
-    # used: it would keep the calendar from running empty, and a deadlock would not be noticed.
+    # A capacity that follows a trace changes for ever. Its timer is set only while the link is
+    # used: otherwise the calendar would never run empty, and a deadlock would not be noticed.
 
     def _open(self, link: SharedLink) -> None:
         """Follow a link's capacity while it is used."""
@@ -148,10 +146,10 @@ class Fluid:
             self._strained.append(link)
             self._wake()
 
-    # The rates are settled once an instant, after all that starts and ends in it: a broadcast that
-    # starts a hundred flows is solved for once. Until then rates are stale, which does no harm, for
-    # no time passes meanwhile and no bit flows. The callbacks come after the rates: they may start
-    # or stop flows at this same instant, which asks for another settlement of it.
+    # Rates are settled once per instant, after all starts and ends in it: a broadcast that starts a
+    # hundred flows is solved once. Until then rates are stale, which is harmless, since no time
+    # passes and no bit flows. Callbacks come after the rates: they may start or stop flows at this
+    # same instant, which requests another settlement.
 
     def _wake(self) -> None:
         if not self._settling:
@@ -165,13 +163,13 @@ class Fluid:
         for link in strained:
             if link.component is None and link.contended:
                 self._components.contend(link)
-        # By now a fresh flow may be in a component, with all flows of a link that has become
-        # contended; `place` joins that with the components of its other links.
+        # By now a fresh flow may already be in a component, with all flows of a link that has
+        # become contended. `place` merges it with the components of the flow's other links.
         for flow in fresh:
             if not (flow.instant or self._components.place(flow)):
                 self._run(flow)
         news = self._components.settle()
-        # From here on a change asks for a new settlement: a callback may make one.
+        # From here on, a change requests a new settlement: a callback may cause one.
         self._settling = False
         news, self._news = self._news + news, []
         for flow, rate in news:
@@ -182,9 +180,8 @@ class Fluid:
     def _run(self, flow: Flow) -> None:
         """Run a flow alone, at its limit."""
         flow.since = now = self._calendar.now
-        # Without a callback a trace is integrated ahead to the last bit: one timer, however often
-        # the rate changes. With one, or with several limits, there is a timer for each change
-        # instead.
+        # Without a callback, a trace is integrated ahead to the last bit: one timer, however often
+        # the rate changes. With a callback, or with several limits, there is a timer per change.
         if flow.changed is None and (signal := flow.signal) is not None:
             flow.trace = signal
             flow.timer = self._calendar.at(signal.when(now, flow.left), self._finish, flow)
@@ -193,8 +190,8 @@ class Fluid:
         if rate != flow.reported and flow.changed is not None:
             flow.reported = rate
             self._news.append((flow, rate))  # not called here: it could stop what is being settled
-        # At a rate of 0 there is no end, unless all that is left is rounding: a few bits of 1e12
-        # that an exact sum would not have left must not wait for an outage to end.
+        # At a rate of 0 there is no end, unless the remainder is rounding: a few bits of 1e12 that
+        # exact arithmetic would not have left must not wait for an outage to end.
         held_up = now if flow.left <= flow.negligible else inf
         end = now + flow.left / rate if rate else held_up
         change = inf if flow.limit is None else flow.limit.next_change(now)
@@ -206,7 +203,7 @@ class Fluid:
     def _step(self, flow: Flow) -> None:
         """Apply a change of the limit of a flow that runs alone; report its rate again.
 
-        The rate may stay, and is another share of what the flow could reach alone.
+        The rate may stay the same, but it is then a different share of the flow's own limit.
         """
         flow.pause(self._calendar.now)
         flow.reported = nan
@@ -218,8 +215,8 @@ class Fluid:
 
     def _end(self, flows: Sequence[Flow]) -> None:
         """Complete flows whose last bit has passed, and call their callbacks."""
-        # All leave before the first callback, which may start the next message of its lane at once:
-        # that must find the links as they are without any of these.
+        # All flows leave before the first callback. It may start the next message of its lane at
+        # once, which has to find the links without any of these flows.
         for flow in flows:
             if not flow.over:
                 self._leave(flow)
@@ -231,8 +228,8 @@ class Fluid:
 
     def stop(self, flow: Flow) -> None:
         """Cancel a flow; its completion callback is not called if it is still open."""
-        # Also where it is over: it may be one of several that end at this instant, and be stopped
-        # by the callback of an earlier one before its own turn in `_end`.
+        # Also if it is over: it may be one of several flows that end at this instant, and be
+        # stopped by the callback of an earlier one before its own turn in `_end`.
         flow.finished = _ignore
         if not flow.over:
             self._leave(flow)
@@ -262,7 +259,7 @@ class Fluid:
 
     def _leave_queues(self, flow: Flow) -> None:
         """Leave the queues, and admit the flows that are next."""
-        for queue_link in flow.path.queues:  # all of them first: a follower may wait for several
+        for queue_link in flow.path.queues:  # all before any admission: a flow may wait for several
             del queue_link.queue[flow]
         for queue_link in flow.path.queues:
             following = queue_link.first

@@ -22,7 +22,7 @@ class Packet:
         framing: the framing of the sender's radio, which is charged.
         targets: the receivers whose outcome is undecided.
         peer: the receiver in rows of the sender; `NO_PEER` for several.
-        holders: the nodes that have it and have to forward it, with its route as it came.
+        holders: the nodes that hold it and have to forward it, with the route from each of them.
         sent: whether the sender has sent it, or was charged for it.
         received: the number of receivers that have it.
     """
@@ -60,12 +60,12 @@ class Packet:
         return self.envelope.bits + self.framing
 
     def parts(self, framing: int) -> RowBits:
-        """Return its bits with this framing."""
+        """Return the bits of a row with this framing."""
         return self.envelope.payload_bits, self.envelope.header_bits, framing
 
     @property
     def charged(self) -> RowBits:
-        """The same, with the framing that is charged."""
+        """The bits of a row with the framing that is charged."""
         return self.parts(self.framing)
 
 
@@ -83,8 +83,8 @@ class OnAir:
         timer: the timer of its end.
         collided: receivers at which another transmission interferes.
         missed: receivers that were out of range for a while.
-        deaf: receivers that transmit themselves, or are out of range, with the time since when,
-            s.
+        deaf: receivers that transmit themselves, or are out of range, with the time from which on
+            they do not hear it, s.
     """
 
     __slots__ = (
@@ -127,7 +127,7 @@ class OnAir:
         self.deaf: dict[ClientId, float] = {}
 
     def beyond(self, node: ClientId) -> list[ClientId]:
-        """Return the undecided receivers behind a node, itself included."""
+        """Return the undecided receivers behind a node, including the node itself."""
         return [target for target in self.onward[node] if target in self.packet.targets]
 
     def ends(self, now: float) -> bool:
@@ -140,9 +140,12 @@ _ROUNDING = 1e-9
 
 
 def divide(targets: Iterable[ClientId], next_to: Callable[[ClientId], ClientId | None]) -> Onward:
-    """Return the receivers behind each next node, given the next node towards each of them.
+    """Return the receivers behind each next node.
 
-    Receivers without a route, for which that is None, are left out.
+    Args:
+        targets: the receivers.
+        next_to: returns the next node towards a receiver; None if there is no route. Receivers
+            without a route are left out.
     """
     behind: dict[ClientId, list[ClientId]] = {}
     for target in targets:

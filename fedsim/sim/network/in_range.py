@@ -70,6 +70,7 @@ class MovingRange:
         self._changed = changed
         self._wanted = wanted
         self._watched = False
+        # Without `changed`: the edges at the start are no events.
         self._graph.advance(calendar.now, self._enter)
 
     def advance(self) -> None:

@@ -18,7 +18,8 @@ class Interference:
     def __init__(self, calendar: Calendar, near: Sequence[Sequence[ClientId]]) -> None:
         self._calendar = calendar
         self._near = near
-        # By node: the transmissions that reach it, its own included.
+        # By node: the transmissions that reach it, including its own. A dictionary keeps their
+        # order, which a set would not.
         self._audible: dict[ClientId, dict[OnAir, None]] = {}
 
     def begin(self, sent: OnAir) -> None:
@@ -32,11 +33,13 @@ class Interference:
         for other in here if sent.seconds else ():
             if other.ends(now):
                 continue
-            for one, disturbing in ((other, sent), (sent, other)):
-                if node in one.reserved:
-                    one.collided.add(node)
+            # Both ways: whichever of the two is meant for this node is lost here.
+            for disturbed, disturbing in ((other, sent), (sent, other)):
+                if node in disturbed.reserved:
+                    disturbed.collided.add(node)
+                    # Half duplex: a node that transmits hears nothing, and pays for no reception.
                     if node == disturbing.sender:
-                        one.deaf.setdefault(node, now)
+                        disturbed.deaf.setdefault(node, now)
         here[sent] = None
 
     def leave(self, sent: OnAir, node: ClientId) -> None:

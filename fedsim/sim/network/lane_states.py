@@ -1,29 +1,29 @@
-"""The states of a lane's current message: a literal table in which every event has its new state.
+"""The states of a lane's current message: a literal table of the new state after each event.
 
 The code that moves messages (`fedsim.sim.network.transport`) fires events, and takes each new state
-from the table. An event that is not there is a defect of that code, refused by `Lane.fire` with the
-names of lane, state and event.
+from the table. An event that is missing in the table is a defect of that code: `Lane.fire` raises
+an error with the names of lane, state and event.
 """
 
 from enum import IntEnum, auto
 
 
 class LaneState(IntEnum):
-    """Where the current message of a lane is.
+    """The state of the current message of a lane.
 
     Attributes:
-        IDLE: there is none. Its sender may still have to keep silent (`Lane.silent_until`), which
-            is no state: nothing happens as that silence ends, so no timer waits for it.
-        PAGING: it waits until the receiving radio can be reached, as in a paging cycle.
-        STARTING: it waits for its radio and for the latency; no bit flows yet.
-        TIMED: latency and bits together are one timer, on a lane of `RouteClass.TIMER`.
-        FLOWING: its bits flow on a bearer.
-        DOOMED: they flow, but it will not arrive: a packet is lost for good, or a relay is gone.
-            Its sender does not know, sends all of it, and pays for that.
+        IDLE: no message. The sender may still have to keep silent (`Lane.silent_until`). This is
+            no state of its own: nothing happens as the silence ends, so it needs no timer.
+        PAGING: the message waits until the receiving radio can be reached (paging cycle).
+        STARTING: the message waits for its radio and for the latency; no bit flows yet.
+        TIMED: one timer covers latency and bits, on a lane of `RouteClass.TIMER`.
+        FLOWING: bits flow on a bearer.
+        DOOMED: bits flow, but the message will not arrive: a packet is lost for good, or a relay
+            is gone. The sender does not notice: it sends all bits, and pays for them.
         CLOSED: the world has ended.
     """
 
-    # An IntEnum, for these are the keys of `TRANSITIONS`: a plain Enum hashes in Python code.
+    # An IntEnum, since members are the keys of `TRANSITIONS`: a plain Enum hashes in Python code.
     IDLE = auto()
     PAGING = auto()
     STARTING = auto()
@@ -34,17 +34,17 @@ class LaneState(IntEnum):
 
 
 class LaneEvent(IntEnum):
-    """What happens to the current message of a lane.
+    """An event of the current message of a lane.
 
     Attributes:
         START: a message gets the lane; its radio and its latency come first.
-        START_TIMER: a message gets the lane, and one timer is all that it needs.
-        PAGE: its receiver's radio cannot be reached yet.
-        REACH: now it can.
-        FLOW: its first bit flows.
-        DOOM: it will not arrive, though its bits flow to the last.
+        START_TIMER: a message gets the lane, and needs a single timer.
+        PAGE: the receiver's radio cannot be reached yet.
+        REACH: the receiver's radio can be reached from now on.
+        FLOW: the first bit flows.
+        DOOM: the message will not arrive, but its bits flow to the last one.
         LAST_BIT: the last bit has passed.
-        ABORT: its client cannot go on.
+        ABORT: the client cannot go on.
         CLOSE: the world ends.
     """
 
@@ -63,7 +63,7 @@ TRANSITIONS: dict[LaneState, dict[LaneEvent, LaneState]] = {
     LaneState.IDLE: {
         LaneEvent.START: LaneState.STARTING,
         LaneEvent.START_TIMER: LaneState.TIMED,
-        LaneEvent.ABORT: LaneState.IDLE,  # a client leaves that sends, or receives, nothing
+        LaneEvent.ABORT: LaneState.IDLE,  # a client leaves that neither sends nor receives
         LaneEvent.CLOSE: LaneState.CLOSED,
     },
     LaneState.PAGING: {
@@ -89,7 +89,7 @@ TRANSITIONS: dict[LaneState, dict[LaneEvent, LaneState]] = {
         LaneEvent.CLOSE: LaneState.CLOSED,
     },
     LaneState.DOOMED: {
-        LaneEvent.DOOM: LaneState.DOOMED,  # lost on its first hop, and a relay is gone as well
+        LaneEvent.DOOM: LaneState.DOOMED,  # lost on the first hop, and a relay is gone as well
         LaneEvent.LAST_BIT: LaneState.IDLE,
         LaneEvent.ABORT: LaneState.IDLE,
         LaneEvent.CLOSE: LaneState.CLOSED,
@@ -100,17 +100,17 @@ TRANSITIONS: dict[LaneState, dict[LaneEvent, LaneState]] = {
 
 
 class RouteClass(IntEnum):
-    """How much a lane's messages need on their way, from the least to the most.
+    """The steps that the messages of a lane need, from the fewest to the most.
 
-    It is a matter of speed alone: every message could be treated as `FULL`, with the same result.
-    It depends on the radio, the links and the latency, so `Lane.set_route` chooses it once a route
-    and not once a message.
+    The class affects speed only: every message could be treated as `FULL`, with the same result.
+    It depends on the radio, the links and the latency, so `Lane.set_route` chooses it once per
+    route and not once per message.
 
     Attributes:
-        INSTANT: nothing: a message takes no time.
-        TIMER: one timer for the latency and all bits, which nothing can hold up or break off.
-        BEARER: the latency, and then a bearer at a constant rate; the radio on mains has no states,
-            and no packet is lost.
+        INSTANT: no step: a message takes no time.
+        TIMER: one timer for the latency and all bits, which nothing can delay or abort.
+        BEARER: the latency, and then a bearer at a constant rate. The radio is on mains and has no
+            states, and no packet is lost.
         FULL: radio states, batteries, varying rates, lost packets or relays.
     """
 

@@ -28,7 +28,7 @@ _FLOWS = {state: events[FLOW] for state, events in TRANSITIONS.items() if FLOW i
 T = TypeVar("T")
 
 Receive = Callable[[ClientId, Envelope], None]
-"""Callback for a message received from, or at, the client of that number."""
+"""Callback for a received message, with the number of the sending or receiving client."""
 
 
 class Lane(Channel):
@@ -36,7 +36,7 @@ class Lane(Channel):
 
     Attributes:
         sender, receiver: the two ends.
-        may_leave: whether the client, or the gateway at the other end, may have to break off.
+        may_leave: whether the client, or the gateway at the other end, may have to abort.
         framing: the framing if it adds bits, otherwise None.
         reliable: whether transfers retransmit lost packets themselves.
         is_off: returns whether the receiver is switched off; None if it never is.
@@ -44,11 +44,11 @@ class Lane(Channel):
         state: the state of the current message, a key of `TRANSITIONS`.
         route_class: the steps that messages of this lane take.
         silent_until: the time until which the sender must keep silent (duty cycle), s.
-        direct: whether one timer covers the bits of a message: a constant rate, and nothing
-            breaks off.
+        direct: whether one timer covers the bits of a message: its rate is constant, and it is
+            never aborted.
         current: the message in transmission, if any.
         queue: queued messages with the bits of their framing; None before the first one.
-        began: when the bits of the current message begin to flow, s.
+        began: the time at which the bits of the current message begin to flow, s.
         framing_bits: the framing of the current message.
         again_bits: its retransmitted bits.
         relays: the clients that forward it, in order.
@@ -121,9 +121,8 @@ class Lane(Channel):
         self.broken: tuple[int, float] | None = None
         self.state = LaneState.IDLE
         self.set_route(bearer, latency)
-        self.queue: deque[tuple[Envelope, int]] | None = (
-            None  # created when the first message has to wait
-        )
+        # Created when the first message has to wait: most lanes never need a queue.
+        self.queue: deque[tuple[Envelope, int]] | None = None
         self.silent_until = 0.0
         self.silence = 0.0
         self.current: Envelope | None = None
@@ -136,7 +135,7 @@ class Lane(Channel):
     def set_losses(self, process: LossProcess | None) -> None:
         """Use this loss process from the next message on; `set_route` has to follow."""
         self.process = process
-        # Retransmissions of a connection are known, and charged, only when the message has arrived.
+        # A TCP connection reports and charges its retransmissions only when a message has arrived.
         plain = self.cap is not None and process is None and not self.reliable
         self._simple = plain and self.radio.detached and self.is_off is None
         # The terms of all messages, if nothing is drawn per message.
@@ -166,8 +165,8 @@ class Lane(Channel):
         """Connect the lane to a server.
 
         Args:
-            server: its number.
-            is_off: see the attribute; of a lane up to a gateway.
+            server: the number of the server.
+            is_off: see the attribute; of an uplink to a gateway.
         """
         self.sender, self.receiver = (self.client, server) if self.up else (server, self.client)
         self.is_off = is_off
@@ -195,11 +194,11 @@ class Lane(Channel):
         )
 
     def count_framing(self, bits: int) -> int:
-        """Return the bits that the transport adds to a message."""
+        """Return the framing bits of a message."""
         return 0 if self.framing is None else self.framing.bits(bits)
 
     def misses(self, envelope: Envelope) -> bool:
-        """Draw whether a message loses a packet, if nothing retransmits it."""
+        """Draw whether a message loses a packet that is not retransmitted."""
         packets = self.packets.packets(envelope.bits)
         return self.process is not None and self.process.losses(packets) > 0
 
@@ -218,7 +217,7 @@ class Lane(Channel):
         """Return the bits that the current transfer has retransmitted, beyond `again_bits`."""
         if not self.reliable or self.transfer is None:
             return 0
-        again: int = self.transfer.again_bits  # type: ignore[attr-defined]  # of a `TcpTransfer`
+        again: int = self.transfer.again_bits  # type: ignore[attr-defined]  # a `TcpTransfer`
         return again
 
     def start(self, envelope: Envelope, finished: Callable[["Lane"], None], now: float) -> float:
@@ -227,7 +226,7 @@ class Lane(Channel):
         The rate is 0 if the bearer or a signal reports it to the radio.
         """
         try:
-            self.state = _FLOWS[self.state]  # as `fire`, without a call
+            self.state = _FLOWS[self.state]  # `fire`, inlined
         except KeyError:
             raise self.refusal(FLOW) from None
         if (steady := self._steady) is not None:
@@ -264,19 +263,19 @@ class Lane(Channel):
             return 0.0
         if self.transfer is not None:
             return self.transfer.passed(now)
-        flown = (self.cap or 0.0) * (now - self.began)  # there is a cap
+        flown = (self.cap or 0.0) * (now - self.began)  # direct lanes have a cap
         if not self.direct or self.current is None:
             return flown
-        # A message that ends at this instant has passed whole; see `SteadyTransfer.passed`.
+        # At its end a message has passed whole, free of rounding; see `_Timed.passed`.
         bits = self.current.bits + self.framing_bits
         return bits if now >= self.began + bits / (self.cap or inf) else flown
 
 
-# Open bearers: nothing but the lane's own radio limits a message, so its end is one timer.
+# Open bearers: only the lane's own radio limits a message, so its end is one timer.
 
 
 class _Timed(ABC):
-    """A transfer of which the end is known: one timer."""
+    """A transfer whose end is known in advance: one timer."""
 
     __slots__ = ("_began", "_bits", "_calendar", "_end", "_timer")
 
@@ -323,7 +322,7 @@ class SteadyTransfer(_Timed):
         finished: Callable[[Any], None],
         token: object,
     ) -> None:
-        # As `super().__init__`, inlined: most messages create one of these.
+        # `super().__init__`, inlined: most messages create a transfer.
         self._rate, self._bits, self._calendar = rate, bits, calendar
         self._began = began = calendar.now
         self._end = end = began + bits / rate if bits else began
@@ -360,9 +359,8 @@ class OpenBearer:
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
-        self.end_at = (
-            calendar.call
-        )  # for transfers that nothing breaks off, which need no handle to cancel
+        # Without a handle for cancellation, which transfers that are never aborted do not need.
+        self.end_at = calendar.call
 
     def start(
         self, bits: float, cap: float, finished: Callable[[T], None], token: T
@@ -383,7 +381,7 @@ class TracedBearer:
     def start(
         self,
         bits: float,
-        cap: float,  # noqa: ARG002 - the trace is all that holds it up
+        cap: float,  # noqa: ARG002 - only the trace limits it
         finished: Callable[[T], None],
         token: T,
     ) -> TracedTransfer:

@@ -1,16 +1,16 @@
-"""The transport among peers in range of each other: one transmission a hop, received by several.
+"""The transport among peers in range of each other: one transmission per hop, with many receivers.
 
-A message goes from node to node along the paths of fewest hops to its receivers, and is stored at
-each: a node that forwards it receives it, waits for the medium, and sends it, at its own cost.
-Under a medium with broadcast, a node sends it once for all receivers beyond it. A transmission is
-as fast as its sender and the slowest of those that it is for, and nothing is sent again: a receiver
-that misses a packet has missed the message. It is paid when it ends, or is broken off; a battery
-that does not hold enough for it sends, or receives, nothing. Radios listen all the time: they are
-neither promoted nor have a tail, and what they draw while awake is idle power.
+A message travels from node to node along the paths of fewest hops to its receivers. Every node that
+forwards it receives it, stores it, waits for the medium and sends it, at its own cost. On a medium
+with broadcast, a node sends it once for all receivers behind it. A transmission is as fast as its
+sender and its slowest receiver. There are no retransmissions: a receiver that misses a packet has
+missed the message. Energy is paid when a transmission ends or is aborted; a node whose battery
+does not hold enough for it sends, or receives, nothing. Radios listen all the time: they have
+neither promotions nor tails, and their power while awake is idle power.
 
-Where nodes move, a message goes from each node that has it over the fewest hops that there are as
-it is sent from there. A receiver that is out of range for any part of a transmission has missed
-it; the sender does not notice, and sends it to its end.
+If nodes move, a message takes, from each node that holds it, the fewest hops at the time of
+sending. A receiver that is out of range for any part of a transmission has missed it. The sender
+does not notice, and sends all of it.
 """
 
 from collections import deque
@@ -42,15 +42,15 @@ from fedsim.sim.network.transport import NetworkParts, ServerLanes, Undelivered
 from fedsim.sim.power.supply import Part
 
 Arrived = Callable[[ClientId, Envelope], None]
-"""Callback for a message received, with the number of its sender."""
+"""Callback for a received message, with the number of its sender."""
 
 
 def _carry_nothing(client: ClientId, envelope: Envelope) -> None:
-    """Stand for what receives from lanes, on which nothing travels."""
+    """Placeholder for callbacks of lanes, which carry no message here."""
 
 
 class MediumNetwork(ServerLanes):
-    """The network of peers that share a medium. Its lanes are radios alone, and carry nothing.
+    """The network of peers that share a medium. Its lanes are only radios, and carry no messages.
 
     Args:
         parts: see `ServerLanes`.
@@ -62,17 +62,17 @@ class MediumNetwork(ServerLanes):
         self._graph = graph
         self._moving: MovingRange | None = None
         self._standing = StandingRange(graph)
-        self._interference: Interference | None = None  # None where nothing meets
+        self._interference: Interference | None = None  # None if transmissions cannot overlap
         self._contention = Contention(graph)
-        self._far: set[ClientId] = set()  # those that wait, with a message that is to be forwarded
-        self._turns: set[ClientId] = set()  # those whose slot is waited for
+        self._far: set[ClientId] = set()  # waiting nodes whose message has to be forwarded
+        self._turns: set[ClientId] = set()  # nodes that wait for their slot
         if graph.moves is not None:
             self._follow(graph.moves)
         self._powers = LazyTable(self._powers_of)
-        self._queues: dict[ClientId, deque[tuple[float, Packet]]] = {}  # with the time of arrival
+        self._queues: dict[ClientId, deque[tuple[float, Packet]]] = {}  # with times of arrival
         self._on_air: dict[ClientId, OnAir] = {}
-        self._open: dict[Packet, None] = {}
-        self._looks: set[ClientId] = set()  # those that may be able to send at this instant
+        self._open: dict[Packet, None] = {}  # with an undecided receiver; a dictionary has an order
+        self._looks: set[ClientId] = set()  # nodes that may be able to send at this instant
         self._arrived: Sequence[Arrived] = ()
         self._gone: set[ClientId] = set()
 
@@ -82,23 +82,23 @@ class MediumNetwork(ServerLanes):
         self.connect(_carry_nothing, _carry_nothing, undelivered)
 
     def _follow(self, moves: OverlayInTime) -> None:
-        """Let nodes move, from now on."""
+        """Move the nodes from now on."""
         self._moving = MovingRange(moves, self._calendar, self._on_change, self._is_busy)
         self._contention = Contention(self._graph, self._moving.near)
-        if self._graph.medium.access == "csma":  # those that meet on the air
+        # Under CSMA, nodes that move may come into range of each other while both transmit.
+        if self._graph.medium.access == "csma":
             self._interference = Interference(self._calendar, self._moving.near)
 
     def _is_busy(self) -> bool:
-        """Return whether messages are on their way."""
         return bool(self._open)
 
     def _powers_of(self, client: ClientId) -> RadioPowers:
         return powers_of(self._up[client].radio.law)
 
-    # -- from a node to the next ---------------------------------------------------------
+    # -- hop by hop ----------------------------------------------------------------------
 
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
-        """Accept a message for some nodes, and charge its bits: once, or per node."""
+        """Accept a message for several nodes, and charge its bits once, or once per receiver."""
         together = self._graph.medium.broadcast
         for targets in (receivers,) if together else [(receiver,) for receiver in receivers]:
             framing = self._up[sender].count_framing(envelope.bits)
@@ -110,12 +110,12 @@ class MediumNetwork(ServerLanes):
             self._moving.watch()
 
     def _store(self, node: ClientId, packet: Packet, targets: Sequence[ClientId]) -> None:
-        """Queue a message at a node that has to send it, after its radio's latency."""
+        """Queue a message at a node that forwards it, after the latency of its radio."""
         if self._moving is not None:
             held = all_of(packet.holders.get(node, {}))
             packet.holders[node] = {target: (target,) for target in sorted([*held, *targets])}
             if held:
-                return  # it has come over another way, too, and waits already
+                return  # it has also arrived over another route, and is queued already
         else:
             packet.holders[node] = self._standing.onward(packet.origin, node, targets)
         latency = self._up[node].latency
@@ -127,7 +127,7 @@ class MediumNetwork(ServerLanes):
     def _queue_up(self, stored: tuple[ClientId, Packet]) -> None:
         node, packet = stored
         if node in self._gone or packet not in self._open:
-            return  # it has been decided of as the node left
+            return  # its outcome was decided as the node left
         self._queues.setdefault(node, deque()).append((self._calendar.now, packet))
         self._look({node})
 
@@ -147,13 +147,14 @@ class MediumNetwork(ServerLanes):
         for _, node, packet, onward in sorted(waiting, key=itemgetter(0, 1)):
             receivers = [receiver for receiver in onward if receiver not in self._gone]
             if not self._contention.may_begin(node, receivers):
+                # A change of the graph elsewhere may open a shorter route: see `_on_change`.
                 if any(behind != (receiver,) for receiver, behind in onward.items()):
                     self._far.add(node)
             elif self._moving is None or self._in_turn(node):
                 self._begin(node, packet, onward)
 
     def _in_turn(self, node: ClientId) -> bool:
-        """Return whether a moving node may send now; under `tdma` otherwise wait for its slot."""
+        """Return whether a moving node may send now; under `tdma`, wait for its slot if not."""
         now = self._calendar.now
         when = self._contention.next_turn(node, now) if self._graph.colours else now
         if when > now and node not in self._turns:
@@ -173,7 +174,7 @@ class MediumNetwork(ServerLanes):
         held = packet.holders.pop(node)
         if self._moving is not None:
             self._lose(packet, sorted({*all_of(held)} - {*all_of(onward)}), LOST)
-        receivers = [each for each in onward if each not in self._gone]
+        receivers = [receiver for receiver in onward if receiver not in self._gone]
         now, envelope = self._calendar.now, packet.envelope
         framed = envelope.bits + self._up[node].count_framing(envelope.bits)
         lanes = [self._up[node], *(self._down[receiver] for receiver in receivers)]
@@ -204,7 +205,7 @@ class MediumNetwork(ServerLanes):
                 here.append(node)
                 packet.targets.discard(node)
                 packet.received += 1
-        for node in sent.onward:  # they had left before it was sent
+        for node in sent.onward:  # nodes that had left before the transmission began
             if node not in sent.reserved:
                 self._lose(packet, sent.beyond(node), LOST)
         reached = {
@@ -212,6 +213,7 @@ class MediumNetwork(ServerLanes):
             for receiver in sent.receivers
             if receiver not in failed and (behind := sent.beyond(receiver))
         }
+        # Bookkeeping before callbacks, which may send messages at this instant.
         self._repeat(sent, failed)
         self._settle(packet)
         for node, targets in reached.items():
@@ -228,9 +230,9 @@ class MediumNetwork(ServerLanes):
         """Retransmit a message to nodes that have missed it, if the medium does so."""
 
     def _next_packet(self, node: ClientId) -> tuple[Packet, Onward] | None:
-        """Return what a node sends next, and its way; None if it has nothing to send.
+        """Return the next packet of a node and its next hops; None if it has nothing to send.
 
-        Where nodes move, what no way leads on for is lost.
+        If nodes move, a packet is lost for the receivers to which no route leads any more.
         """
         queue = self._queues.get(node)
         if not queue:
@@ -250,7 +252,7 @@ class MediumNetwork(ServerLanes):
         return None
 
     def _release(self, sent: OnAir) -> None:
-        """Free the medium of a transmission that is over."""
+        """Free the medium after a transmission."""
         del self._on_air[sent.sender]
         if self._interference is not None:
             self._interference.end(sent)
@@ -263,6 +265,7 @@ class MediumNetwork(ServerLanes):
         for sender, node in ((one, other), (other, one)):
             if (sent := self._on_air.get(sender)) is None:
                 continue
+            # A new edge brings the transmission to the node, and a lost edge takes it away.
             if self._interference is not None:
                 act = self._interference.reach if there else self._interference.leave
                 act(sent, node)
@@ -273,11 +276,12 @@ class MediumNetwork(ServerLanes):
         around = [neighbour for node in (one, other) for neighbour in near[node]] if near else ()
         self._look({one, other, *around, *self._far})
 
-    # -- what it costs -------------------------------------------------------------------
+    # -- costs ---------------------------------------------------------------------------
 
     def _pay(self, node: ClientId, sent: OnAir, share: float, *, up: bool) -> tuple[float, bool]:
-        """Charge a node for its part in a transmission; return the energy, and if it sufficed."""
+        """Charge a node for a share of a transmission; return the energy, and if it sufficed."""
         powers, radio = self._powers[node], self._up[node].radio
+        # Listening is idle power already, so only the excess over it is charged.
         watts = powers.held + powers.on_air[up] - awake_power(radio.law)
         joules = powers.per_bit[up] * sent.bits + max(watts, 0.0) * sent.seconds
         joules = owed = share * joules
@@ -300,7 +304,7 @@ class MediumNetwork(ServerLanes):
         return paid
 
     def _record_reception(self, node: ClientId, sent: OnAir, joules: float, why: str) -> None:
-        """Record what a node has received: its own message, or one that it forwards."""
+        """Record a reception: of a message for this node, or of one that it forwards."""
         packet = sent.packet
         if node in packet.targets:
             bits = NO_BITS if why else packet.charged
@@ -319,13 +323,12 @@ class MediumNetwork(ServerLanes):
         why: str,
         bits: RowBits,
     ) -> None:
-        """Write a row of a node."""
         now, supply = self._calendar.now, self._up[node].radio.supply
         span = 0.0 if sent is None else max(now - sent.began, 0.0)
         envelope = packet.envelope
         append_row(self._log, now, span, event, node, peer, envelope, bits, joules, supply, why)
 
-    # -- what does not arrive ------------------------------------------------------------
+    # -- messages that do not arrive -------------------------------------------------------
 
     def _lose(
         self,
@@ -334,7 +337,7 @@ class MediumNetwork(ServerLanes):
         why: str,
         recorded: ClientId | None = None,
     ) -> None:
-        """Record the receivers that a message does not reach, one of them with a row."""
+        """Record the receivers that a message does not reach; `recorded` has a row already."""
         for target in targets:
             if target != recorded:
                 self._row(Event.RECEIVE, target, packet.origin, packet, None, 0.0, why, NO_BITS)
@@ -358,7 +361,7 @@ class MediumNetwork(ServerLanes):
             )
 
     def _break_off(self, sent: OnAir, why: str) -> None:
-        """End a transmission before its last bit: all pay for the part that has passed."""
+        """Abort a transmission: sender and receivers pay for the part that has passed."""
         sent.timer.cancel()
         share = self._share(sent)
         self._pay_sender(sent, share, why)
@@ -368,7 +371,7 @@ class MediumNetwork(ServerLanes):
             self._lose(sent.packet, sent.beyond(node), why, node)
 
     def _share(self, sent: OnAir, until: float | None = None) -> float:
-        """Return the share of a transmission that has been on the air, by now or by a time."""
+        """Return the share of a transmission that was on the air until a time, now by default."""
         time = self._calendar.now if until is None else until
         passed = self._contention.seconds_on_air(sent.sender, sent.began, time)
         return min(passed / sent.seconds, 1.0) if sent.seconds else 0.0
@@ -378,7 +381,7 @@ class MediumNetwork(ServerLanes):
         return self._share(sent, sent.deaf[node]) if node in sent.deaf else 1.0
 
     def _share_received_so_far(self, node: ClientId, sent: OnAir) -> float:
-        """Return the same share of a transmission that is broken off now."""
+        """Return the same share of a transmission that is aborted now."""
         return self._share(sent, sent.deaf.get(node))
 
     def _give_up(self, packet: Packet, node: ClientId, why: str) -> None:

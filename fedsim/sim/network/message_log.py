@@ -9,15 +9,15 @@ from fedsim.sim.network.lane_states import LaneState
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.power.supply import Supply, state_of_charge
 
-# Read once, as the members of an enumeration take long to be found.
+# Read once, as looking up a member of an enumeration takes time.
 DOOMED = LaneState.DOOMED
 SEND, RECEIVE, RETRANSMIT = Event.SEND, Event.RECEIVE, Event.RETRANSMIT
 
 LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
-"""What becomes of a message that does not arrive."""
+"""Outcomes of a message that does not arrive."""
 
 RowBits = tuple[int, int, int]
-"""The bits of a row: payload, header, and framing or what is sent again."""
+"""The bits of a row: payload, header, and framing or retransmitted bits."""
 
 NO_BITS: RowBits = (0, 0, 0)
 
@@ -35,8 +35,8 @@ def append_row(
     supply: Supply | None,
     detail: str = "",
 ) -> None:
-    """Add a row of a message; `supply` is the battery of its node, if that has one."""
-    # Plain arguments: under TCP most messages have three rows, and names would take longer.
+    """Add a row of a message; `supply` is the battery of the node, if it has one."""
+    # Positional arguments: under TCP most messages have three rows, and keywords are slower.
     payload_bits, header_bits, other_bits = bits
     log.append(
         now,
@@ -59,9 +59,9 @@ class MessageLog:
     """Writes the log rows of messages, and adds up their bits.
 
     Attributes:
-        delivered: bits received, a broadcast counted once.
-        repeated_receptions: the same for the other listeners of a broadcast.
-        lost: bits given up, and bits sent again.
+        delivered: received bits; a broadcast counts once.
+        repeated_receptions: received bits of the other listeners of a broadcast.
+        lost: abandoned bits, and retransmitted bits.
         in_flight: bits in transit at the end.
     """
 
@@ -101,8 +101,8 @@ class MessageLog:
     def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
         """Record a message with its retransmissions, and whether it was lost.
 
-        Time and energy are shared between the first transmission and the others by their
-        bits; the receiver's energy stands in one row.
+        Time and energy are split between first transmission and retransmissions by their bits. The
+        receiver's energy is in one row.
         """
         bits, again = envelope.bits + lane.framing_bits, lane.again_bits
         span = self._calendar.now - lane.began
@@ -134,7 +134,7 @@ class MessageLog:
         framing = lane.count_framing(envelope.bits)
         sent = (envelope.payload_bits, envelope.header_bits, framing)
         self._row(lane, envelope, SEND, span, sent, sender_joules, why)
-        if envelope is lane.current:  # what waits has not been sent, so nothing of it again
+        if envelope is lane.current:  # a queued message has no retransmissions
             self._repeat(lane, envelope, 0.0, 0.0)
         bits = envelope.bits + framing
         if why == IN_FLIGHT:
@@ -173,7 +173,7 @@ class MessageLog:
         joules: float,
         detail: str = "",
     ) -> None:
-        # A message stands in a row of its sender, but for what it is to its receiver.
+        # Most rows belong to the sender of a message, and rows of receptions to the receiver.
         node, peer = self._ends(lane, envelope)
         if event is RECEIVE:
             node, peer = peer, node

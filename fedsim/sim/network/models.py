@@ -1,9 +1,9 @@
-"""Networks in the simulated world: what carries messages, layer by layer.
+"""Networks in the simulated world, executed layer by layer.
 
-A block of a scenario says what a network is; a layer executes it. Around the model of flows there
-may be others: cells of LTE and 5G, cells of Wi-Fi, a gateway of LoRa, broadcasts, a medium that
-peers share. Each asks the layer below it for what it leaves as it is. fedsim's own layers are found
-by name, so that a run imports those that it has.
+A block of a scenario describes a network; a layer executes it. The lowest layer is a model of
+flows. Other layers may surround it: cells of LTE and 5G, cells of Wi-Fi, a LoRaWAN gateway,
+broadcasts, or a medium that peers share. A layer overrides what it changes, and defers to the layer
+below for the rest. The built-in layers are looked up by name, so that a run imports only its own.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ _HOMES = {
     "broadcast": "fedsim.sim.network.layers.broadcast",
     "medium": "fedsim.sim.network.layers.medium",
 }
-"""The module of each layer, whose `layer` makes it of a block and the layer below."""
+"""The module of each layer; its `layer` returns a layer, given a block and the layer below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +44,12 @@ class FleetSite(Site):
     """The site of a fleet in a world.
 
     Attributes:
-        kinds: for each client one like it.
-        between: the links between peers; None where there are none.
-        parts: what a network's lanes are made of.
+        kinds: a representative of each client; see `fedsim.sim.fleet.Roster`.
+        between: the links between peers; None if there are none.
+        parts: the parts that every network needs.
         radio: returns the meter of a client's radio.
         present: returns whether a client can be reached now.
-        follow: lets downlinks follow the rate of one client from now on.
+        follow: makes downlinks follow the rate of one client from now on.
         relays: the clients that forward messages.
     """
 
@@ -65,7 +65,7 @@ class FleetSite(Site):
 
 
 class Layer:
-    """A layer of a network, with all that a layer may change. Each method defers to the one below.
+    """A layer of a network, with all that a layer may change. Methods defer to the layer below.
 
     Attributes:
         below: the layer below; None for a model of flows.
@@ -109,11 +109,11 @@ class Layer:
         return 0.0 if self.below is None else self.below.listening(radio)
 
     def meter(self, kind: RadioKind, supply: Supply | None) -> RadioMeter | None:
-        """Return this network's own meter of a radio, or None."""
+        """Return this network's meter of a radio, or None for the usual one."""
         return None if self.below is None else self.below.meter(kind, supply)
 
     def watched(self, kinds: RunLengthSequence[ClientConfig]) -> RunLengthSequence[bool]:
-        """Return whose rates are reported: those that a battery follows."""
+        """Return which clients' rates are reported: those of clients with batteries."""
         if self.below is not None:
             return self.below.watched(kinds)
         return kinds.map(lambda kind: kind.battery is not None)
@@ -121,7 +121,7 @@ class Layer:
     def bearers(self, site: Site) -> Bearers:
         """Return the bearers of each client, uplink and downlink."""
         if self.below is None:  # pragma: no cover - every model of flows has its own
-            raise NotImplementedError(f"{type(self).__name__} carries nothing")
+            raise NotImplementedError(f"{type(self).__name__} has no bearers")
         return self.below.bearers(site)
 
     def star(self, site: FleetSite) -> ServerLanes:
@@ -135,11 +135,11 @@ class Layer:
     def peers(self, site: FleetSite) -> ServerLanes:
         """Return the network of the lanes of peers."""
         if self.below is None:
-            raise NotImplementedError(f"{type(self).__name__} has no way from peer to peer")
+            raise NotImplementedError(f"{type(self).__name__} has no routes between peers")
         return self.below.peers(site)
 
     def why_objects(self, kinds: RunLengthSequence[ClientConfig], topology: Topology | None) -> str:
-        """Return why packets are objects rather than in a kernel; empty if a kernel may be used."""
+        """Return why packets are Python objects; empty if a compiled kernel may be used."""
         return "" if self.below is None else self.below.why_objects(kinds, topology)
 
     def natures(self) -> Iterable[Nature]:
@@ -179,8 +179,8 @@ def layer(name: str, block: object = None, below: Layer | None = None) -> Layer:
 
     Args:
         name: `fluid`, `lv08`, `tcp`, `cell`, `wifi`, `lora`, `broadcast` or `medium`.
-        block: of the scenario, if it has one.
-        below: the layer that it is around.
+        block: the block of the scenario, if there is one.
+        below: the layer below.
     """
     result: Layer = import_module(_HOMES[name]).layer(block, below)
     return result
@@ -196,8 +196,8 @@ def played(network: Network, medium: object = None) -> Layer:
     """Return the layers of a network.
 
     Args:
-        network: what was written.
-        medium: the nodes in range of each other and what they share; None where there is none.
+        network: the network of the scenario.
+        medium: the nodes in range of each other and their medium; None without a medium.
     """
     top = flows(network)
     for name, block in network.layers[1:]:
@@ -209,5 +209,5 @@ def played(network: Network, medium: object = None) -> Layer:
 
 def _own(model: object) -> ModelLayer:
     if not isinstance(model, NetworkModel):  # pragma: no cover - the scenario has checked it
-        raise TypeError(f"{type(model).__name__} is no model of a network")
+        raise TypeError(f"{type(model).__name__} is not a network model")
     return ModelLayer(model)

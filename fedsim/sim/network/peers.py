@@ -1,11 +1,11 @@
 """The transport among peers: a message's two legs, and its bit totals.
 
-A message to another node takes the sender's own uplink lane first: its radio, and the links of the
-route between the two. At the receiver's point of access it is stored, and then takes the receiver's
-downlink lane: its radio alone. So a lane is one direction of one radio, here as in a star, and
-every node pays for its own radio. A message is charged once, with the framing of its sender's
-radio, when its sender hands it over; the receiver's radio may frame it in its own way, which sets
-how long it is on the air there and what that costs.
+A message to another node first takes the sender's uplink lane: its radio, and the links of the
+route between the two nodes. It is stored at the receiver's access point, and then takes the
+receiver's downlink lane: its radio alone. So a lane is one direction of one radio, as in a star,
+and every node pays for its own radio. A message is charged once, as it is sent, with the framing of
+the sender's radio. The receiver's radio may have another framing, which determines the time and
+energy of the second leg.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ from fedsim.sim.network.transport import IDLE, NetworkParts, ServerLanes, Undeli
 _SEND, _RECEIVE = int(Event.SEND), int(Event.RECEIVE)
 
 Arrived = Callable[[ClientId, Envelope], None]
-"""Callback for a message received, with the number of its sender."""
+"""Callback for a received message, with the number of its sender."""
 
 
 class Parcel(Envelope):
@@ -53,7 +53,7 @@ class Parcel(Envelope):
     def __init__(
         self, envelope: Envelope, sender: ClientId, receiver: ClientId, framing: int
     ) -> None:
-        # One by one, not in a loop over the slots: one is made for every message.
+        # Field by field, not in a loop over the slots: there is one parcel per message.
         self.message, self.data, self.word = envelope.message, envelope.data, envelope.word
         self.round, self.exchange = envelope.round, envelope.exchange
         self.payload_bits, self.header_bits = envelope.payload_bits, envelope.header_bits
@@ -97,11 +97,11 @@ class PeerRoutes:
     @property
     def bare(self) -> bool:
         """Whether nothing lies between radios: no link, no latency and no relay."""
-        ways = self._topology
-        if ways is None:
+        topology = self._topology
+        if topology is None:
             return True
-        ends = {(route.links, route.latency) for route in (*ways.up, *ways.down)}
-        return ways.paths is None and ends <= {((), 0.0)}
+        ends = {(route.links, route.latency) for route in (*topology.up, *topology.down)}
+        return topology.paths is None and ends <= {((), 0.0)}
 
     def make(self, sender: ClientId, receiver: ClientId) -> PeerRoute:
         """Return a new route from one node to another."""
@@ -111,7 +111,7 @@ class PeerRoutes:
         if not route.links:
             return PeerRoute(None, route.latency, route.relays, route.loss)
         path = self._fluid.path([self._link(number) for number in route.links])
-        signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
+        signal = self._own(sender, True).signal  # noqa: FBT003 - uplink
         callback = (
             self._rate_callback(sender) if self._watched[sender] or signal is not None else None
         )
@@ -123,20 +123,20 @@ class PeerRoutes:
 
     def _link(self, number: int) -> Link:
         if number not in self._links:
-            link = self._topology.links[number]  # type: ignore[union-attr]  # there is one
+            link = self._topology.links[number]  # type: ignore[union-attr]  # routes have links
             self._links[number] = self._fluid.link(link.capacity, link.discipline)
         return self._links[number]
 
 
 class PeerMessageLog(MessageLog):
-    """Rows and bits of messages with two legs: sent after the first, received after both."""
+    """Rows and bits of messages with two legs: sent after the first, received after the second."""
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
-        """Record a leg that is over."""
+        """Record a completed leg."""
         self.close(lane, envelope, joules)
 
     def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Record a leg that is over, with its retransmissions."""
+        """Record a completed leg, with its retransmissions."""
         parcel = cast("Parcel", envelope)
         if lane.again_bits or lane.state is DOOMED or lane.radio.supply is not None:
             self._close_in_full(lane, parcel, joules)
@@ -162,7 +162,7 @@ class PeerMessageLog(MessageLog):
         )
 
     def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Record a leg with its retransmissions, and whether the message was lost on it."""
+        """Record a leg with its retransmissions, and whether the message was lost."""
         parcel, again = _parcel(envelope), lane.again_bits
         flowed = parcel.bits + lane.framing_bits
         span = self._calendar.now - lane.began
@@ -185,7 +185,7 @@ class PeerMessageLog(MessageLog):
     def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
     ) -> None:
-        """Record a message that will not arrive; a stored one counts as sent."""
+        """Record a message that will not arrive; a stored message counts as sent."""
         if lane.up:
             super().log_undelivered(lane, envelope, span, joules, why)
             return
@@ -219,9 +219,9 @@ class PeerNetwork(ServerLanes):
     """The network of peers.
 
     Args:
-        parts: see `ServerLanes`; lanes are created as if no link were between nodes.
+        parts: see `ServerLanes`; lanes are created as if there were no links.
         routes: the routes between nodes.
-        rng: returns the random stream of the links from a node to another.
+        rng: returns the random stream of the links from one node to another.
     """
 
     def __init__(
@@ -234,16 +234,17 @@ class PeerNetwork(ServerLanes):
         self.message_log = PeerMessageLog(parts.calendar, parts.log)
         self._routes = routes
         self._routed = not routes.bare
-        self._alone: dict[ClientId, tuple[Bearer, float]] = {}  # the uplinks, as they were made
+        self._alone: dict[ClientId, tuple[Bearer, float]] = {}  # uplinks without routes
         self._known: dict[tuple[ClientId, ClientId], tuple[Bearer, float, Sequence[Relay]]] = {}
         self._arrived: Sequence[Arrived] = ()
         self._gone: set[ClientId] = set()
         self._rng = rng
-        self._own: dict[ClientId, LossProcess | None] = {}  # of radios alone, where links lose, too
+        # The loss processes of radios alone, where links lose packets, too.
+        self._own: dict[ClientId, LossProcess | None] = {}
         self._lossy: dict[tuple[ClientId, ClientId], LossesOnTheWay] = {}
 
     def join(self, nodes: Sequence[Arrived], undelivered: Undelivered) -> None:
-        """Register the callbacks for messages received at each node, and for undelivered ones."""
+        """Register the callbacks for messages received at each node, and for lost messages."""
         self._arrived = nodes
         self.connect(self._hand_on, self._hand_over, undelivered)
 
@@ -252,7 +253,7 @@ class PeerNetwork(ServerLanes):
         return (self._up if up else self._down)[node]
 
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
-        """Accept a message for each of some nodes, and charge its bits."""
+        """Accept a message for several nodes, and charge its bits."""
         lane = self._up[sender]
         framing = lane.count_framing(envelope.bits)
         bits, many = envelope.bits + framing, len(receivers)
@@ -262,13 +263,14 @@ class PeerNetwork(ServerLanes):
             queue(lane, Parcel(envelope, sender, receiver, framing), framing)
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
-        """Start a message, at once if its lane is free."""
+        """Start a message, at once if its lane is idle."""
         if self._routed and lane.up and lane.state is IDLE:
             ends = lane.client, cast("Parcel", envelope).receiver
             route = self._known.get(ends) or self._choose_route(lane, ends)
             if lane.client in self._own:
                 lane.set_losses(self._lossy.get(ends, self._own[lane.client]))
                 lane.set_route(*route)
+            # `set_route` chooses the steps of messages anew, so only if the route differs.
             if (lane.bearer, lane.latency, lane.relays) != route:
                 lane.set_route(*route)
         super()._queue(lane, envelope, framing)
@@ -276,24 +278,24 @@ class PeerNetwork(ServerLanes):
     def _choose_route(
         self, lane: Lane, ends: tuple[ClientId, ClientId]
     ) -> tuple[Bearer, float, Sequence[Relay]]:
-        """Return the route of all messages between two nodes, at the first one."""
+        """Return the route of all messages between two nodes, chosen for the first message."""
         bearer, latency, clients, loss = self._routes.make(*ends)
         if loss:
             radio = self._own.setdefault(lane.client, lane.process)
             self._lossy[ends] = LossesOnTheWay(radio, IndependentLosses(loss, self._rng(*ends)))
-        own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
+        uplink, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
         relays = self.relays.of(clients) if self.relays is not None else ()
-        route = own if bearer is None else bearer, least + latency, relays
+        route = uplink if bearer is None else bearer, least + latency, relays
         self._known[ends] = route
         return route
 
     def _charge_again(self, lane: Lane) -> float:
-        """Charge retransmissions on either leg to the sender; TCP has none here."""
+        """Charge retransmissions on either leg to the sender; there is no TCP here."""
         self._traffic.bits_up += lane.again_bits
         return 0.0
 
     def _hand_on(self, _: ClientId, envelope: Envelope) -> None:
-        """Store a message at its receiver's point of access until its radio takes it."""
+        """Store a message at the receiver's access point until the receiver's radio takes it."""
         parcel = cast("Parcel", envelope)
         lane = self._down[parcel.receiver]
         if parcel.receiver in self._gone:

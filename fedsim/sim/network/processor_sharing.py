@@ -1,4 +1,4 @@
-"""Processor sharing: one link shared max-min fairly by its transfers, in O(log n) a change."""
+"""Processor sharing: one link shared max-min fairly, at a cost of O(log n) per change."""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
@@ -20,12 +20,12 @@ class SharedTransfer:
     """A transfer through a link.
 
     Attributes:
-        moves: how often it changed sides; what a heap holds of earlier sides is stale.
-        capped: whether it runs at its cap, or else at the link's fair share.
-        mark: capped: when it ends; else: the link's virtual time at which it ends. Once it
+        moves: the number of changes of side; heap entries with an older number are stale.
+        capped: whether it runs at its cap; otherwise at the link's fair share.
+        mark: if capped, the time of its end; otherwise the link's virtual time of its end. Once it
             is over: the bits that have not passed.
-        link: its link; None once it is over, ended or broken off.
-        count: how many equal transfers it stands for, that came one after the other.
+        link: its link; None once it has completed or was stopped.
+        count: the number of equal consecutive transfers that it stands for.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class SharedTransfer:
 
 
 class PartedError(Exception):
-    """Equal transfers diverge by rounding: each of them has to be added by itself."""
+    """Equal transfers diverge by rounding: they have to be added one by one."""
 
 
 def _add(total: float, number: float, count: int) -> float:
@@ -83,7 +83,7 @@ def _add(total: float, number: float, count: int) -> float:
 
 
 def _totals(total: float, number: float, count: int) -> Array:
-    """Return the sums after 0 to `count` such additions, shape (count + 1,)."""
+    """Return the sums after 0 to `count` additions, each rounded, shape (count + 1,)."""
     terms = np.full(count + 1, number)
     terms[0] = total
     return np.add.accumulate(terms)
@@ -99,24 +99,24 @@ _Heap = list[tuple[float, int, int, SharedTransfer]]
 
 
 class FairLink:
-    """A link shared max-min fairly: no transfer could go faster but at a slower one's cost.
+    """A link shared max-min fairly: a transfer could only be faster at the cost of a slower one.
 
-    With caps c_i and capacity C the rates are min(c_i, s), the fair share s such that they
-    add up to C, or infinite where all caps fit. Those at their cap have a fixed end; the
-    others all run at s and end in the order of a virtual time that passes at the rate s
-    (processor sharing). A change moves only those transfers that change sides, so it costs
-    O(log n) and not a pass over all n; what changes within one instant is settled once, at
-    the end of the instant.
+    With caps c_i and capacity C, the rates are min(c_i, s). The fair share s makes them add up to
+    C, and is infinite if all caps fit. Transfers at their cap have a fixed end. The others all run
+    at s, and end in the order of a virtual time that passes at the rate s (processor sharing). A
+    change moves only the transfers that change sides, so it costs O(log n) rather than a pass over
+    all n. All changes of one instant are settled once, at its end.
     """
 
-    # The virtual time is what makes a change cheap. It counts the bits that each sharing transfer
-    # has been served, so one that joins at V with b bits left ends at V + b, whatever the share is
-    # until then: a change of the share moves the real time of all these ends and not one entry of a
-    # heap. Only the next end has a timer.
+    # The virtual time makes a change cheap. It counts the bits that each sharing transfer has been
+    # served. So a transfer that joins at V with b bits left ends at V + b, whatever the share is
+    # until then: a change of the share moves the real times of all these ends, but no heap entry.
+    # Only the next end has a timer.
     #
-    # A transfer that changes sides, ends or is stopped leaves its entries in the heaps, for nothing
-    # finds them there at less than O(n). They are recognised by `moves`, which the entry has as it
-    # was, and are dropped as they come to the top, or together once they are most of a heap.
+    # A transfer that changes sides, ends or is stopped leaves its entries in the heaps, since
+    # removing them would cost O(n). An entry holds the number of `moves` at its insertion, by which
+    # it is recognised as stale. Stale entries are dropped at the top, or all together once they are
+    # most of a heap.
 
     def __init__(self, calendar: Calendar, capacity: float) -> None:
         self._calendar = calendar
@@ -126,28 +126,29 @@ class FairLink:
         self._settling = False
         self._timer: Timer | None = None
         # The sharing side.
-        self._virtual = 0.0  # bits that each transfer of this side was served so far
-        self._virtual_at = 0.0  # when that was so
+        self._virtual = 0.0  # bits that each transfer of this side has been served
+        self._virtual_at = 0.0  # the time of that, s
         self._share = inf
         self._sharing = 0
         self._by_virtual_end: _Heap = []
         self._by_cap: _Heap = []
-        self._target: float | None = None  # the virtual time of the next end, where it is next
+        self._target: float | None = None  # the virtual time of the next end, if it is on this side
         # The capped side.
         self._demand = 0.0
         self._capped = 0
         self._by_end: _Heap = []
         self._by_cap_descending: _Heap = []
 
-    # Equal transfers that come one after the other within an instant do all alike: they are one
-    # entry, whose `count` enters sums as often as there are transfers, added one by one.
+    # Equal consecutive transfers of one instant behave alike, so they are one entry. Its `count` is
+    # the number of times that it enters a sum, one rounded addition each.
 
     def add(
         self, bits: float, cap: float, finished: Finished, token: object, count: int = 1
     ) -> SharedTransfer:
         """Start a transfer at `cap` bit/s at most; `finished(token)` is called at its end.
 
-        With a `count` it is so many of them, equal ones, which end together and are not stopped.
+        With a `count`, it stands for that many equal transfers, which end together and are never
+        stopped.
         """
         flow = SharedTransfer(self, next(self._serial), bits, cap, finished, token, count)
         self._waiting.append(flow)
@@ -168,7 +169,7 @@ class FairLink:
 
     def remaining_bits(self, flow: SharedTransfer, now: float) -> float:
         """Return the bits of a transfer that have not passed by the time `now`."""
-        if not flow.moves:  # it has come at this very instant, and is on neither side yet
+        if not flow.moves:  # it was added at this instant, and is on neither side yet
             return flow.bits
         if flow.capped:
             return flow.cap * (flow.mark - now)
@@ -185,10 +186,11 @@ class FairLink:
         self._advance()
         waiting, self._waiting = [flow for flow in self._waiting if flow.link], []
         wanted = self._demand + sum([flow.cap for flow in waiting])
+        # Term by term: a product would round differently from single transfers.
         if any(flow.count > 1 for flow in waiting):
             wanted = self._demand + sum(chain(*(repeat(flow.cap, flow.count) for flow in waiting)))
-        # On which side a new one starts is a matter of speed: `_balance` moves it where it belongs.
-        # Where all fit it belongs to the capped side, and two heaps are spared two moves.
+        # The first side of a new transfer is a matter of speed: `_balance` moves it if needed. If
+        # all fit, the capped side is right, and two heaps are spared two moves.
         all_fit = wanted <= self._capacity and not self._sharing
         enter = self._to_capped if all_fit else self._to_sharing
         for flow in waiting:
@@ -202,19 +204,19 @@ class FairLink:
         if self._sharing:
             self._virtual += self._share * (now - self._virtual_at)
         else:
-            # No mark refers to it, so it starts again at full precision: at 1e15 bits, a
-            # day's work of a link of 10 Gbit/s, a float resolves no tenth of a bit any more.
+            # No mark refers to it, so it restarts at full precision: at 1e15 bits, a day's work of
+            # a link of 10 Gbit/s, a float does not resolve a tenth of a bit any more.
             self._virtual = 0.0
         self._virtual_at = now
 
     def _balance(self) -> None:
         """Move transfers between the sides until all rates are min(cap, share)."""
-        # With n transfers that share, s = (C - D) / n. One of cap c > s that joins them makes it
-        # (n s + c) / (n + 1), which is above s; one of c < s that leaves them makes it
-        # (n s - c) / (n - 1), which is above s as well. So the share only ever rises here. What the
-        # second loop caps stays capped, and the first one need not be run again: every capped
-        # transfer is below the share by then. A transfer may cross twice, where the share is low as
-        # many small ones arrive and rises as these are capped; never more often.
+        # With n transfers that share, s = (C - D) / n. If one of cap c > s joins them, s becomes
+        # (n s + c) / (n + 1) > s. If one of cap c < s leaves them, s becomes (n s - c) / (n - 1),
+        # which is above s as well. So the share only rises here. A transfer that the second loop
+        # caps stays capped, and the first loop need not run again: by then every capped transfer is
+        # below the share. A transfer may cross twice, if many small ones arrive at a low share that
+        # rises as they are capped; never more often.
         now = self._calendar.now
         share = self._fair_share()
         while (flow := _top(self._by_cap_descending)) and flow.cap > share:
@@ -235,7 +237,7 @@ class FairLink:
         return (self._capacity - self._demand) / self._sharing if self._sharing else inf
 
     def _check_whole(self, flow: SharedTransfer) -> None:
-        """Check that equal transfers all change sides, one after the other.
+        """Check that all of several equal transfers change sides, one after the other.
 
         Raises:
             PartedError: rounding would leave some of them where they are.
@@ -289,9 +291,9 @@ class FairLink:
         """Complete all transfers that end now, in the order of arrival."""
         self._timer = None
         self._advance()
-        # The time of this end was computed from the mark, and the virtual time now from that time:
-        # rounding may leave it one unit short. Then nothing would end, and the timer would be set
-        # to this same instant again and again. So it is set to the mark that was waited for.
+        # The time of this end was computed from the mark, and the present virtual time from that
+        # time. Rounding may leave it one unit short: nothing would end, and the timer would be set
+        # to this same instant again and again. So it is set to the mark itself.
         if self._target is not None:
             self._virtual = self._target
         now, ended = self._calendar.now, []
@@ -302,11 +304,11 @@ class FairLink:
             self._sharing -= flow.count
             ended.append(self._drop(flow))
         self._tidy()
-        if self._sharing:  # these go faster now: settled with what else changes at this instant
+        if self._sharing:  # these are faster now: settled with other changes of this instant
             self._touch()
         else:
             self._wait()
-        # Last, when the link is in order: a callback may add the next transfer at once.
+        # Last, when the link is consistent: a callback may add the next transfer at once.
         for flow in sorted(ended, key=attrgetter("serial")):
             flow.finished(flow.token)
 

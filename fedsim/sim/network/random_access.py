@@ -1,9 +1,9 @@
-"""Random access to a medium: nodes send at will, and transmissions that meet at a receiver collide.
+"""Random access to a medium: nodes send at will, and transmissions that overlap at a node collide.
 
 A reception fails if another node in range of the receiver, or the receiver itself, sends at any
-time during it. What collides is paid by all: a receiver pays until it sends itself, if it does. At
+time during it. All receivers pay for a collision: each pays until it sends itself, if it does. At
 the end of a transmission its sender knows which receivers have missed it, and sends it again to
-these, after a random backoff.
+these after a random backoff.
 
 Abramson, "The ALOHA System", AFIPS 1970; Roberts, "ALOHA Packet System with and without Slots and
 Capture", ACM SIGCOMM Comput. Commun. Rev. 1975: no capture, here.
@@ -55,9 +55,8 @@ class RandomAccessNetwork(MediumNetwork):
         super().__init__(parts, graph)
         self._law = graph.medium
         self._rng = LazyTable(rng)
-        self._tries: dict[
-            tuple[ClientId, Packet], int
-        ] = {}  # that have failed, while some are left
+        # Numbers of failed tries, of packets that are tried again.
+        self._tries: dict[tuple[ClientId, Packet], int] = {}
         self._planned: set[ClientId] = set()  # nodes whose next transmission has a time
         near = graph.near if self._moving is None else self._moving.near
         self._interference = Interference(self._calendar, near)
@@ -75,6 +74,7 @@ class RandomAccessNetwork(MediumNetwork):
         """Schedule the next transmission of a node at a time, or in its next slot."""
         now, slot, when = self._calendar.now, self._law.slot, after
         if self._law.slotted:
+            # The next slot boundary; a time that misses one by rounding is on it.
             when = ceil(after / slot - _MEETS) * slot
         self._planned.add(node)
         if when <= now:
@@ -91,18 +91,20 @@ class RandomAccessNetwork(MediumNetwork):
             return
         packet, onward = next_packet
         self._begin(node, packet, onward)
-        if node == packet.origin and packet.sent:  # charged as it begins, as a first try is before
+        # A node is charged as a transmission begins. The first one of a message was charged when
+        # the message was accepted.
+        if node == packet.origin and packet.sent:
             self._traffic.bits_up += self._on_air[node].bits
 
     # -- how it ends ---------------------------------------------------------------------
 
     def _end(self, sent: OnAir) -> None:
         """Charge a transmission, deliver the message, and plan a retry if some missed it."""
-        self._planned.add(sent.sender)  # what comes next waits for what becomes of this one
+        self._planned.add(sent.sender)  # its next message waits for the outcome of this one
         super()._end(sent)
 
     def _failure(self, node: ClientId, sent: OnAir) -> str:
-        """Return why a node does not receive a transmission; without energy there is no retry."""
+        """Return why a node misses a transmission that it has paid for; empty if it does not."""
         if node in sent.collided:
             return COLLISION
         lost = node in sent.missed or self._down[node].misses(sent.packet.envelope)
@@ -126,7 +128,7 @@ class RandomAccessNetwork(MediumNetwork):
     def _hold(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
         """Keep a message at its sender for the receivers behind nodes that have missed it."""
         held = sent.packet.holders
-        if sent.sender in held:  # it has come again over another way, and is sent once
+        if sent.sender in held:  # it has also arrived over another route, and is sent once
             queue = self._queues[sent.sender]
             self._queues[sent.sender] = deque(
                 [entry for entry in queue if entry[1] is not sent.packet]

@@ -1,4 +1,4 @@
-"""A relay: one client that forwards messages of others, and the cost of that."""
+"""A relay: one client that forwards messages of others, and the cost of forwarding."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ class Relay:
     """The relay of one client.
 
     Args:
-        client: its number.
-        radio: of the forwarding client, which drains its battery, if any.
-        rates: the laws of its two directions, up and down.
-        carriers: of these.
-        is_present: returns whether it is on and online.
+        client: the number of the client.
+        radio: the radio of the client; it drains the client's battery, if any.
+        rates: the rate laws of its two directions, up and down.
+        carriers: the carriers of its two directions.
+        is_present: returns whether the client is on and online.
 
     Attributes:
         client, radio, is_present: see above.
@@ -44,15 +44,16 @@ class Relay:
         """Return the energy of receiving and forwarding a message, J.
 
         Args:
-            bits: of the message, its header included.
-            again: further bits of it that are sent again on its way.
-            round_number: the round that it belongs to.
+            bits: the bits of the message, including its header.
+            again: the retransmitted bits of the message.
+            round_number: the round of the message.
         """
         draw, framed = self.radio.law.draw, self.frame_bits(bits) + again
         joules = (draw.energy_up + draw.energy_down) * framed
         powers = draw.send, draw.receive
         for law, carrier, watts in zip(self._rates, self._carriers, powers, strict=True):
             cap, share, _ = carrier.terms(bits, self.frame_bits(bits), round_number)
-            rate = cap if law.signal is None else law.average  # of a trace in the long run
+            # The energy is not integrated along a trace: its long-run mean stands for it.
+            rate = cap if law.signal is None else law.average
             joules += (draw.base + watts * share) * over(rate, framed)
         return joules

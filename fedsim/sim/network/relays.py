@@ -1,13 +1,12 @@
 """Relays: clients of a graph that forward the messages of others, at their own cost.
 
-A message that goes through a client's node is received and sent on by that client's radio. It is
-forwarded as its bits come, so that it takes the time that its links and its ends take; what it
-costs the relay is what the relay's own radio takes to receive it and to send it, each at its own
-rate. It is paid when the last bit has passed, or when the message is broken off, for the bits that
-came.
+A message whose route passes a client is received and sent by that client's radio. Relays forward
+bits as they arrive, so the duration of a message depends only on its links and its two ends. The
+relay pays the energy of receiving and of sending, each at the rate of its own radio. It pays when
+the last bit has passed, or, for the bits so far, when the message is aborted.
 
-Routes do not change. A message is lost where a relay on its way is off or offline, or goes while
-bits of it pass: its sender does not notice, sends it to the end, and pays for that.
+Routes do not change. A message is lost if a relay on its route is off or offline, or leaves while
+bits pass. The sender does not notice: it sends all bits and pays for them.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,8 +27,8 @@ class Relays:
     """All relays of a world, each created when the first message passes it.
 
     Args:
-        make: makes one.
-        calendar, log, traffic: the time, and where its work is written down and charged.
+        make: creates a relay.
+        calendar, log, traffic: the calendar, the event log, and the totals of costs.
     """
 
     def __init__(
@@ -44,7 +43,8 @@ class Relays:
         self._log = log
         self._traffic = traffic
         self._made: dict[ClientId, Relay] = {}
-        self._lanes: dict[ClientId, dict[Lane, None]] = {}  # with a message through it now
+        # Lanes with a message in transit, by relay.
+        self._lanes: dict[ClientId, dict[Lane, None]] = {}
 
     def of(self, clients: Sequence[ClientId]) -> tuple[Relay, ...]:
         """Return the relays of a route."""
@@ -65,11 +65,12 @@ class Relays:
     def client_left(self, client: ClientId) -> None:
         """Break the routes through a client that has left."""
         for lane in self._lanes.get(client, ()):
-            if lane.current is None or lane.transfer is None:  # its bits do not flow yet
+            if lane.current is None or lane.transfer is None:  # no bit has flowed so far
                 continue
             bits = lane.current.bits + lane.framing_bits + lane.again_bits
             share = lane.bits_flown(self._calendar.now) / bits if bits else 1.0
             place = [relay.client for relay in lane.relays].index(client)
+            # Of several relays that fail, the first on the route decides how far bits came.
             if lane.broken is None or place < lane.broken[0]:
                 lane.broken = place, share
 
@@ -77,16 +78,18 @@ class Relays:
         """Charge the relays of a lane for a message; return whether all have forwarded it.
 
         Args:
-            lane: on which it has come.
+            lane: the lane of the message.
             envelope: the message.
-            share: of its bits that have come.
+            share: the share of its bits that have passed.
         """
         for relay in lane.relays:
             self._lanes.get(relay.client, {}).pop(lane, None)
         for place, relay in enumerate(lane.relays):
             passed = share if lane.broken is None or place < lane.broken[0] else lane.broken[1]
             if passed and not self._pay(relay, lane, envelope, passed) and lane.broken is None:
-                lane.broken = place, passed  # what comes after it has been forwarded all the same
+                # A battery shows only now that it was too low: relays behind it have forwarded the
+                # bits, and pay.
+                lane.broken = place, passed
         return lane.broken is None
 
     def _pay(self, relay: Relay, lane: Lane, envelope: Envelope, share: float) -> bool:

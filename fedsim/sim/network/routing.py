@@ -50,16 +50,16 @@ def route_lanes(
     return one, other
 
 
-def _routed_lane(up: bool, of: tuple[tuple[RateLaw, Route], bool]) -> RoutedLane:  # noqa: FBT001 - for partial
-    (rate, route), watched = of
+def _routed_lane(up: bool, terms: tuple[tuple[RateLaw, Route], bool]) -> RoutedLane:  # noqa: FBT001 - for partial
+    (rate, route), watched = terms
     return RoutedLane(0, up, rate, route, watched)
 
 
 class LinkPlan:
     """Which links of a topology can limit which lanes of a fleet.
 
-    A lane carries one message at a time, so a link never has to carry more than the sum of
-    the fastest that its lanes can be.
+    A lane carries one message at a time, so the demand on a link never exceeds the sum of the peak
+    rates of its lanes.
 
     Args:
         topology: links and routes.
@@ -78,6 +78,7 @@ class LinkPlan:
         for _, lane in lanes:
             kept = self.links(lane)
             plain = len(kept) == 1 and not lane.watched and lane.rate.signal is None
+            # One lane that is not simple makes all other lanes of its links not simple, either.
             if not plain:
                 for link in kept:
                     self._simple[link] = False
@@ -87,7 +88,7 @@ class LinkPlan:
         return tuple([link for link in lane.route.links if self._binds(link, lane.rate.peak)])
 
     def users(self, link: int) -> int:
-        """Return how many lanes use a link."""
+        """Return the number of lanes that use a link."""
         return self._users[link]
 
     def discipline(self, link: int) -> Discipline:
@@ -116,6 +117,7 @@ class LinkPlan:
 
 def _add_repeatedly(total: float, number: float, count: int) -> float:
     """Return the sum after `count` additions of one number, each rounded."""
+    # Not a product: it would round differently from one addition per client.
     terms = np.full(count + 1, number)
     terms[0] = total
     return float(np.add.accumulate(terms)[-1])
@@ -142,15 +144,15 @@ SEGMENT = 8 * 20537.0
 """The S of the weight 1/(latency + sum S/bandwidth), bits."""
 
 WINDOW = 8 * 4194304.0
-"""The largest window of TCP, bits; a flow has one of it in every round trip at most."""
+"""The largest window of TCP, bits; a flow sends at most one window per round trip."""
 
 
 def weight(latency: float, bandwidths: Sequence[float]) -> float:
     """Return the weight of a flow: the inverse of its round-trip time under load.
 
     Args:
-        latency: one way, s.
-        bandwidths: of all links on its way, bit/s.
+        latency: the one-way latency, s.
+        bandwidths: the bandwidths of all links of the route, bit/s.
     """
     penalty = latency + sum([SEGMENT / bandwidth for bandwidth in bandwidths])
     return 1.0 / penalty if penalty else 1.0
@@ -169,13 +171,13 @@ def nominal(law: RateLaw) -> float:
 def paths(
     fluid: Fluid, topology: Topology, lanes: Sequence[RoutedLane], radio_latency: Sequence[float]
 ) -> list[Path]:
-    """Return the path of every lane; the two directions of a client are each other's way back.
+    """Return the path of every lane; a client's other lane carries its acknowledgements.
 
     Args:
-        fluid: where they will flow.
-        topology: links and routes.
+        fluid: the fluid network of the flows.
+        topology: the links and routes.
         lanes: the uplinks by client, and then the downlinks.
-        radio_latency: by client, one way, s.
+        radio_latency: the one-way latency of each client's radio, s.
     """
     plan, clients = LinkPlan(topology, [(1, lane) for lane in lanes]), len(lanes) // 2
     links = [
@@ -199,7 +201,7 @@ def paths(
 
 
 def round_trip(there: Sequence[Link], back: Sequence[Link]) -> dict[Link, float]:
-    """Return the share of a flow's rate on each link, acknowledgements included."""
+    """Return the share of a flow's rate on each link, including its acknowledgements."""
     usage = dict.fromkeys(there, 1.0)
     for link in back:
         if isinstance(link, SharedLink):  # acknowledgements neither queue nor wait for a slot

@@ -20,31 +20,31 @@ Indices = NDArray[np.intp]
 def fill(paths: Indices, usage: Array, weights: Array, bounds: Array, capacities: Array) -> Array:
     """Return the weighted max-min fair rates of n flows over L links, bit/s, shape (n,).
 
-    The rates are min(bound, weight * level), each flow's level as high as the links on its
-    way allow: none could rise but at the cost of one whose level is lower or equal. With
-    equal weights this is max-min fairness; with the weight 1/penalty it is what SimGrid's
-    solver computes (Casanova et al., "Versatile, scalable, and accurate simulation of
-    distributed applications and platforms", JPDC 2014).
+    The rates are min(bound, weight * level). The level of each flow is as high as the links on its
+    path allow: it could only rise at the cost of a flow of a lower or equal level. With equal
+    weights this is max-min fairness; with the weight 1/penalty it is what SimGrid's solver computes
+    (Casanova et al., "Versatile, scalable, and accurate simulation of distributed applications and
+    platforms", JPDC 2014).
 
-    All levels rise together (Bertsekas and Gallager, "Data Networks", 6.5.2), but the
-    network need not be filled in that order: the level that a link could give each of its
-    flows only ever grows as others reach their bounds or their bottlenecks. So a flow whose
-    bound is below what all of its links could give runs at its bound, and a link that is the
-    tightest one for all of its flows is saturated, whatever goes on elsewhere. One sweep
-    settles all of those, and there are as many sweeps as bottlenecks depend on one another.
+    All levels rise together (Bertsekas and Gallager, "Data Networks", 6.5.2), but the network need
+    not be filled in that order: the level that a link can offer its flows only grows as other flows
+    reach their bounds or their bottlenecks. So a flow whose bound is below the levels of all its
+    links runs at its bound, and a link that is the tightest one for all of its flows is saturated,
+    whatever happens elsewhere. One sweep settles all of these. The number of sweeps is the length
+    of the longest chain of bottlenecks that depend on one another.
 
     Args:
-        paths: the link of each hop of each flow, shape (K, n); a path that is shorter than
-            the longest is filled up with an infinite link, of usage 0.
-        usage: how much of a flow's rate each hop takes of the link, shape (K, n).
-        weights: above 0, shape (n,).
-        bounds: the flows' own limits, bit/s; may be infinite where a link is finite.
-        capacities: bit/s, shape (L,).
+        paths: the link of each hop of each flow, shape (K, n); shorter paths are padded with an
+            infinite link, of usage 0.
+        usage: the share of a flow's rate on the link of each hop, shape (K, n).
+        weights: the weights of the flows, above 0, shape (n,).
+        bounds: the limits of the flows, bit/s; they may be infinite if a link is finite.
+        capacities: the capacities of the links, bit/s, shape (L,).
     """
-    # Every sweep settles a flow, so the loop ends. Take the link of the lowest level of all: it is
-    # the tightest one of each of its flows. Either one of these is at its bound and is settled, or
-    # the link waits for none and settles them all. Link 0, the infinite one that fills up short
-    # paths, has an infinite level: it holds no flow back, and a flow needs one settled link only.
+    # Every sweep settles a flow, so the loop ends. The link of the lowest level is the tightest one
+    # of each of its flows. Either one of these is at its bound and is settled, or the link waits
+    # for none of them and settles them all. Link 0, the infinite one that pads short paths, has an
+    # infinite level: it limits no flow, and a flow needs only one settled link.
     rates, spare, links = np.empty(len(bounds)), capacities, len(capacities)
     rest = np.arange(len(bounds))
     while len(rest):
@@ -53,15 +53,15 @@ def fill(paths: Indices, usage: Array, weights: Array, bounds: Array, capacities
         tightest = offered.min(axis=0)
         fair = weights * tightest
         at_bound = bounds <= fair
-        # A link waits for every flow that has a tighter one, or is at its bound only now.
+        # A link waits for every flow that has a tighter link, or has just reached its bound.
         waits = (offered > tightest) | at_bound
         waiting = np.bincount(paths.ravel(), waits.ravel(), links) > 0
         settled = at_bound | ~waiting[paths].all(axis=0)
         rates[rest[settled]] = np.where(at_bound, bounds, fair)[settled]
         if settled.all():
             break
-        # What the settled ones take of every link is gone; rounding may take a little more than
-        # there was, and a capacity below 0 would give the others a negative rate.
+        # Subtract the rates of settled flows. Rounding may take a little more than the capacity
+        # that is left, and a negative capacity would give other flows a negative rate.
         taken = usage[:, settled] * rates[rest[settled]]
         spare = np.maximum(spare - _sums(paths[:, settled], taken, links), 0.0)
         on = ~settled
@@ -84,28 +84,28 @@ def _levels(paths: Indices, usage: Array, spare: Array) -> Array:
     return levels
 
 
-# Pools: flows that share contended links, directly or through others, and their rates.
+# Components: flows that share contended links, directly or through others, and their rates.
 
 _LEFT, _RATE, _END, _WEIGHT, _BOUND, _REPORTED, _WATCHED, _NEGLIGIBLE = range(8)
 
-_FEW = 8  # flows, links and hops that there is room for at first
+_FEW = 8  # initial capacity of tables: flows, links and hops
 
 
 class Component:
-    """Flows that share contended links, one column of a table each.
+    """Flows that share contended links, with one column of a table per flow.
 
     Attributes:
-        flows: by their slot.
-        at: the time that the table stands for.
-        touched: whether its rates are due to be shared anew.
-        age: how often they were since the component was made.
-        timer: the next end.
+        flows: the flows by their slot.
+        at: the time of the table, s.
+        touched: whether its rates have to be computed again.
+        age: the number of computations since its creation.
+        timer: the timer of the next end.
     """
 
-    # A column for each flow and a row for each figure, so that the bits of thousands of flows are
-    # moved on, and their ends computed, by a few calls of NumPy. The columns have no gaps: where a
-    # flow leaves, the last one takes its slot. So slots change hands, and a flow is asked for its
-    # slot each time; what has to happen in the order of arrival is sorted by serial, not by slot.
+    # One column per flow and one row per figure, so that the bits of thousands of flows are
+    # advanced, and their ends computed, by a few calls of NumPy. The columns have no gaps: if a
+    # flow leaves, the last one takes its slot. So the slot of a flow may change, and is read from
+    # the flow each time. Whatever happens in the order of arrival is sorted by serial, not by slot.
 
     def __init__(self, now: float) -> None:
         self.flows: list[Flow] = []
@@ -117,7 +117,7 @@ class Component:
         self._table: Array = np.zeros((8, _FEW))
         self._paths = np.zeros((1, _FEW), dtype=np.intp)
         self._usage: Array = np.zeros((1, _FEW))
-        # The link of number 0 stands for none: for hops that no other flow contends for.
+        # Link 0 is a placeholder for hops whose link is not in this component.
         self._links: list[SharedLink | None] = [None]
         self._capacities: Array = np.full(_FEW, inf)
         self._free: list[int] = []
@@ -203,6 +203,7 @@ class Component:
         flow.reported, flow.component = self._table.item(_REPORTED, slot), None
         self._watched -= flow.changed is not None
         moved = self.flows.pop()
+        # The last flow takes the free slot, unless it is the one that leaves.
         if slot != last:
             self.flows[slot], moved.slot = moved, slot
             for table in (self._table, self._paths, self._usage):
@@ -220,14 +221,14 @@ class Component:
     def rebound(self, flow: Flow, bound: float) -> None:
         """Set a flow's present limit; its rate callback is called again.
 
-        The rate may stay, and is another share of what the flow could reach alone.
+        The rate may stay the same, but it is then a different share of the flow's own limit.
         """
         self._table[_BOUND, flow.slot] = bound
-        # NaN differs from every rate, so the next sharing reports the flow whatever its rate is.
+        # NaN differs from every rate, so the next computation reports the flow in any case.
         self._table[_REPORTED, flow.slot] = nan
 
     def advance(self, now: float) -> None:
-        """Move the bits of all flows on to now, at the rates of the last sharing."""
+        """Advance the bits of all flows to now, at the rates of the last computation."""
         if now > self.at:
             left, rates = self._table[_LEFT], self._table[_RATE]
             left -= rates * (now - self.at)
@@ -235,7 +236,7 @@ class Component:
         self.at = now
 
     def share(self) -> list[tuple[Flow, float]]:
-        """Recompute the rates; return the flows whose rate changed."""
+        """Compute the rates; return the flows whose rate has changed."""
         self.age += 1
         for medium in self._media:
             self._set_terms(medium)
@@ -243,7 +244,7 @@ class Component:
         left, rates, ends, weights, bounds, reported, watched, negligible = self._table[:, :n]
         capacities = self._capacities[: len(self._links)]
         rates[:] = fill(self._paths[:, :n], self._usage[:, :n], weights, bounds, capacities)
-        # At a rate of 0 a flow has no end, unless what is left of it is rounding
+        # At a rate of 0 a flow has no end, unless its remaining bits are rounding
         # (`Flow.negligible`).
         ends[:] = np.where(left > negligible, inf, 0.0)
         np.divide(left, rates, out=ends, where=rates > 0.0)
@@ -255,44 +256,44 @@ class Component:
         return [(self.flows[slot], float(rates[slot])) for slot in news]
 
     def _set_terms(self, medium: ContendedLink) -> None:
-        """Set the terms and weights of flows on a medium, as they are now."""
+        """Set the terms and weights of flows on a medium, which depend on all of these flows."""
         terms, flows = medium.terms(), list(medium.flows)
         slots = [flow.slot for flow in flows]
         figures = np.array([terms[medium.kind(flow)] for flow in flows])
-        self._usage[0, slots], self._table[_WEIGHT, slots] = figures.T  # the first of their links
+        # A medium is the first link of every path over it.
+        self._usage[0, slots], self._table[_WEIGHT, slots] = figures.T
 
     def next_end(self) -> float:
-        """Return when the next flow ends, by the rates of the last sharing."""
+        """Return the time of the next end, by the rates of the last computation, s."""
         return float(self._table[_END, : len(self.flows)].min())
 
     def completed_flows(self, now: float) -> list[Flow]:
-        """Return flows that have ended by now, at the rates of the last sharing."""
-        # The ends are compared as they were computed, not the bits: the timer was set to the least
-        # of these very numbers, so at least one is reached, where bits times rate may miss 0 by
-        # rounding.
+        """Return the flows that have ended by now, by the rates of the last computation."""
+        # Ends are compared, not bits: the timer was set to the minimum of these very numbers, so at
+        # least one is reached. Bits minus rate x time might miss 0 by rounding.
         ends = self._table[_END, : len(self.flows)]
         return [self.flows[slot] for slot in np.flatnonzero(ends <= now)]
 
 
 YOUNG = 64
-"""Number of sharings after which a component is checked for having fallen apart."""
+"""Number of rate computations after which a component is checked for having fallen apart."""
 
 
 class ContendedFlows:
     """The flows on contended links.
 
-    All flows of a contended link are in one component, and so are all contended links of a flow.
-    A link that ceases to be contended stays where it is: to share out too much together is
-    slow, not wrong. A component is checked for having fallen apart once in as many sharings as
-    it has flows, so that the check costs no more than the sharings do.
+    All flows of a contended link are in one component, and so are all contended links of a flow. A
+    link that ceases to be contended stays in its component: solving too much together is slow, not
+    wrong. A component is checked for having fallen apart once per as many computations as it has
+    flows, so that the checks cost no more than the computations.
     """
 
-    # Pools are the connected components of the graph of flows and contended links, kept up to date
-    # as in union-find: to join two is cheap, for the smaller one moves (a flow is moved O(log n)
-    # times on its way into a component of n). To notice that one has come apart would take a search
-    # after each flow that leaves. So a component may hold flows that share nothing, which `fill`
-    # solves all the same, to the same rates; from time to time it is taken apart, and its flows
-    # find together anew (`_split`).
+    # Components are the connected components of the graph of flows and contended links, maintained
+    # as in union-find. Merging two is cheap, since the smaller one moves: a flow moves O(log n)
+    # times on its way into a component of n. Detecting that one has fallen apart would take a
+    # search after every flow that leaves. So a component may hold flows that share nothing. `fill`
+    # computes the same rates for these. From time to time a component is taken apart and its flows
+    # are placed anew (`_split`).
 
     def __init__(
         self,
@@ -301,13 +302,13 @@ class ContendedFlows:
         run_alone: Callable[[Flow], None],
         end: Callable[[list[Flow]], None],
     ) -> None:
-        """Start without any.
+        """Start without flows.
 
         Args:
-            calendar: the time.
-            wake: asks for `settle` at the end of the instant.
-            run_alone: takes a flow that has no contended link any more.
-            end: takes those that end now, in the order of their arrival.
+            calendar: the calendar.
+            wake: requests a call of `settle` at the end of the instant.
+            run_alone: receives a flow that has no contended link any more.
+            end: receives the flows that end now, in the order of their arrival.
         """
         self._calendar = calendar
         self._wake = wake
@@ -351,8 +352,8 @@ class ContendedFlows:
     def settle(self) -> list[tuple[Flow, float]]:
         """Recompute the rates of changed components; return the flows whose rate changed."""
         news = list[tuple[Flow, float]]()
-        # The list grows while it is walked: the parts of a component that is split are touched
-        # anew.
+        # The list grows during the iteration: the parts of a component that is split are touched,
+        # too.
         for component in self._touched:
             component.touched = False
             if component.timer is not None:
@@ -383,7 +384,7 @@ class ContendedFlows:
             self._wake()
 
     def _join(self, flow: Flow, component: Component) -> Component:
-        """Bring a flow into a component, with its own component; return the result."""
+        """Move a flow into a component, along with its component; return the result."""
         if (component_of_flow := _component_of(flow)) is None:
             flow.pause(self._calendar.now)
             component.add(flow, flow.rate_bound(self._calendar.now))
@@ -394,25 +395,25 @@ class ContendedFlows:
         return component
 
     def _merge(self, one: Component, other: Component) -> Component:
-        """Bring the flows and links of the smaller of two components into the larger one."""
+        """Move the flows and links of the smaller of two components into the larger one."""
         small, large = (one, other) if len(one.flows) < len(other.flows) else (other, one)
         shared_links, now = small.shared_links, self._calendar.now
-        # From the last one on, each goes without moving another into its slot. The timers of
-        # varying limits stay: they look up the flow's component as they happen.
+        # From the last flow on, so that no flow moves into the slot of a removed one. The timers of
+        # varying limits stay: they look up the flow's component when they expire.
         for flow in small.flows[::-1]:
             small.remove(flow, now)
             large.add(flow, flow.rate_bound(now))
         for link in shared_links:
             small.release(link)
             large.adopt(link)
-        self._touch(small)  # its timer has no flows any more
+        self._touch(small)  # to cancel its timer: it has no flows any more
         return large
 
     def _split(self, component: Component) -> None:
-        """Take a component apart, and form the components that its flows belong to now."""
-        # All are out, and paused, before the first is placed: `place` looks at the components of
-        # links, and must find none of the old one. In the order of arrival, so that the new
-        # components, and with them the order in which floats are added up, depend on nothing but
+        """Take a component apart, and place its flows in the components that they form now."""
+        # All flows are removed and paused before the first one is placed: `place` reads the
+        # components of links, and must not see the old one. Flows are placed in the order of
+        # arrival. So the new components, and the order in which floats are summed, depend only on
         # the run.
         flows, now = sorted(component.flows, key=attrgetter("serial")), self._calendar.now
         for link in component.shared_links:
@@ -439,5 +440,5 @@ class ContendedFlows:
 
 
 def _component_of(part: Flow | SharedLink) -> Component | None:
-    """Return the component of a flow or a link, which `flows` knows by its interface alone."""
+    """Return the component of a flow or a link; `flows` declares only its interface."""
     return cast("Component | None", part.component)

@@ -88,15 +88,15 @@ class FluidPlan:
     share it in O(log n) per message. All others are flows of a network.
 
     Args:
-        site: the radios and the links. Rates are reported at the end of an instant, but constant
-            ones of open bearers.
+        site: the radios and the links. Rates are reported at the end of an instant, except constant
+            rates of open bearers.
         alone: whether links that several lanes share have to belong to the fluid network,
             because the clients of a cell share them with others.
 
     Attributes:
         fluid: the network.
         lanes: the uplinks and the downlinks.
-        bearers: of both directions.
+        bearers: the bearers of both directions.
     """
 
     def __init__(self, site: Site, *, alone: bool = False) -> None:
@@ -137,8 +137,7 @@ def lanes_of(site: Site) -> tuple[RunLengthSequence[RoutedLane], RunLengthSequen
 def rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | None:
     """Return the rate callback of a lane's flows.
 
-    A battery needs every change of rate, and so does the time on air of a radio whose own rate
-    varies.
+    A battery needs every change of rate. So does the time on air of a radio whose own rate varies.
     """
     if changed is None or not (lane.watched or lane.rate.signal is not None):
         return None
@@ -164,6 +163,7 @@ class _Lanes(ComputedSequence[Bearer]):
     def item(self, index: ClientId) -> Bearer:
         """Return the bearer of a client."""
         lane = self._lanes[index]._replace(client=index)
+        # Clients of a run may start their trace at different times: the law of this client.
         if self._own is not None and lane.rate.signal is not None:
             lane = lane._replace(rate=self._own(index, lane.up))
         return self._chooser.bearer(lane, rate_callback(lane, self._changed))

@@ -1,8 +1,9 @@
 """Transport: carries messages from end to end, and adds up their bits.
 
-A message waits until its sender's lane is free and its radio awake (a message down first until the
-radio can be reached), takes the latency of radio and route, and then its bits flow: at the radio's
-rate at most, and at its share of the links on its route. It has arrived when its last bit has.
+A message waits until its sender's lane is idle and the radio awake; a downlink message first waits
+until the radio can be reached. Then the latency of radio and route passes, and the bits flow: at
+most at the radio's rate, and at the message's share of the links on its route. The message has
+arrived when its last bit has passed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,9 +23,9 @@ from fedsim.sim.network.message_log import ABORTED, DOOMED, IN_FLIGHT, MessageLo
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.power.radio import RadioMeter
 
-# This is where much of a run's time goes. So what is compared and fired for every message is read
-# from the classes and the table once. The first three transitions are from a state that the code
-# has just looked at (a message that waits for its latency, and was not aborted, is STARTING).
+# Much of a run's time is spent here. So members and transitions that are used for every message are
+# looked up once. The first three transitions start from a state that the code has just checked: a
+# message that waits for its latency, and was not aborted, is STARTING.
 IDLE, LAST_BIT = LaneState.IDLE, LaneEvent.LAST_BIT
 INSTANT, TIMER = RouteClass.INSTANT, RouteClass.TIMER
 BEARER, FULL = RouteClass.BEARER, RouteClass.FULL
@@ -36,19 +37,19 @@ AFTER_LAST_BIT = {
 }
 
 MakeLane = Callable[[ClientId, bool], Lane]
-"""Makes the lane of a client, up to the server or down from it."""
+"""Creates the lane of a client, uplink or downlink."""
 
 Undelivered = Callable[[ClientId, Message], None]
 """Callback for a client's message that its sender knows to be lost."""
 
 
 class NetworkParts(NamedTuple):
-    """What every network is made of.
+    """The parts of every network.
 
     Attributes:
-        calendar: the simulated time.
-        lane: makes one direction of a client's radio.
-        log, traffic: where messages are recorded and charged.
+        calendar: the calendar.
+        lane: creates one direction of a client's radio.
+        log, traffic: the event log, and the totals of costs.
     """
 
     calendar: Calendar
@@ -58,13 +59,13 @@ class NetworkParts(NamedTuple):
 
 
 class ServerLanes:
-    """The lanes between one server and its clients, each made for its first message.
+    """The lanes between one server and its clients, each created for its first message.
 
     Args:
-        parts: time, lanes, log and charges.
+        parts: see `NetworkParts`.
 
     Attributes:
-        message_log: the bits that it took, delivered and lost.
+        message_log: the totals of sent, delivered and lost bits.
     """
 
     def __init__(self, parts: NetworkParts) -> None:
@@ -75,10 +76,10 @@ class ServerLanes:
         self._up = LazyTable(partial(self._make_lane, up=True))
         self._down = LazyTable(partial(self._make_lane, up=False))
         self.message_log = MessageLog(parts.calendar, parts.log)
-        self.relays: Relays | None = None  # where the routes of a graph lead through clients
-        # By the time at which their bits will flow.
+        self.relays: Relays | None = None  # if routes of a graph pass clients
+        # Messages by the time at which their bits will flow.
         self._starting: dict[float, list[tuple[Lane, Envelope]]] = {}
-        self._receive: dict[bool, Receive]  # by whether it has come up
+        self._receive: dict[bool, Receive]  # True: uplink
         self._undelivered: Undelivered
 
     def connect(self, server: Receive, client: Receive, undelivered: Undelivered) -> None:
@@ -89,6 +90,7 @@ class ServerLanes:
     def prepare(self, clients: Iterable[ClientId]) -> None:
         """Create the lanes of clients whose batteries depend on the outcomes of messages."""
         for client in clients:
+            # A lookup creates the lane; see `LazyTable`.
             self._down[client], self._up[client]
 
     def _make_lane(self, client: ClientId, *, up: bool) -> Lane:
@@ -102,7 +104,7 @@ class ServerLanes:
         return len(self._down)
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
-        """Accept a message for each of some clients, and charge its bits."""
+        """Accept a message for several clients, and charge its bits."""
         self._traffic.bits_down += envelope.bits * len(clients)
         for client in clients:
             lane, framing = self._down[client], 0
@@ -124,7 +126,7 @@ class ServerLanes:
         self._queue(lane, envelope, framing)
 
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
-        """Start a message, at once where its lane is free."""
+        """Start a message, at once if its lane is idle."""
         if lane.state is not IDLE:
             lane.enqueue(envelope, framing)
             return
@@ -135,7 +137,7 @@ class ServerLanes:
             lane.state = TIMER_STARTED
             lane.began = began = self._calendar.now + lane.latency
             lane.radio.began[lane.up] = began
-            end = began + (envelope.bits + framing) / lane.cap  # type: ignore[operator]  # constant
+            end = began + (envelope.bits + framing) / lane.cap  # type: ignore[operator]  # a constant rate
             self._calendar.call(end, self._arrive_plainly, lane)
         elif route_class is INSTANT:
             lane.state = TIMER_STARTED
@@ -146,31 +148,32 @@ class ServerLanes:
             self._wake(lane, envelope)
 
     def _wake(self, lane: Lane, envelope: Envelope, *, paged: bool = False) -> None:
-        """Schedule the flow of a message, after its radio and its latency."""
+        """Schedule the flow of a message, after the wake-up of its radio and the latency."""
         ready = now = self._calendar.now
         if lane.route_class is FULL:
             ready = max(now, lane.silent_until)
             if not lane.radio.detached:
                 if not (lane.up or paged) and (reached := lane.radio.reception_time(now)) > now:
                     lane.fire(LaneEvent.PAGE)
-                    lane.began = inf
+                    lane.began = inf  # not known yet
                     self._calendar.call(reached, self._page, (lane, envelope))
                     return
                 ready = max(ready, lane.radio.wake(now, envelope.round))
         lane.began = began = ready + lane.latency
         lane.radio.began[lane.up] = began
-        if began in self._starting:  # a broadcast's latencies are over at once
+        # One event starts all messages of a broadcast: their latencies are over together.
+        if began in self._starting:
             self._starting[began].append((lane, envelope))
         else:
             self._starting[began] = [(lane, envelope)]
             self._calendar.call(began, self._flow, began)
 
-    # What `_wake` schedules is not cancelled where the message is aborted: the lane may be idle, or
-    # in the middle of another message, by the time it happens. So it bears the message that it was
-    # scheduled for, which a lane has once at most: where that is not the current one, it is stale.
+    # Events that `_wake` schedules are not cancelled if the message is aborted. By then the lane
+    # may be idle, or carry another message. So an event carries the message for which it was
+    # scheduled, and is stale unless that is the current one: a lane carries an envelope once only.
 
     def _page(self, waiting: tuple[Lane, Envelope]) -> None:
-        """Wake a radio, which can be reached from now on, for the message that has waited."""
+        """Wake a radio, which can be reached from now on, for the waiting message."""
         lane, envelope = waiting
         if lane.current is envelope:
             lane.fire(LaneEvent.REACH)
@@ -216,17 +219,18 @@ class ServerLanes:
         return lane.radio.spend_again(lane.up, again) if lane.reliable and again else 0.0
 
     def _arrive_plainly(self, lane: Lane) -> None:
-        """Do what `_arrive` does, for a lane that needs no more; it runs often, so in one piece."""
-        envelope: Envelope = lane.current  # type: ignore[assignment]  # one end for each message
+        """Do what `_arrive` does, for lanes without further steps; inlined, as it runs often."""
+        envelope: Envelope = lane.current  # type: ignore[assignment]  # one end per message
         now = self._calendar.now
         joules = lane.radio.end(now, envelope.bits + lane.framing_bits, lane.up)
         self._traffic.joules += joules
         self.message_log.deliver(lane, envelope, now, joules)
         try:
-            lane.state = AFTER_LAST_BIT[lane.state]  # `Lane.fire`, less a call
+            lane.state = AFTER_LAST_BIT[lane.state]  # `Lane.fire`, inlined
         except KeyError:
             raise lane.refusal(LAST_BIT) from None
         lane.current = lane.transfer = None
+        # Before the callback: its own message has to queue behind those that wait already.
         if lane.queue:
             self._queue(lane, *lane.queue.popleft())
         lane.receive(lane.client, envelope)
@@ -234,7 +238,7 @@ class ServerLanes:
     def _arrive(self, lane: Lane) -> None:
         """Log and deliver the message whose last bit has arrived, and start the next one."""
         envelope = lane.current
-        if envelope is None:  # pragma: no cover - a lane has one end for each message
+        if envelope is None:  # pragma: no cover - one end per message
             return
         now, radio = self._calendar.now, lane.radio
         bits = envelope.bits + lane.framing_bits
@@ -243,6 +247,7 @@ class ServerLanes:
         else:
             joules = radio.end(now, bits + lane.again_bits, lane.up)
         self._traffic.joules += joules
+        # A relay may run out of energy as it pays, so the message fails as late as here.
         if lane.relays and self.relays is not None and not self.relays.end(lane, envelope, 1.0):
             lane.fire(LaneEvent.DOOM)
         state = lane.state
@@ -255,7 +260,7 @@ class ServerLanes:
             self._undelivered(lane.client, envelope.message)
 
     def _free(self, lane: Lane, silent_until: float) -> None:
-        """Make a lane that is idle ready for its next message, and start that if it waits."""
+        """Prepare an idle lane for its next message, and start that if it waits."""
         lane.current = lane.transfer = None
         if lane.route_class is FULL:
             lane.silent_until = silent_until
@@ -273,7 +278,7 @@ class ServerLanes:
         self._up[client].radio.switch_off()
 
     def break_off(self, client: ClientId) -> None:
-        """Break off all that a client sends and receives; its radio stays on."""
+        """Abort all that a client sends and receives; its radio stays on."""
         lost: list[Envelope] = []
         for lane in (self._down[client], self._up[client]):
             envelopes = lane.messages()
@@ -284,13 +289,13 @@ class ServerLanes:
             if lane.up:
                 lost = envelopes
             lane.fire(LaneEvent.ABORT)
-            # A silence that is owed is owed all the same.
+            # A message that has begun still owes the silence after it (duty cycle).
             self._free(lane, self._calendar.now + lane.silence if flowing else lane.silent_until)
         for envelope in lost:
             self._undelivered(client, envelope.message)
 
     def close(self) -> None:
-        """End the world: log what is in flight, with what it has cost."""
+        """End the world: record messages in flight, with their costs so far."""
         for lane in (*self._down.in_order(), *self._up.in_order()):
             for envelope in lane.messages():
                 self._end_undelivered(lane, envelope, IN_FLIGHT)
@@ -299,16 +304,16 @@ class ServerLanes:
             radio.switch_off()
 
     def _radios(self) -> list[RadioMeter]:
-        """Return the radios of all lanes, by client: one may have received and never sent."""
+        """Return the radios of all lanes, by client: some clients have only one lane."""
         radios = {lane.client: lane.radio for lane in (*self._down.values(), *self._up.values())}
         return [radios[client] for client in sorted(radios)]
 
     def _end_undelivered(self, lane: Lane, envelope: Envelope, why: str) -> None:
-        """Log a message that will not arrive: its bits are charged, its energy so far spent."""
+        """Record a message that will not arrive, and charge its energy so far."""
         now, joules, span = self._calendar.now, 0.0, 0.0
         if envelope is lane.current:
             span = max(now - lane.began, 0.0)
-            if lane.reliable and why != IN_FLIGHT:  # after the last round, none counts them
+            if lane.reliable and why != IN_FLIGHT:  # after the last round, nothing counts them
                 joules = self._charge_again(lane)
             passed = lane.bits_flown(now)
             joules += lane.radio.end(now, passed, lane.up)

@@ -6,14 +6,15 @@ from fedsim.physics.signals import Signal
 class Airtime:
     """The time on air of a message whose rate follows a signal.
 
-    At a rate r of its own rate c it is on the air for a share r/c of the time; in an outage of its
-    own (c = 0) all the time, whatever else would hold it up: the radio keeps on trying.
+    A message is on the air for a share r/c of the time, where r is its rate and c the rate that the
+    radio alone would allow. In an outage of the radio (c = 0) it is on the air all the time,
+    whatever else delays it: the radio keeps trying.
 
     Attributes:
-        own: c; None where the message is on the air all the time.
+        own: c as a signal, bit/s; None if the message is on the air all the time.
         share: r/c now.
-        since: since when, s.
-        seconds: on air before that, s.
+        since: the time from which on the share applies, s.
+        seconds: the time on air before `since`, s.
     """
 
     __slots__ = ("own", "seconds", "share", "since")
@@ -25,12 +26,12 @@ class Airtime:
         self.seconds = 0.0
 
     def change(self, now: float, rate: float) -> None:
-        """Set the rate from now on, bit/s."""
+        """Set the rate r from now on, bit/s."""
         if self.own is not None:
             self.seconds, self.since = self.until(now), now
-            reach = self.own.at(now)
-            self.share = min(rate / reach, 1.0) if reach else 1.0
+            possible = self.own.at(now)
+            self.share = min(rate / possible, 1.0) if possible else 1.0
 
     def until(self, now: float) -> float:
-        """Return the seconds on air until now."""
+        """Return the time on air until now, s."""
         return self.seconds + self.share * (now - self.since)

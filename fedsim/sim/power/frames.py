@@ -8,18 +8,18 @@ from fedsim.sim.power.supply import Part, Supply
 
 
 class FrameMeter(RadioMeter):
-    """Meters a half-duplex radio whose frames, not whose messages, say when it is on.
+    """Meters a half-duplex radio that is on for frames, not for whole messages.
 
-    A message pays for its own frames. What belongs to none is paid where it is spent.
+    A message pays for its own frames. Energy of other frames is paid as it is spent.
     """
 
     __slots__ = ("_spent", "_watts", "since")
 
     def __init__(self, kind: RadioKind, supply: Supply | None = None) -> None:
         super().__init__(kind, supply)
-        self._watts = 0.0  # of the frame on the air, if any
+        self._watts = 0.0  # power of the frame on the air, if any, W
         self.since = 0.0
-        self._spent = [0.0, 0.0]  # by messages in progress, down and up
+        self._spent = [0.0, 0.0]  # joules of messages in progress, down and up
 
     def watts(self, up: bool) -> float:  # noqa: FBT001 - as in `RadioMeter`
         """Return the power of a frame in one direction beyond rest, W."""
@@ -31,7 +31,7 @@ class FrameMeter(RadioMeter):
         self.update_load()
 
     def end_frame(self, now: float) -> float:
-        """End the frame on the air, if any; return its joules, which nothing has paid yet."""
+        """End the frame on the air, if any; return its energy, which no message has paid, J."""
         joules = self._watts * (now - self.since)
         self._watts = 0.0
         self.joules += joules
@@ -40,23 +40,23 @@ class FrameMeter(RadioMeter):
         return joules
 
     def pay(self, up: bool, joules: float) -> None:  # noqa: FBT001
-        """Let the message in progress in one direction pay for a frame."""
+        """Charge a frame to the message in progress in one direction."""
         self._spent[up] += joules
 
     def spend(self, joules: float) -> float:
-        """Spend energy at once; return what the battery, if any, had of it."""
+        """Spend energy at once; return what the battery, if any, supplied of it, J."""
         if self.supply is not None:
             joules = self.supply.spend(Part.RADIO, joules)
         self.joules += joules
         return joules
 
     def end(self, now: float, bits: float, up: bool) -> float:  # noqa: ARG002, FBT001
-        """Return the joules of a message that has ended."""
+        """Return the energy of a completed message, J."""
         joules, self._spent[up] = self._spent[up], 0.0
         self.began[up] = inf
         return joules
 
     @property
     def power(self) -> float:
-        """Its power beyond idle power now, W."""
+        """The present power beyond idle power, W."""
         return self._watts

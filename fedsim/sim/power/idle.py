@@ -10,26 +10,26 @@ from fedsim.physics.run_length import RunLengthSequence
 from fedsim.results.record.emissions import Emissions
 from fedsim.sim.members import ClientConfig
 
-# Two sums are kept of one quantity. The ledger of a round needs the joules of the fleet since the
-# last round: a power times a time, in O(1), for a fleet of any size. The audit at the end needs
-# those of each client, from the seconds that it was on. They are computed on different ways and
-# agree to rounding, which is what makes their comparison a check.
+# Two sums of one quantity are kept. The ledger of a round needs the energy of the fleet since the
+# last round: power x time, in O(1) for a fleet of any size. The audit at the end needs the energy
+# of each client, from the seconds that it was on. Both are computed independently and agree up to
+# rounding, so their comparison is a check.
 
 
 class IdleMeter:
     """Meters the idle power of clients that may be switched off for a while.
 
     Args:
-        watts: of each client, shape (M,).
-        emissions: of their electricity; None if not tracked.
+        watts: the idle power of each client, shape (M,).
+        emissions: the emissions of their electricity; None if not tracked.
     """
 
     def __init__(self, watts: Array, emissions: Emissions | None = None) -> None:
         self._watts = watts
         self._power = float(watts.sum())
         self._metered_until = 0.0
-        self._joules = 0.0  # metered and not taken yet
-        self._switches: _Switches | None = None  # all are on, and none was ever switched
+        self._joules = 0.0  # metered since the last `take`
+        self._switches: _Switches | None = None  # None until a client is switched off
         self._grams = None if emissions is None else _IdleEmissions(watts, emissions)
 
     def switch_off(self, client: ClientId, now: float) -> None:
@@ -63,37 +63,37 @@ class IdleMeter:
         return self._switches
 
     def _meter(self, now: float) -> None:
-        # Before anything changes: the power so far holds for the whole span since the last call.
+        # Before any change: the present power applies to the whole span since the last call.
         self._joules += self._power * (now - self._metered_until)
         if self._grams is not None:
             self._grams.meter(self._metered_until, now)
         self._metered_until = now
 
     def take(self, now: float) -> float:
-        """Return the joules of all clients since the last call, J."""
+        """Return the energy of all clients since the last call, J."""
         self._meter(now)
         joules, self._joules = self._joules, 0.0
         return joules
 
     def take_grams(self, now: float) -> float:
-        """Return the grams of all clients since the last call; 0 if not tracked."""
+        """Return the emissions of all clients since the last call, g; 0 if not tracked."""
         self._meter(now)
         return 0.0 if self._grams is None else self._grams.take()
 
     def per_client(self, now: float) -> Array:
-        """Return the joules of each client so far, shape (M,)."""
+        """Return the energy of each client so far, J, shape (M,)."""
         if (switches := self._switches) is None:
-            if is_one(self._watts):  # of a fleet of equal clients
+            if is_one(self._watts):  # equal clients: a broadcast view takes no memory
                 return np.broadcast_to(self._watts[:1] * now, self._watts.shape)
             return np.asarray(self._watts * now)
-        joules = now - switches.last  # in place: of many clients each array takes long
+        joules = now - switches.last  # in place below: every array of a large fleet takes time
         joules[~switches.on] = 0.0
         joules += switches.on_seconds
         joules *= self._watts
         return joules
 
     def grams_per_client(self, now: float) -> Array | None:
-        """Return the grams of each client so far, shape (M,); None if not tracked."""
+        """Return the emissions of each client so far, g, shape (M,); None if not tracked."""
         if self._grams is None:
             return None
         if (switches := self._switches) is None:
@@ -102,16 +102,16 @@ class IdleMeter:
 
 
 class _Switches:
-    """Which clients of a fleet are on, and since when; made as the first one is switched off.
+    """Which clients of a fleet are on, and since when; created as the first is switched off.
 
     Attributes:
-        on: whether each is, shape (M,).
-        last: when it was switched last, s, shape (M,).
-        on_seconds: for how long it was on before that, shape (M,).
+        on: whether each client is on, shape (M,).
+        last: the time of its last switch, s, shape (M,).
+        on_seconds: the time for which it was on before that, s, shape (M,).
     """
 
-    # The seconds on are added up. To add up those off and subtract them from the time would leave
-    # the rounding of a difference of large numbers with a client that was on for a moment.
+    # The seconds on are summed. Subtracting the seconds off from the time would leave a client that
+    # was on for a moment with the rounding of a difference of large numbers.
 
     def __init__(self, clients: int) -> None:
         self.on = np.ones(clients, dtype=bool)
@@ -119,17 +119,16 @@ class _Switches:
 
 
 class _IdleEmissions:
-    """Meters the emissions of idle power: for the fleet as time passes, and for each client."""
+    """Meters the emissions of idle power, of the fleet over time and of each client."""
 
-    # An intensity varies over the day, so a span's grams are its joules times the mean intensity of
-    # that very span, and cannot be computed from joules alone. Clients share few intensities, so
-    # the fleet's power is kept by intensity (`numbers`), and a span is priced once for each of
-    # these.
+    # An intensity varies over the day, so the emissions of a span are its energy times the mean
+    # intensity of that span; energy alone is not enough. Clients share few intensities, so the
+    # power of the fleet is kept per intensity (`numbers`), and a span is priced once for each.
 
     def __init__(self, watts: Array, emissions: Emissions) -> None:
         self._watts, self._emissions = watts, emissions
-        self._grams = 0.0  # metered and not taken yet
-        self._own = np.zeros(len(watts))  # of each client, before it was switched last
+        self._grams = 0.0  # metered since the last `take`
+        self._own = np.zeros(len(watts))  # grams of each client before its last switch
         self.switch(np.ones(len(watts), dtype=bool))
 
     def switch(self, on: NDArray[np.bool_]) -> None:
@@ -140,7 +139,7 @@ class _IdleEmissions:
         self._powers: list[float] = np.bincount(numbers, self._watts[affected], kinds).tolist()
 
     def meter(self, since: float, now: float) -> None:
-        """Charge the idle draw of the clients that are on, for a span."""
+        """Charge the idle power of the clients that are on, for a span."""
         if now > since:
             for number, power in enumerate(self._powers):
                 joules = power * (now - since)
@@ -153,15 +152,15 @@ class _IdleEmissions:
             self._own[client] += self._emissions.of(int(number), joules, since, now).item()
 
     def take(self) -> float:
-        """Return the grams since the last call."""
+        """Return the emissions since the last call, g."""
         grams, self._grams = self._grams, 0.0
         return grams
 
     def per_client(self, since: Array, now: float) -> Array:
-        """Return the grams of each client, shape (M,).
+        """Return the emissions of each client, g, shape (M,).
 
         Args:
-            since: when each was switched on, and `now` for those that are off, shape (M,).
+            since: the time from which each client is on, s; `now` if it is off, shape (M,).
             now: the time, s.
         """
         spans = now - since
@@ -177,16 +176,18 @@ class _IdleEmissions:
 
 
 def emissions_of(kinds: RunLengthSequence[ClientConfig]) -> Emissions | None:
-    """Return what prices the log of these clients; None where none of them has an intensity.
+    """Return the emissions of the log of these clients; None if none has an intensity.
 
     Args:
-        kinds: for each client one like it, of the same group.
+        kinds: a representative of each client, of the same group.
     """
-    found: dict[Intensity, int] = {}
+    numbers_by_intensity: dict[Intensity, int] = {}
     for _, kind in kinds.runs:
         if kind.carbon is not None:
-            found.setdefault(kind.carbon, len(found))
-    if not found:
+            numbers_by_intensity.setdefault(kind.carbon, len(numbers_by_intensity))
+    if not numbers_by_intensity:
         return None
-    numbers = kinds.array(lambda kind: -1 if kind.carbon is None else found[kind.carbon])
-    return Emissions(list(found), numbers.astype(np.intp))
+    numbers = kinds.array(
+        lambda kind: -1 if kind.carbon is None else numbers_by_intensity[kind.carbon]
+    )
+    return Emissions(list(numbers_by_intensity), numbers.astype(np.intp))

@@ -1,19 +1,19 @@
-"""Processors: one piece of work after the other, metered."""
+"""Processors: metered, one piece of work after another."""
 
 from fedsim.physics.devices import DeviceLaw
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.supply import Part, Supply
 
 Span = tuple[float, float]
-"""When a piece of work begins and ends, s."""
+"""The begin and the end of a piece of work, s."""
 
 
 class Processor:
-    """Does one piece of work after the other and meters its energy.
+    """Executes one piece of work after another and meters its energy.
 
     Attributes:
-        device: its law.
-        joules: spent beyond idle power so far.
+        device: the device law.
+        joules: the energy beyond idle power so far.
     """
 
     __slots__ = (
@@ -32,16 +32,17 @@ class Processor:
         self.device = device
         self._extra = device.working() - device.idle
         self._free_at = 0.0
-        # Given back though others queue, if anything ever was: their ends, begins.
+        # Reservations that were released while others were queued behind them: begin by end.
         self._gaps: dict[float, float] | None = None
-        self._running: Span | None = None  # what follows is for the battery only
-        self._dropped: list[Span] | None = None  # given back before they began, alike
+        # The rest is used only with a battery.
+        self._running: Span | None = None
+        self._dropped: list[Span] | None = None  # released before they began
         self._calendar = calendar
         self._supply = supply
         self.joules = 0.0
 
     def reserve(self, now: float, seconds: float) -> Span:
-        """Return when work that is given now and takes so long begins and ends."""
+        """Return the begin and the end of work that is submitted now, s."""
         begin = self._free_at
         if begin < now:  # noqa: PLR1730 - a comparison, not max: this runs in every client-round
             begin = now
@@ -54,7 +55,7 @@ class Processor:
         return begin, end
 
     def spend(self, seconds: float) -> float:
-        """Meter a span of work and return its joules."""
+        """Meter a span of work; return its energy, J."""
         joules = self._extra * seconds
         self.joules += joules
         if self._supply is not None and not self._is_working(self._calendar.now):
@@ -62,16 +63,17 @@ class Processor:
         return joules
 
     def _is_working(self, now: float) -> bool:
-        """Return whether a piece of work is in progress, which is metered when it ends."""
+        """Return whether a piece of work is in progress; it is metered at its end."""
         return self._running is not None and self._running[0] < now < self._running[1]
 
     def release(self, now: float, begin: float, end: float) -> None:
-        """Release the rest of a reservation; queued reservations stay where they are.
+        """Release the rest of a reservation. Queued reservations keep their times.
 
-        Once they are gone, too, the time is free.
+        The time becomes free once these are released, too.
         """
         gaps = self._gaps or {}
         gaps[end] = begin
+        # Gaps at the end of the schedule free the processor, one after the other.
         while self._free_at in gaps:
             self._free_at = gaps.pop(self._free_at)
         self._free_at = max(self._free_at, now)
@@ -91,7 +93,7 @@ class Processor:
             self._calendar.call(span[1], self._end, span)
 
     def _end(self, span: Span) -> None:
-        """Remove that load, unless the next piece of work has begun already."""
+        """Remove the load of a piece of work, unless the next one has begun already."""
         if self._running == span and self._supply is not None:
             self._running = None
             self._supply.set(Part.PROCESSOR, 0.0)

@@ -1,4 +1,4 @@
-"""Radios: metered energy of their two directions, and of the states between messages."""
+"""Radios: metered energy of both directions, and of the states between messages."""
 
 from math import inf, nan
 
@@ -16,7 +16,7 @@ _NOTHING: Pair = (0.0, 0.0)
 
 
 def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
-    """Return a pair in which one of the two has a value: the same pair where it has it."""
+    """Return a pair with a value in one place; the same pair if it has that value already."""
     if pair[up] == value:
         return pair
     return (pair[0], value) if up else (value, pair[1])
@@ -25,17 +25,18 @@ def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
 class RadioMeter:
     """Meters the energy of a radio that may send and receive at once.
 
-    Connected power is on while any message is in progress, and is paid once: each transfer pays,
-    when it ends, for all the time that is not paid yet. What is on the air is paid by the bit, at
-    the radio's own rate, however long the transfer took. The sum is the exact integral of the
-    power however the two directions overlap: see `fedsim.physics.radios.base`.
+    Connected power is on while any message is in progress, and is paid once: each transfer pays, at
+    its end, for the time that is not paid yet. Time on the air is paid per bit, at the radio's own
+    rate, however long the transfer took. The sum is the exact integral of the power, however the
+    two directions overlap; see `fedsim.physics.radios.base`.
 
     Attributes:
-        law: what it is.
-        began: since when bits flow down, and up; may be to come; infinite while none do.
-        joules: spent so far beyond idle power.
+        law: the radio law.
+        began: the times from which bits flow down, and up; possibly in the future; infinite if
+            there are none.
+        joules: the energy beyond idle power so far.
         supply: the battery, if any, whose load follows every change of the power.
-        detached: whether a message needs nothing of this radio but `end`.
+        detached: whether messages use only `end` of this radio.
     """
 
     __slots__ = (
@@ -64,33 +65,34 @@ class RadioMeter:
         self._held = kind.powers.held
         self._per_bit = kind.per_bit
         self._rates = _NOTHING
-        self._airtimes: list[Airtime | None] | None = None  # of messages that follow a signal
-        self._flowing = 0  # a bit for what flows down, and one for what flows up
+        self._airtimes: list[Airtime | None] | None = None  # of messages whose rate is a signal
+        self._flowing = 0  # bit mask: 1 for bits down, 2 for bits up
         self._paid_until = 0.0
-        self._in_vain = 0.0  # of messages that end at this instant, J
+        self._in_vain = 0.0  # collisions of a message that ends at this instant, J
 
     def begin_as(self, began: list[float], joules: float, paid_until: float, flowing: int) -> None:
-        """Be where another meter has come to, as the attributes say."""
+        """Take over the state of another meter; see the attributes."""
         self.began, self.joules = began, joules
         self._paid_until, self._flowing = paid_until, flowing
 
     def reception_time(self, now: float) -> float:
-        """Return when it can be reached by a message that is ready for it now, s."""
+        """Return when the radio can be reached by a message that is ready now, s."""
         return now
 
     def wake(self, now: float, round_number: int) -> float:  # noqa: ARG002 - for subclasses
-        """Return when it is ready to transfer a message that is there now, s."""
+        """Return when the radio can transfer a message that is ready now, s."""
         return now
 
     def set_airtime(self, up: bool, seconds: float, back: float = 0.0) -> None:  # noqa: FBT001
-        """Set how long a bit of the next message, and its answer coming back, is on the air, s."""
+        """Set the time on the air of a bit of the next message, and of its answer, s."""
         powers = self._kind.powers
-        if powers.on_air[up] or powers.on_air[not up]:  # also for no time: that of others goes
+        # Also for a time of 0: the energy of the message before must not stay.
+        if powers.on_air[up] or powers.on_air[not up]:
             joules = self._kind.bit_energy(up, seconds, back)
             self._per_bit = _with(self._per_bit, up, joules)
 
     def spend_on_air(self, up: bool, seconds: float) -> None:  # noqa: FBT001
-        """Meter the time of collisions of a message that ends now, s."""
+        """Meter the time on the air of collisions of a message that ends now, s."""
         if joules := self._kind.powers.on_air[up] * seconds:
             if self.supply is not None:
                 joules = self.supply.spend(Part.RADIO, joules)
@@ -100,9 +102,9 @@ class RadioMeter:
         """Meter the time on air of a message whose bits begin to flow now.
 
         Args:
-            up: its direction.
+            up: the direction.
             now: the time, s.
-            own: the radio's own rate, bit/s; None where nothing else holds the message up.
+            own: the rate of the radio alone, bit/s; None if nothing else limits the message.
         """
         if self._kind.powers.on_air[up]:
             if self._airtimes is None:
@@ -110,20 +112,20 @@ class RadioMeter:
             self._airtimes[up] = Airtime(now, own)
 
     def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
-        """Let bits flow in one direction from now on.
+        """Start bits in one direction.
 
         Args:
-            up: which direction.
-            rate: theirs, bit/s; 0 where `change` will report it, at the end of the instant.
+            up: the direction.
+            rate: their rate, bit/s; 0 if `change` reports it at the end of the instant.
         """
         self._flowing |= _BITS[up]
-        if self.supply is not None:  # else the power is not needed
-            # What takes no time has no power.
+        if self.supply is not None:  # without a battery nothing needs the present power
+            # An instantaneous message draws no power.
             self._rates = _with(self._rates, up, rate if rate < inf else 0.0)
             self.update_load()
 
     def change(self, up: bool, rate: float, now: float) -> None:  # noqa: FBT001
-        """Apply a change of the rate at which bits flow, or at which they could."""
+        """Apply a change of the rate of bits, or of the rate that the radio alone would allow."""
         if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
             airtime.change(now, rate)
             self._rates = _with(self._rates, up, rate)
@@ -133,16 +135,16 @@ class RadioMeter:
             self.update_load()
 
     def end(self, now: float, bits: float, up: bool) -> float:  # noqa: FBT001 - once a message
-        """Meter a message whose last bit has passed; return its joules."""
-        # The radio is connected over the union of the spans of all messages. The part of it up to
-        # now that is not paid yet is one interval: it begins where the earlier of the two messages
-        # in progress began, or where the last payment ended, whichever is later. A gap in between
-        # is no part of it: while nothing is in progress both `began` are infinite, and the next
-        # message sets its own. So one `_paid_until` for both directions is all that is needed, and
-        # time that two messages share is paid by the one that ends first.
+        """Meter a message whose last bit has passed; return its energy, J."""
+        # The radio is connected over the union of the spans of all messages. The unpaid part of it
+        # up to now is one interval: it starts where the earlier of the two messages in progress
+        # began, or at the end of the last payment, whichever is later. It has no gaps: while
+        # nothing is in progress both `began` are infinite, and the next message sets its own. So
+        # one `_paid_until` serves both directions, and the message that ends first pays for time
+        # that two messages share.
         #
-        # Comparisons, not min and max: this runs twice for every client in every round.
-        on, other = began = self.began  # both directions' bits, if any, flow until now
+        # Comparisons instead of min and max: this runs twice per client and round.
+        on, other = began = self.began  # bits of both directions flow until now
         if other < on:  # noqa: PLR1730
             on = other
         if on < self._paid_until:  # noqa: PLR1730
@@ -161,10 +163,10 @@ class RadioMeter:
         return joules
 
     def spend_again(self, up: bool, bits: float) -> float:  # noqa: FBT001 - as in `end`
-        """Meter bits that TCP has sent again, at once; return their joules.
+        """Meter bits that TCP has retransmitted, at once; return their energy, J.
 
-        No rate has reported them, since what was lost never arrived. A battery that holds less
-        gives what it has.
+        No rate has reported them, since lost bits never arrived. A battery that holds less supplies
+        what it has.
         """
         joules = self._per_bit[up] * bits
         if self.supply is not None:
@@ -173,7 +175,7 @@ class RadioMeter:
         return joules
 
     def _joules_on_air(self, up: bool, now: float) -> float:  # noqa: FBT001
-        """Return the joules on air of a message that followed a signal, which has ended."""
+        """Return the energy on the air of a completed message whose rate was a signal, J."""
         if self._airtimes is None or (airtime := self._airtimes[up]) is None:
             return 0.0
         self._airtimes[up] = None
@@ -185,30 +187,30 @@ class RadioMeter:
         self.began[up] = inf
         self._flowing &= ~_BITS[up]
         self.update_load()
-        # Not while the other direction flows: the meter shows a message at its end.
+        # Not while the other direction is active: the meter counts a message at its end.
         if flowed and not self._flowing:
             self._book()
 
     def switch_off(self) -> None:
-        """Leave every state: the radio has lost its network, or its power."""
+        """Leave all states: the radio has lost its network, or its power."""
         self.update_load()
         self._book()
 
     @property
     def power(self) -> float:
-        """Its power beyond idle power now, W."""
+        """The present power beyond idle power, W."""
         watts = self._held if self._flowing else 0.0
         for up, bit in enumerate(_BITS):
             if self._flowing & bit:
-                # A price by the bit is a power at the rate of the moment, and the time on air of a
-                # constant rate is in it (`RadioKind.per_bit`); of a varying rate it is added below.
+                # Energy per bit is power at the present rate. It includes the time on air of a
+                # constant rate (`RadioKind.per_bit`); that of a varying rate is added below.
                 watts += self._per_bit[up] * self._rates[up]
                 if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
                     watts += self._kind.powers.on_air[up] * airtime.share
         return watts
 
     def _book(self) -> None:
-        """Settle with the battery, at an instant at which all that is spent is metered."""
+        """Settle with the battery, at an instant at which the meter is complete."""
         if self.supply is not None:
             self.supply.book(Part.RADIO, self.joules)
 
@@ -224,23 +226,23 @@ class RadioMeter:
 class CellularRadio(RadioMeter):
     """A radio that is promoted when idle, and becomes idle again stage by stage.
 
-    Huang et al., MobiSys 2012: it is idle, is promoted, and is connected; while it is connected
-    and no bits flow it draws tail power, and after `tail_time` of that it is idle. There may be
-    more stages than that tail, see `fedsim.physics.radios.base`. A message in progress holds the
-    first one; one that waits until the radio can be reached does not.
+    Huang et al., MobiSys 2012: an idle radio is promoted, and is then connected. While it is
+    connected without bits it draws tail power, and after `tail_time` it is idle. Other radios have
+    more stages than one tail; see `fedsim.physics.radios.base`. A message in progress keeps the
+    radio in the first stage; a message that waits until the radio can be reached does not.
     """
 
-    # The radio is in a stage, or waking out of one, or bits flow. Three things hold the account
-    # together:
+    # The radio is in a stage, or waking up from one, or transfers bits. Three rules keep the
+    # account correct:
     #
-    # - Each span in a stage is metered and logged once, when it ends: as bits begin to flow, as the
-    #   radio wakes, or as the stage expires. `_since` is where the span began; `_connect` begins
-    #   one.
-    # - A stage's end is scheduled once and looks, as it comes, whether there was traffic since; if
-    #   so it is put off to the end of the time that began with the last bit. A timer for each
-    #   message would be one for each of millions, nearly all of them cancelled.
-    # - What is scheduled bears the turn it was scheduled in. A turn ends as the radio is woken or
-    #   switched off, and what bears an older one does nothing.
+    # - Each span in a stage is metered and logged once, at its end: as bits begin to flow, as the
+    #   radio wakes up, or as the stage expires. `_since` is the start of the span, which `_connect`
+    #   sets.
+    # - The end of a stage is scheduled once. When its timer expires, it checks for traffic since
+    #   then, and is postponed to the end of the time that began with the last bit. One timer per
+    #   message would mean millions of timers, nearly all of them cancelled.
+    # - Every timer carries the turn in which it was scheduled. A turn ends when the radio is woken
+    #   or switched off; timers of older turns do nothing.
 
     __slots__ = (
         "_armed",
@@ -275,25 +277,25 @@ class CellularRadio(RadioMeter):
         self._traffic = traffic
         self._round = 0  # of the last message
         self._last_stage = self._stage = len(self._states.stages) - 1
-        # Since when it is in its stage and no bits flow. It can be reached as the run begins.
+        # Start of the time in its stage without bits. It can be reached as the run begins.
         self._since = -self._states.stages[self._last_stage].cycle
-        self._waking = False  # out of its stage
-        self._ready = 0.0  # waking: until when
-        self._turn = 0  # what was scheduled in an earlier turn is stale
-        self._armed = False
+        self._waking = False  # from its stage
+        self._ready = 0.0  # the end of waking up, s
+        self._turn = 0  # timers of earlier turns are stale
+        self._armed = False  # whether the timer of the stage is set
 
     def begin_in(self, *, resting: bool, since: float, ready: float, round_number: int) -> None:
-        """Be in the last stage or the first one, and wake if it is ready at a finite time, s."""
+        """Start in the last stage or in the first one; wake up until `ready` if that is finite."""
         self._stage = self._last_stage if resting else 0
         self._since, self._round = since, round_number
         self._waking, self._ready = ready < inf, ready
 
     def reception_time(self, now: float) -> float:
-        """Return when it can be reached by a message that is ready for it now, s."""
+        """Return when the radio can be reached by a message that is ready now, s."""
         return now if self._waking else self._states.reception_time(self._stage, self._since, now)
 
     def wake(self, now: float, round_number: int) -> float:
-        """Return when it is ready, s: promoted, if it was idle."""
+        """Return when the radio is ready, s: after a promotion, if it is idle."""
         self._round = round_number
         if self._waking:
             return self._ready
@@ -323,7 +325,7 @@ class CellularRadio(RadioMeter):
             self._connect()
 
     def _connect(self) -> None:
-        """Wait, connected, for bits."""
+        """Enter the first stage, without bits."""
         self._stage = 0
         self._since = self._calendar.now
         if not self._armed:
@@ -337,12 +339,12 @@ class CellularRadio(RadioMeter):
         self._calendar.call(due, self._expire, self._turn, SETTLE)
 
     def _expire(self, turn: int) -> None:
-        """End a stage, unless there was traffic meanwhile: then wait for the end of that."""
+        """End a stage; if there was traffic meanwhile, wait for the end of the new span instead."""
         if turn != self._turn:
             return
         self._armed = False
         if min(self.began) < inf:
-            return  # the end of that will arm it again
+            return  # the end of the message sets the timer again
         if self._calendar.now < self._since + self._states.stages[self._stage].time:
             self._await_expiry(self._since)
         elif self._stage + 1 == self._last_stage:
@@ -356,21 +358,22 @@ class CellularRadio(RadioMeter):
             self.update_load()
 
     def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
-        """Let bits flow in one direction from now on; the wait for them is over."""
-        if not self._flowing and not self._waking:  # a promotion may end in this instant, later
+        """Start bits in one direction; the span without bits ends."""
+        # While waking, the promotion of this same instant is still to come, and logs the span.
+        if not self._flowing and not self._waking:
             self._log_stage()
             if self._stage != self._last_stage:
                 self._book()
         super().begin(up, rate)
 
     def mark_idle(self, up: bool) -> None:  # noqa: FBT001
-        """Mark one direction as idle: perhaps the tail begins."""
+        """Mark one direction as idle; the tail may begin."""
         flowed = self._flowing
         super().mark_idle(up)
         if not self._waking and self._stage != self._last_stage and not self._flowing:
             if flowed:
                 self._connect()
-            elif not self._armed:  # it waited for bits that will not come: the tail goes on
+            elif not self._armed:  # its message was aborted before its bits: the tail continues
                 self._await_expiry(self._since)
 
     def switch_off(self) -> None:

@@ -1,4 +1,4 @@
-"""What all radios of one law at the same rates have in common, computed once for a fleet."""
+"""The constants that radios of one law and equal rates share, computed once per fleet."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -7,7 +7,7 @@ from fedsim.core.columns import choose
 from fedsim.physics.radios import RadioLaw, RadioPowers, Rates, powers_of
 
 Pair = tuple[float, float]
-"""A figure of each direction: down, then up."""
+"""A figure per direction: down, then up."""
 
 
 @lru_cache
@@ -17,14 +17,14 @@ def _both(down: float, up: float) -> Pair:
 
 
 def bit_energies(powers: RadioPowers, rates: Rates, factor: float = 1.0) -> Pair:
-    """Return the energy of a bit with its time on the air, J/bit; figures may be columns.
+    """Return the energy of a bit including its time on the air, J/bit; figures may be columns.
 
-    That time counts where the rate is constant, and there is one.
+    The time on the air is included only if the rate is constant and above 0.
 
     Args:
-        powers: of the radio.
-        rates: of its two directions.
-        factor: what the model of the network leaves of a rate.
+        powers: the powers of the radio.
+        rates: the rates of its two directions.
+        factor: the factor of the network model on a rate.
     """
     down, up = (
         energy + _on_air(watts, rate.constant, factor)
@@ -36,7 +36,7 @@ def bit_energies(powers: RadioPowers, rates: Rates, factor: float = 1.0) -> Pair
 
 
 def _on_air(watts: float, rate: float | None, factor: float) -> float:
-    """Return the energy of being on the air for a bit, J; 0 without a constant rate."""
+    """Return the energy of the time on the air of a bit, J; 0 without a constant rate."""
     if rate is None:
         return 0.0
     joules: float = choose(rate > 0.0, watts, 0.0) / choose(rate > 0.0, rate * factor, 1.0)
@@ -47,14 +47,13 @@ def _on_air(watts: float, rate: float | None, factor: float) -> float:
 class RadioKind:
     """The common properties of radios of one law at the same rates.
 
-    Attributes:
-        law: the law.
-        powers: beyond rest.
-        per_bit: the energy of a bit with its time on the air, J/bit, down and up; without that time
-            where the rate is not constant.
-        paced: whether a bit's time on the air differs from message to message.
-        stateful: whether the radio has states beyond ready and busy.
-        detached: whether a message needs nothing of such a radio but `RadioMeter.end`, on mains.
+    law: the law.
+    powers: the powers beyond rest.
+    per_bit: the energy of a bit, J/bit, down and up. It includes the time on the air if the
+        rate is constant.
+    paced: whether the time on the air of a bit differs between messages.
+    stateful: whether the radio has states beyond ready and busy.
+    detached: whether messages use only `RadioMeter.end` of such a radio on mains.
     """
 
     law: RadioLaw
@@ -69,9 +68,9 @@ class RadioKind:
         """Return the kind of a radio.
 
         Args:
-            law: of the radio.
-            rates: of its two directions.
-            factor: what the model of the network leaves of a rate.
+            law: the law of the radio.
+            rates: the rates of its two directions.
+            factor: the factor of the network model on a rate.
         """
         powers = powers_of(law)
         both = (rates.down, rates.up)
@@ -85,12 +84,12 @@ class RadioKind:
         return cls(law, powers, per_bit, paced, stateful, detached)
 
     def bit_energy(self, up: bool, seconds: float, back: float = 0.0) -> float:  # noqa: FBT001
-        """Return the energy of a bit that is on the air for a time, J/bit.
+        """Return the energy of a bit for a given time on the air, J/bit.
 
         Args:
-            up: its direction.
-            seconds: how long it is, s.
-            back: how long its answer is, which comes back, s.
+            up: the direction.
+            seconds: the time on the air of the bit, s.
+            back: the time on the air of its answer in the other direction, s.
         """
         powers = self.powers
         on_air = powers.on_air[up] * seconds + powers.on_air[not up] * back

@@ -11,24 +11,24 @@ from fedsim.physics.state_of_charge import BatteryStore
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 
 Crossed = Callable[[Crossing | None], None]
-"""Callback for a mark that the charge has reached, or None for any other change."""
+"""Callback for a mark that the charge has reached; called with None for any other change."""
 
 # A battery is drained in two ways that have to agree. Powers are integrated over time, between the
-# events that change them. The meters of radio and processor price what they do by the bit, the
-# operation and the second, as the log states them. Both are the same joules; but a float of
-# time has a resolution, so a power that begins or ends at a time that is off by one unit is off by
-# that times the power. `Supply.book` makes the difference good, and `resolution` adds up how large
-# it may be for that reason alone: an audit refuses more.
+# events that change them. The meters of radio and processor charge bits, operations and seconds, as
+# the log records them. Both are the same energy. But a float of time has a resolution: a power that
+# begins or ends one unit too early or too late is wrong by this unit times the power. `Supply.book`
+# settles the difference, and `resolution` sums how large it may be for this reason alone. An audit
+# rejects larger differences.
 
 _EDGES = 4
-"""How many times the clock's resolution a change of power may come too early or too late: twice
-in the time of the change, and in the time from which on it counts."""
+"""Largest error of the time of a change of power, in units of the clock's resolution: twice in the
+time of the change, and twice in the time from which on it applies."""
 
 _MOST_EVENTS = 10_000
 """Most events in a forecast of an idle battery: many years of harvest."""
 
 
-# Laws of one supply, or entry by entry of many: `fedsim.sim.arrays.supplies` asks them of arrays.
+# Laws of one supply, or elementwise of many: `fedsim.sim.arrays.supplies` calls them with arrays.
 
 
 def total_power(rest: Figure, processor: Figure, radio: Figure) -> Figure:
@@ -68,25 +68,25 @@ def state_of_charge(supply: "Supply | None") -> float:
 
 
 class Supply:
-    """Adds up the power of a client's parts, and drains its battery by it.
+    """Adds up the power of a client's parts, and drains its battery.
 
-    Between two changes all powers are constant, so the time of what comes next is known
-    exactly, and one timer waits for it. What ends at the very instant at which the battery is
-    empty has ended.
+    Between two changes all powers are constant, so the time of the next event is known exactly, and
+    one timer waits for it. Whatever completes at the instant at which the battery becomes empty has
+    completed.
 
     Args:
-        calendar: the simulated time.
-        store: the battery's state.
-        rest: the client's idle power, W.
-        crossed: called as the battery reaches a mark, or with None as something else changes.
+        calendar: the calendar.
+        store: the state of the battery.
+        rest: the idle power of the client, W.
+        crossed: called when the battery reaches a mark, or with None for another change.
 
     Attributes:
         store: see above.
-        delivered: what the client has drawn so far, J.
-        depletions: how often the battery has reached its cut-off; a battery that starts at it, or
-            below, has done so at time 0.
-        settled: what the parts' own meters differed by, all of it without its signs, J.
-        resolution: what the clock's resolution explains of that, J.
+        delivered: the energy that the client has drawn so far, J.
+        depletions: the number of times that the battery has reached its cut-off. A battery that
+            starts at or below its cut-off counts at time 0.
+        settled: the sum of the absolute differences from the parts' meters, J.
+        resolution: the part of `settled` that the clock's resolution explains, J.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class Supply:
         self._load = self._watts[Part.REST]
         self.store.draw(0.0, self._load)
         self._since = 0.0
-        self._drawn = [0.0 for _ in Part]  # by the powers, since a part's meter was last looked at
-        self._metered = [0.0 for _ in Part]  # what it showed then
-        self._ready_at = -inf  # as was forecast; before now: to be forecast anew
+        self._drawn = [0.0 for _ in Part]  # energy by power x time since the last `book` of a part
+        self._metered = [0.0 for _ in Part]  # the meter of a part at its last `book`
+        self._ready_at = -inf  # forecast of readiness; a time before now is out of date
         self._timer: Timer | None = None
         self._wait()
 
@@ -142,26 +142,25 @@ class Supply:
             self.resolution += clock_error(ulp(now), abs(watts - self._watts[part]))
             self.advance()
             self._watts[part] = watts
-            # A forecast is of an idle client, so idle power that goes off and on is part of it.
+            # A forecast assumes an idle client, so switching idle power is part of it.
             if part is not Part.REST:
                 self._ready_at = -inf
             self._draw(total_power(*self._watts))
 
     def book(self, part: Part, joules: float, watts: float = 0.0) -> None:
-        """Settle a part with its own meter, at an instant at which the meter is complete.
+        """Settle a part with its meter, at an instant at which the meter is complete.
 
-        Where a price is by the bit or the operation, the powers come to the same only as far as
-        the clock resolves when they changed: the difference leaves the battery now, so that the
-        battery is drained of exactly what the log states.
+        If energy is charged per bit or operation, power x time agrees with it only up to the
+        clock's resolution. The difference leaves the battery now, so that the battery is drained of
+        exactly the energy in the log.
 
         Args:
-            part: the metered component.
-            joules: what it shows, beyond idle power, J.
-            watts: the power of what may have begun and ended within one instant, W.
+            part: the metered part.
+            joules: the meter, beyond idle power, J.
+            watts: the power of use that may have begun and ended within one instant, W.
         """
-        # While bits flow the meter lags behind: it shows a message at its end. So this is called
-        # when a part has become idle, and never in the middle, where the whole message would be
-        # missing.
+        # The meter counts a message at its end, and lags behind while bits flow. So this is called
+        # when a part has become idle, never in the middle of a message, which would be missing.
         self.advance()
         missing = meter_gap(joules, self._metered[part], self._drawn[part])
         self._metered[part], self._drawn[part] = joules, 0.0
@@ -176,11 +175,11 @@ class Supply:
     def spend(self, part: Part, joules: float) -> float:
         """Drain energy that a part uses at this instant; return the supplied energy, J.
 
-        A battery that holds less above its cut-off gives that, and is then empty.
+        A battery that holds less above its cut-off supplies that, and is then empty.
 
         Args:
-            part: the component that works; its meter shows as much more from now on.
-            joules: what it takes, J.
+            part: the part; its meter counts the supplied energy as well.
+            joules: the required energy, J.
         """
         self.advance()
         supplied = self.store.spare(joules)
@@ -211,21 +210,20 @@ class Supply:
     def recovers(self) -> bool:
         """Return whether the client can take part now, or will be able to after idling.
 
-        An idle battery's future is known. It is forecast once, and again after the client has
-        done anything else.
+        The future of an idle battery is known. It is forecast once, and again after any other
+        activity of the client.
         """
-        # The server asks this of every client whenever none can take part, and a client that
-        # harvests at night takes thousands of events a forecast. What was forecast stays true for
-        # as long as the client idles, so what invalidates it is a change of any other power, or of
-        # the charge.
+        # The server queries every client whenever none can take part, and the forecast of a client
+        # that harvests at night takes thousands of events. A forecast holds as long as the client
+        # idles. A change of any other power, or of the charge, invalidates it.
         if self._ready_at < self._calendar.now:
             self._ready_at = self._forecast()
         return self._ready_at < inf
 
     def _forecast(self) -> float:
-        """Return when an idling client will be ready, s; inf for never."""
-        # A copy of the store goes through its events as `_settle` would: it is cut off when empty,
-        # and draws idle power again once it has recharged, perhaps only to be emptied by that.
+        """Return the time at which an idling client will be ready, s; inf for never."""
+        # A copy of the store goes through its events as in `_settle`: it is cut off when empty, and
+        # draws idle power again once it has recharged, which may empty it again.
         now = self._calendar.now
         image = copy(self.store)
         image.draw(now, self._rest if image.alive else 0.0)
@@ -249,11 +247,11 @@ class Supply:
         self._wait()
 
     def _wait(self) -> None:
-        """Make sure that a timer happens no later than the next event of the battery."""
+        """Set a timer that expires no later than the next event of the battery."""
         # Every message changes the load several times, and with it the time of the next event,
-        # which is hours away. To set a timer each time would fill the calendar with cancelled ones.
-        # A timer that is too early does no harm: it finds that nothing has happened, and is set
-        # anew (`_settle`). Only one that is too late has to go.
+        # which is hours away. A new timer each time would fill the calendar with cancelled ones. A
+        # timer that expires too early is harmless: `_settle` finds that nothing has happened, and
+        # sets it anew. Only a timer that is too late has to be replaced.
         when = self.store.next_event()
         if self._timer is not None:
             if self._timer.when() <= when:
@@ -262,16 +260,16 @@ class Supply:
             self._calendar.background -= 1
         self._timer = None
         if when < inf:
-            # Last in its instant: a message whose last bit passes as the battery is empty has
-            # passed.
+            # Last in its instant: a message whose last bit passes as the battery becomes empty has
+            # arrived.
             self._timer = self._calendar.at(when, self._settle, priority=DEADLINE)
             self._calendar.background += 1
 
     def _settle(self) -> None:
         self._timer = None
         self._calendar.background -= 1
-        # A battery that charges and drains goes on for ever. Without anything else to come, that is
-        # no progress: the run is at its end, or in a deadlock that would never be noticed.
+        # A battery that charges and drains has events for ever. They are no progress if nothing
+        # else is scheduled: the run is over, or in a deadlock that would never be noticed.
         self._calendar.ensure_alive()
         if self._calendar.now < self.store.next_event():
             self._wait()

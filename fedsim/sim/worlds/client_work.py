@@ -1,4 +1,4 @@
-"""What holds for a client's numeric work in the simulated and in the live world."""
+"""Checks of a client's numeric work, in the simulated and in the live world."""
 
 from math import inf
 from typing import Any
@@ -8,14 +8,14 @@ from fedsim.core.ports import Array, ClientId, Work
 from fedsim.problems.evaluators import Evaluator
 
 
-def submit_work(evaluator: Evaluator, work: Work) -> Any:  # noqa: ANN401 - of a type of the evaluator
-    """Hand work to an evaluator; return the ticket for its result.
+def submit_work(evaluator: Evaluator, work: Work) -> Any:  # noqa: ANN401 - an evaluator's type
+    """Submit work to an evaluator; return the ticket for its result.
 
     Raises:
-        ValueError: it has no finite number of operations.
+        ValueError: the number of operations is not finite.
     """
     if not 0.0 <= work.operations < inf:
-        raise ValueError(f"work has a finite number of operations, not {work.operations}")
+        raise ValueError(f"work needs a finite number of operations, not {work.operations}")
     return evaluator.submit(work)
 
 
@@ -26,11 +26,11 @@ def check_result(
     client: ClientId,
     number: int,
 ) -> Array:
-    """Return the result of a client's work in a round, given the ticket that it came for.
+    """Return the result of a client's work in a round, after a check.
 
     Raises:
         Diverged: a vector that was computed is not finite.
     """
     if not evaluator.finite(ticket, result):
-        raise Diverged(number, f"client {client} has computed what is not finite")
+        raise Diverged(number, f"client {client} has computed a vector that is not finite")
     return result

@@ -1,4 +1,4 @@
-"""Clocks: what actors read the time from and set timers by."""
+"""Clocks: actors read the time from them, and set timers."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ class Cancellable(Protocol):
     """A timer that can be cancelled."""
 
     def cancel(self) -> None:
-        """Make sure that it never happens; a timer that has happened stays as it is."""
+        """Prevent the callback; a timer that has expired stays as it is."""
 
 
 class Clock(Protocol):
@@ -20,15 +20,15 @@ class Clock(Protocol):
         ...
 
     def at_deadline(self, when: float, callback: Callable[..., object], *args: Any) -> Cancellable:
-        """Call `callback(*args)` at a time, s, after all else that happens at that instant."""
+        """Call `callback(*args)` at a time, s, after all other events of that instant."""
         ...
 
 
 class Clocked:
-    """Provides `now`, as the ports have it.
+    """Provides `now`, as declared by the ports.
 
     Args:
-        calendar: the time of the world.
+        calendar: the clock of the world.
         looks: the set to which the names of what the method reads are added.
     """
 

@@ -1,4 +1,4 @@
-"""The main task of a star: the server's coroutine, and its end together with the clients' tasks."""
+"""The main task of a star: runs the server's coroutine, and ends the tasks of the clients."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -12,18 +12,18 @@ Serve = Callable[[Any], Coroutine[Any, Any, None]]
 """`Algorithm.serve`, a coroutine function of the server."""
 
 EndClients = Callable[[], Iterable["asyncio.Future[None]"]]
-"""Ends the clients, in order; returns a future for each whose handler is being cancelled."""
+"""Ends the clients in order; returns a future per client whose handler is being cancelled."""
 
 ENDED = "the algorithm has ended"
-"""Why a run is over that no rule has stopped."""
+"""The reason of a run that ends without a stop rule."""
 
 
 class MainTask:
     """Runs the server's coroutine in the main task, and ends the tasks of the clients.
 
     Args:
-        serve: the server's part of the method.
-        server: what it is called with.
+        serve: the server coroutine of the method.
+        server: the argument of `serve`.
         end_clients: see `EndClients`.
         begin: called before the coroutine starts; it may stop the run.
 
@@ -58,27 +58,27 @@ class MainTask:
             self._main.cancel()
 
     async def run(self) -> Ending:
-        """Return how it ended; the first client that fails ends it, too."""
+        """Run to the end, and return how the run ended. The first client that fails ends it."""
         self._main = asyncio.current_task()
         try:
             return await self._serve_until_end()
         finally:
             self.over = True
-            # In order: what is aborted stands in the log.
+            # In order, since aborted work is written to the log.
             ends = await asyncio.gather(*self._end_clients(), return_exceptions=True)
-            for end in ends:  # a handler may fail as it is cancelled, too
+            for end in ends:  # a handler may also fail as it is cancelled
                 if isinstance(end, Exception) and not self._failures:
                     raise end
 
     def fail(self, name: str, failure: BaseException) -> None:
-        """End the run: a client has stopped answering before the world has ended."""
+        """End the run: a client has stopped replying before the world has ended."""
         if isinstance(failure, asyncio.CancelledError):
             failure = RuntimeError(f"the handler of {name} was cancelled from within")
         self._failures.append(failure)
         self._cancel()
 
     async def _serve_until_end(self) -> Ending:
-        """Return how the server has ended."""
+        """Run the server's coroutine; return how it ended."""
         try:
             return await self._serve()
         except asyncio.CancelledError:
@@ -86,6 +86,7 @@ class MainTask:
                 raise self._failures[0] from None
             if not self._stopped or self._main is None:
                 raise
+            # Our own cancellation: the task itself goes on, to end the clients.
             self._main.uncancel()
             return Ending(DONE, self._stopped)
 
@@ -109,7 +110,7 @@ def ending_of(stopped: BaseException) -> Ending:
 
 
 def _first(error: BaseException) -> Ending:
-    """Return how a run has ended, by the first error in a group, or in a group within it."""
+    """Return how a run has ended, by the first error of a possibly nested group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return ending_of(error)

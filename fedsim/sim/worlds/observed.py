@@ -1,4 +1,4 @@
-"""What a run has of its observer, in simulated and in real time."""
+"""The results of a run that its observer provides, in simulated and in real time."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,9 +14,8 @@ class ObservedRun:
     """A run whose rounds an observer evaluates.
 
     Attributes:
-        status: how it has ended, once it has run without an error; one of
-            `fedsim.results.record.summary`.
-        departures: the clients that left for good, once it is closed.
+        status: the status of a run without an error; one of `fedsim.results.record.summary`.
+        departures: the clients that left for good, once the run is closed.
     """
 
     _observer: Observer
@@ -28,13 +27,13 @@ class ObservedRun:
 
     @property
     def start(self) -> float | None:
-        """The objective of the model that the run starts with; None where it is no number."""
+        """The objective of the initial model; None if it is not finite."""
         value = self._observer.start
         return value if isfinite(value) else None
 
     @property
     def last_round(self) -> tuple[int, float]:
-        """Number and objective of the last round that was committed."""
+        """The number and the objective of the last committed round."""
         return self._observer.last_round
 
     @property
@@ -44,26 +43,26 @@ class ObservedRun:
 
     @property
     def abandoned(self) -> int:
-        """How many of its rounds were abandoned, and no step of the algorithm."""
+        """The number of abandoned rounds, which were no step of the algorithm."""
         return self._observer.abandoned
 
     @property
     def looks(self) -> list[str]:
-        """What the method has read beside its messages: "battery", "now"."""
+        """The names of what the method has read beside its messages: "battery", "now"."""
         return sorted(self._looks)
 
     def _run_observed(self, run: Callable[[], Ending]) -> str:
-        """Run to the end, let the observer evaluate the last model, and return why it ended.
+        """Run to the end, have the last model evaluated, and return the reason of the end.
 
         Raises:
-            RunError: the run's own, or the last model is not finite.
-            Exception: of the user's code; its message begins with the line that raised it.
+            RunError: an error of the run, or the last model is not finite.
+            Exception: an error of the user's code; its message begins with the line that raised it.
         """
         try:
             self.status, reason = run()
             self._observer.end()
         except RunError as error:
-            with suppress(Diverged):  # the reason of the end is raised already
+            with suppress(Diverged):  # the error that ended the run is raised instead
                 self._observer.end()
             if isinstance(error, Diverged):
                 raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None

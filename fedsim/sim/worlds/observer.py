@@ -18,7 +18,7 @@ from fedsim.sim.worlds.clock import Clock
 from fedsim.sim.worlds.server import RowLog
 
 OnRound = Callable[[RoundEnd], None]
-"""Callback for the end of every round that is committed."""
+"""Callback for the end of every committed round."""
 
 
 def ignore_round(*_: object) -> None:
@@ -40,22 +40,22 @@ class ObserverConfig(Protocol):
 
     @property
     def valued(self) -> bool:
-        """Whether the objective is known; if not, NaN is a number like others."""
+        """Whether the objective is known; otherwise NaN is an ordinary value of it."""
         ...
 
     @property
     def optimum(self) -> float:
-        """The least objective; NaN where none is known."""
+        """The minimum of the objective; NaN if it is not known."""
         ...
 
     @property
     def measures(self) -> Sequence[Callable[[Array], Mapping[str, float]]]:
-        """What else is evaluated; each returns figures by name."""
+        """Further measures of a model; each returns values by name."""
         ...
 
     @property
     def tolerance(self) -> float | None:
-        """Up to which the constraint, one of the measures, is met; None without one."""
+        """The tolerance of the constraint, which is one of the measures; None without one."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class ObserverConfig(Protocol):
 
     @property
     def counting(self) -> Counting:
-        """Which model a round is looked at with."""
+        """Which model of a round is evaluated."""
         ...
 
     @property
@@ -75,7 +75,7 @@ class ObserverConfig(Protocol):
 
     @property
     def higher(self) -> frozenset[str]:
-        """The columns of measures of which more is better."""
+        """The columns of measures for which more is better."""
         ...
 
 
@@ -87,25 +87,25 @@ class IdleEnergy(Protocol):
         ...
 
     def take_grams(self, now: float) -> float:
-        """Return the CO2 emitted for it since the last call, g; 0 if not tracked."""
+        """Return the emissions of that energy since the last call, g; 0 if not tracked."""
         ...
 
 
 class Observer:
     """Evaluates committed models on the scenario's schedule; costs no simulated time.
 
-    The table of rounds begins with round 0, the model that the run starts with. A round is looked
-    at with the model that its commit hands over; under `counting: iterates` with the one before.
+    The table of rounds begins with round 0, the initial model. A round is evaluated at the model
+    that its commit passes; under `counting: iterates`, at the model before.
 
     Args:
-        may_stay: whether a round may end without a step, so that the last model is kept for it.
-        log: takes the rows of rounds; the book's own if None.
+        may_stay: whether a round may end without a step, so that the last model has to be kept.
+        log: receives the rows of rounds; the recorder's log if None.
 
     Attributes:
-        start: the objective of the model that the run starts with; NaN before `begin`.
-        last_round: number and objective of the last round that was committed.
-        abandoned: how many rounds were no step of the algorithm.
-        feasible: whether the last model that was evaluated meets the constraint; None without one.
+        start: the objective of the initial model; NaN before `begin`.
+        last_round: the number and the objective of the last committed round.
+        abandoned: the number of rounds that were no step of the algorithm.
+        feasible: whether the last evaluated model meets the constraint; None without one.
     """
 
     def __init__(
@@ -135,17 +135,17 @@ class Observer:
         self._iterates = setup.counting == "iterates"
         self._keeps = may_stay or self._iterates
         self._idle_until = 0.0
-        self._held: Array  # after the last round that was committed, if it is kept
-        self._given: dict[str, float] | None = None  # what the method gave beside it
-        self._about: Mapping[str, float] = {}  # figures of it that came with it
-        self._unlooked: Array | None = None
-        self._unseen: dict[str, None] = {}
+        self._held: Array  # the model after the last committed round, if it is kept
+        self._given: dict[str, float] | None = None  # the method's figures of that round
+        self._about: Mapping[str, float] = {}  # further figures of that model
+        self._unlooked: Array | None = None  # the last committed model, if not evaluated
+        self._unseen: dict[str, None] = {}  # names of measures, for rounds without evaluation
 
     def begin(self, model: Array | None = None, about: Mapping[str, float] | None = None) -> None:
-        """Write round 0, which costs nothing, and stop the run where a rule applies to it.
+        """Write round 0, which costs nothing, and stop the run if a rule applies to it.
 
         Args:
-            model: that the run starts with, shape (d,); by default the configuration's.
+            model: the initial model, shape (d,); by default the configuration's.
             about: further figures of this model.
         """
         start = constant(self._setup.initial if model is None else model)
@@ -157,14 +157,14 @@ class Observer:
     def commit(
         self, model: Array, measures: dict[str, float], about: Mapping[str, float] | None = None
     ) -> None:
-        """Evaluate the round, write it down, and stop the run where a rule applies.
+        """Evaluate the round, write its row, and stop the run if a rule applies.
 
         Args:
-            model: after the round, shape (d,).
+            model: the model after the round, shape (d,).
             measures: further figures of the round.
-            about: further figures of this model, which are shown with it.
+            about: further figures of this model, which appear in the row that evaluates it.
         """
-        kept = constant(model)  # the method may modify its own
+        kept = constant(model)  # a copy: the method may go on to change its model
         looked_at = self._held.copy() if self._iterates else model
         shown = constant(looked_at) if self._iterates else kept
         figures = {**measures, **((self._about if self._iterates else about) or {})}
@@ -174,14 +174,14 @@ class Observer:
 
     @property
     def nodes(self) -> NodeModels | None:
-        """Takes the models of peers before their round is committed, where these are kept.
+        """Receives the models of peers before their round is committed; None if not kept.
 
         The rows of nodes that have left are NaN.
         """
         return self._book.models.nodes
 
     def stay(self) -> None:
-        """End a round that was given up or not answered, with the last one's model and figures."""
+        """End a round that was abandoned: the model and figures of the last one stay."""
         self.abandoned += 1
         complete = self._given is not None
         self._write_round(self._held.copy(), self._held, self._given or {}, complete=complete)
@@ -192,6 +192,7 @@ class Observer:
         number = self._book.rounds.rounds + 1
         looked = self._setup.observe.looks(number) or number >= self._setup.stop.rounds
         objective, seen = self._look(number, model) if looked else (nan, {})
+        # After the evaluation, which reports a divergence with the objective that it saw.
         if not isfinite(model.sum()):
             raise Diverged(number, "the model is not finite")
         if looked:
@@ -211,7 +212,7 @@ class Observer:
         *,
         complete: bool,
     ) -> None:
-        """Write the row of a round, and stop the run where a rule applies."""
+        """Write the row of a round, and stop the run if a rule applies."""
         gap, now = objective - self._setup.optimum, self._calendar.now if number else 0.0
         table, traffic = self._book.rounds, self._traffic
         table.add(
@@ -235,7 +236,7 @@ class Observer:
             raise RunStopped(reason)
 
     def end(self) -> None:
-        """Evaluate the model of the last round, if that has not been evaluated."""
+        """Evaluate the model of the last round, unless it has been evaluated."""
         if self._unlooked is None:
             return
         number, model = self.last_round[0], self._unlooked.copy()
@@ -246,7 +247,7 @@ class Observer:
         self.last_round = self._last_seen = number, objective
 
     def _look(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
-        """Return the objective of a round's model, and the measures.
+        """Return the objective of a round's model, and its measures.
 
         Raises:
             Diverged: the objective is not finite.
@@ -257,8 +258,8 @@ class Observer:
         return objective, figures
 
     def _evaluate(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
-        """Return the objective of a round's model, and the measures."""
-        with activity(f"looking at the model of round {number}"):
+        """Return the objective of a round's model, and its measures, without a check."""
+        with activity(f"evaluating the model of round {number}"):
             objective = self._setup.evaluate(model)
         figures: dict[str, float] = {}
         for observe in self._setup.measures:
@@ -270,46 +271,47 @@ class Observer:
         return objective, figures
 
     def _constraint(self, figures: Mapping[str, float | None]) -> Constraint | None:
-        """Return the constraint among the figures of a round; None for a method without one."""
+        """Return the constraint in the figures of a round; None for a method without one."""
         if (tolerance := self._setup.tolerance) is None:
             return None
         value = figures.get(CONSTRAINT)
         return Constraint(nan if value is None else value, tolerance)
 
     def _join(
-        self, figures: Mapping[str, float | None], given: Mapping[str, float]
+        self, figures: Mapping[str, float | None], method_figures: Mapping[str, float]
     ) -> dict[str, float | None]:
         """Return the measures together with the figures of the method.
 
         Raises:
-            DuplicateColumnError: the algorithm has given what there is a column of already.
+            DuplicateColumnError: the method reports a figure whose column exists already.
         """
-        for name in given:
+        for name in method_figures:
             if name not in figures and name not in OWN:
                 continue
             where = (
-                "a measure of the scenario fills the same column; leave that out of measures"
+                f"the scenario's measure {name!r} fills the same column: remove it from `measures`"
                 if name in figures
-                else "every round table has a column of that name; the method takes another name"
+                else "every round table has a column of that name: rename the method's figure"
             )
-            text = f"the method gives a figure {name!r} of its own, and {where}"
+            text = f"the method reports a figure {name!r}, but {where}"
             raise DuplicateColumnError(text)
-        return {**figures, **given}
+        return {**figures, **method_figures}
 
     @property
     def kept(self) -> str:
-        """Which rounds of a run that diverged are finite, as a clause."""
+        """Say which rounds of a diverged run are finite, as a clause."""
         number, value = self._last_seen
         if not self.last_round[0]:
             return "no round was finite"
         if not number:
             return "no round was seen to be finite"
+        # With few evaluations, later rounds may have been finite as well.
         which = "last finite one" if number == self.last_round[0] else "last one seen to be finite"
         known = "" if isnan(value) else f", with the objective {value:.6g}"
         return f"round {number} was the {which}{known}"
 
     def write_idle(self, event: Event, number: int, detail: int = -1) -> None:
-        """Write a row of the server with the fleet's idle energy since the last one."""
+        """Write a row of the server with the idle energy of the fleet since the last one."""
         now = self._calendar.now
         seconds = now - self._idle_until
         joules = self._idle_meter.take(now)

@@ -1,4 +1,4 @@
-"""The server of a world: feeds its protocol endpoint, and records what arrives."""
+"""The server of a world: passes arrivals to its protocol endpoint, and records them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ _COUNTED = ReplyOutcome.COUNTED
 
 
 class RowLog(Protocol):
-    """The event log, as actors write to it; see `fedsim.results.record.log.EventLog`."""
+    """The part of the event log that actors need; see `fedsim.results.record.log.EventLog`."""
 
     @property
     def append(self) -> Callable[..., None]:
@@ -36,20 +36,20 @@ class RowLog(Protocol):
 
     @property
     def word(self) -> Callable[[str], int]:
-        """Return the number of a message's name or a detail."""
+        """Return the number of a message name or of a detail."""
         ...
 
 
 class Downlinks(Protocol):
-    """The network, as the server sends through it."""
+    """The part of the network that a server needs."""
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
-        """Accept a message for each of some clients, and charge its bits."""
+        """Accept a message for several clients, and charge its bits."""
         ...
 
 
 class Attendance(Protocol):
-    """Which clients can be reached, as the server asks."""
+    """Which clients can be reached."""
 
     def why_gone(self, clients: Sequence[ClientId]) -> str:
         """Return why none of these clients will ever take part again; empty if one may."""
@@ -67,7 +67,7 @@ class RoundServer(Clocked):
     """Implements `fedsim.core.ports.Server`.
 
     Attributes:
-        id: its number in the log.
+        id: the number of the server in the log.
         weights: the clients' shares of all samples, shape (M,).
     """
 
@@ -107,9 +107,9 @@ class RoundServer(Clocked):
         self._commit = commit
         self._stay = stay
         self._watched = protocol.watched
-        self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
+        self._over: asyncio.Future[None] | None = None  # the wait in progress, if any
         self._outcome: ExchangeOutcome | None = None  # of the last exchange, for an informed policy
-        self._sent_before = 0  # by clients, before it
+        self._sent_before = 0  # replies and beacons of clients before the open exchange
 
     @property
     def round(self) -> int:
@@ -133,7 +133,7 @@ class RoundServer(Clocked):
     def answers(self) -> tuple[int, int, int]:
         """The numbers of clients asked, of reports, and of replies in transit.
 
-        It may be read from another thread; without an exchange all are 0.
+        They may be read from another thread. Without an open exchange all are 0.
         """
         exchange, sent = self._protocol.exchange, self._sent - self._sent_before
         if exchange is None:
@@ -165,6 +165,7 @@ class RoundServer(Clocked):
         self._protocol.check_free()
         to = self._protocol.recipients(message, to)
         while True:
+            # One pass per round: an abandoned round is repeated with another cohort.
             cohort = await self._cohort(to, message)
             resolved, opened = resolve_pending(message, cohort.clients), self._calendar.now
             chosen: Cohort | None = cohort
@@ -182,10 +183,10 @@ class RoundServer(Clocked):
             # Clients may have received the message of the abandoned round.
             message = self._repeated(message) if again is None else again()
 
-    # -- what it does ------------------------------------------------------------------
+    # -- exchanges ---------------------------------------------------------------------
 
     async def _hold(self, message: Sent, cohort: Cohort) -> None:
-        """Open an exchange, and wait until it is over."""
+        """Open an exchange, and wait until it is closed."""
         post = self._protocol.open(message, cohort.clients)
         self._sent_before = self._sent
         if self._watched:
@@ -200,7 +201,7 @@ class RoundServer(Clocked):
             self._outcome = self._protocol.close_watch(self._calendar.now)
 
     async def _ask_candidates(self, message: Sent, cohort: Cohort) -> Cohort | None:
-        """Return which candidates are asked for an update, after their reports; None for none."""
+        """Return the candidates that are asked for an update, after their reports, or None."""
         await self._hold(to_candidates(message), cohort)
         if self._protocol.given_up or self._outcome is None:
             return None
@@ -209,7 +210,7 @@ class RoundServer(Clocked):
         return chosen
 
     async def _wait_until(self, when: float) -> None:
-        """Wait until a time at which the policy begins a round."""
+        """Wait until a time, at which the policy begins a round."""
         self._over = over = asyncio.get_running_loop().create_future()
         timer = self._calendar.at_deadline(when, self._wake)
         try:
@@ -219,10 +220,10 @@ class RoundServer(Clocked):
             timer.cancel()
 
     async def _cohort(self, to: Sequence[ClientId] | None, message: Sent) -> Cohort:
-        """Return the cohort, once a client can be asked, or none of those named ever will be.
+        """Return the cohort, as soon as one of the wanted clients can be asked, or none ever will.
 
         Raises:
-            NoClientsLeft: no client can take part any more, named or not.
+            NoClientsLeft: none of all clients can take part any more.
         """
         wanted = self.clients if to is None else to
         while wanted:
@@ -234,6 +235,7 @@ class RoundServer(Clocked):
                 self._write_cohort(replace(cohort, drawn=False) if reported else cohort)
                 return cohort
             if self._presence.why_gone(wanted):
+                # All wanted clients are gone, but others are not: the exchange closes empty.
                 if reason := self._presence.why_gone(self.clients):
                     raise NoClientsLeft(reason)
                 await self._instant()
@@ -258,8 +260,8 @@ class RoundServer(Clocked):
         """Record that messages go to a cohort, and send them.
 
         Args:
-            post: the messages with their receivers; possibly none.
-            label: of the one for all; empty where each has its own.
+            post: the messages with their receivers; may be empty.
+            label: the label of a common message; empty if every client has its own.
         """
         now, number = self._calendar.now, self._protocol.round
         if post:
@@ -270,7 +272,7 @@ class RoundServer(Clocked):
             self._network.send_down(clients, envelope)
 
     async def _wait_finished(self) -> None:
-        """Wait until the exchange is over: enough reports, or it was given up."""
+        """Wait until the exchange is closed, with enough reports, or abandoned."""
         if self._protocol.over:
             return
         self._over = over = asyncio.get_running_loop().create_future()
@@ -289,7 +291,7 @@ class RoundServer(Clocked):
             timer.cancel()
 
     def _abandon(self, opened: float) -> None:
-        """End a round in which too few clients have reported, or none: the model stays."""
+        """End a round with too few reports: the model stays."""
         now, number = self._calendar.now, self._protocol.round
         word = self._log.word(self._protocol.progress)
         self._log.append(now, now - opened, Event.ABANDONED, self.id, NO_PEER, number, detail=word)
@@ -299,14 +301,14 @@ class RoundServer(Clocked):
             )
         self._stay()
 
-    # -- what happens to it ------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------
 
     def receive(self, client: ClientId, envelope: Envelope) -> None:
         """Receive a reply."""
         if self._watched:
             self._protocol.see_reply(client, envelope, self._calendar.now)
         verdict = self._protocol.receive_reply(client, envelope)
-        if verdict is _COUNTED:  # as nearly all are
+        if verdict is _COUNTED:  # the usual case
             return
         if verdict is ReplyOutcome.CLOSED:
             self._wake()
@@ -321,7 +323,7 @@ class RoundServer(Clocked):
         return verdict is not None
 
     def lose(self, client: ClientId) -> None:
-        """Notice, now or later, that a client's connection has ended: it will not report."""
+        """Handle the end of a client's connection, now or at the next beat: it will not report."""
         now = self._calendar.now
         when = self._protocol.notice(now)
         if when <= now:
@@ -332,7 +334,7 @@ class RoundServer(Clocked):
             self._calendar.at_deadline(when, self._notice, asked)
 
     def _notice(self, left: tuple[ClientId, int]) -> None:
-        """Notice at a beat that a client has left in some exchange."""
+        """Handle at a beat that a client had left in some exchange."""
         if self._protocol.client_left(*left):
             self._wake()
 
@@ -345,11 +347,10 @@ class RoundServer(Clocked):
             self._wake()
 
     def _wake(self) -> None:
-        """Wake the task that waits for the end of the exchange."""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 
-    # -- what is written down ----------------------------------------------------------
+    # -- rows --------------------------------------------------------------------------
 
     def _write_cohort(self, cohort: Cohort) -> None:
         now, number = self._calendar.now, self._protocol.round

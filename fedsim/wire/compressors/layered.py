@@ -50,7 +50,9 @@ class Layered(Compressor):
 
     def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:
         """Return the payload of the layers; random draws are made in their order."""
-        return self.encode_layers(vector, [each.compress for each in self.each], rng, form)
+        return self.encode_layers(
+            vector, [compressor.compress for compressor in self.each], rng, form
+        )
 
     def encode_layers(
         self,
@@ -64,10 +66,10 @@ class Layered(Compressor):
             return self.of.compress(vector, rng, form)
         parts = []
         for compressor, send, place in zip(self.each, senders, self.places, strict=True):
-            own = vector[place]
-            part = send(own, rng, form)
-            longest = compressor.longest(own, part)
-            parts.append(shorter(own, DENSE, form, longest) or part)
+            layer = vector[place]
+            part = send(layer, rng, form)
+            longest = compressor.longest(layer, part)
+            parts.append(shorter(layer, DENSE, form, longest) or part)
         return PartsPayload(tuple(parts))
 
     def contract(self, dimension: int) -> Contract:
@@ -75,8 +77,12 @@ class Layered(Compressor):
         if not self.splits(dimension):
             return self.of.contract(dimension)
         sizes = [place.stop - place.start for place in self.places]
-        found = [each.contract(size) for each, size in zip(self.each, sizes, strict=True) if size]
-        kind, constants = found[0].kind, [each.constant for each in found]
+        contracts = [
+            compressor.contract(size)
+            for compressor, size in zip(self.each, sizes, strict=True)
+            if size
+        ]
+        kind, constants = contracts[0].kind, [contract.constant for contract in contracts]
         if kind == "absolute":
             return Contract(kind, sum(constants))
         return Contract(kind, min(constants) if kind == "contractive" else max(constants))
@@ -88,11 +94,11 @@ class Layered(Compressor):
             return self.contract(vector.size)
         total, kind = 0.0, self.contract(vector.size).kind
         for compressor, place in zip(self.each, self.places, strict=True):
-            own = vector[place]
-            if share := float(own @ own) / whole:
-                found = compressor.contract_for(own)
-                kind = found.kind
-                total += found.constant * (1.0 if kind == "absolute" else share)
+            layer = vector[place]
+            if share := float(layer @ layer) / whole:
+                contract = compressor.contract_for(layer)
+                kind = contract.kind
+                total += contract.constant * (1.0 if kind == "absolute" else share)
         return Contract(kind, total)
 
     def longest(self, vector: Array, payload: Encodable) -> int:
@@ -115,7 +121,7 @@ class _LayeredSender:
 
     def __init__(self, compressor: Layered) -> None:
         self._compressor = compressor
-        self._senders = [each.sender() for each in compressor.each]
+        self._senders = [layer.sender() for layer in compressor.each]
         self._whole = compressor.of.sender()
 
     def __call__(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:

@@ -29,7 +29,7 @@ _KINDS: tuple[type[Encodable], ...] = (
     FourBits,
 )
 _READERS: Mapping[int, tuple[type[Encodable], ValueFormat]] = MappingProxyType(
-    {first_byte(each.kind, form): (each, form) for each in _KINDS for form in each.formats}
+    {first_byte(kind.kind, form): (kind, form) for kind in _KINDS for form in kind.formats}
 )
 
 
@@ -63,8 +63,8 @@ class PartsPayload:
 
     def body(self) -> bytes:
         """Encode the number of parts, and each part with its first byte."""
-        each = (bytes([first_byte(part.kind, part.format)]) + part.body() for part in self.parts)
-        return varint(len(self.parts)) + b"".join(each)
+        bodies = (bytes([first_byte(part.kind, part.format)]) + part.body() for part in self.parts)
+        return varint(len(self.parts)) + b"".join(bodies)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003

@@ -71,8 +71,8 @@ class Dense:
             room: of their length, which may hold them.
             factor: None for 1.
         """
-        own = self.values[some]
-        return own if factor is None else np.multiply(own, factor, out=room)
+        part = self.values[some]
+        return part if factor is None else np.multiply(part, factor, out=room)
 
     @property
     def canonical(self) -> bool:
@@ -120,11 +120,11 @@ class LongDense(Dense):
     @property
     def values(self) -> Array:
         """The rounded entries, read-only."""
-        found = None if self._read is None else self._read()
-        if found is None:
-            found = frozen(self.format.widen(self._sent))
-            object.__setattr__(self, "_read", ref(found))
-        return found
+        values = None if self._read is None else self._read()
+        if values is None:
+            values = frozen(self.format.widen(self._sent))
+            object.__setattr__(self, "_read", ref(values))
+        return values
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -168,30 +168,33 @@ class RowPayloads(Sequence[Payload]):
             some = slice(int(places[0]), int(places[-1]) + 1) if one_run else places
             found: Array = sources[which[0]].some(some, columns)
             return found
-        parts = {each: np.flatnonzero(which == each) for each in np.unique(which).tolist()}
+        parts = {source: np.flatnonzero(which == source) for source in np.unique(which).tolist()}
         order = np.argsort(np.concatenate([*parts.values()]))
-        every = [sources[each].some(places[own], columns) for each, own in parts.items()]
+        every = [
+            sources[source].some(places[places_there], columns)
+            for source, places_there in parts.items()
+        ]
         return np.asarray(np.concatenate(every)[order])
 
     def adding(self, total: Array, factors: Array | None) -> Callable[[int, int], None] | None:
-        """Return what adds a range of coordinates of all to a sum, times factors, in one pass.
+        """Return a function that adds a range of coordinates of all rows, times factors, to a sum.
 
-        None where no compiled code is at hand for it.
+        It makes one pass over the rows. None if no compiled code fits.
         """
         sources: Any = self._sources
         add = sources[0].add
-        if add is None or any(each.add is not add for each in sources):
+        if add is None or any(source.add is not add for source in sources):
             return None
-        kinds, lengths, first, counts = zip(*(each.memory() for each in sources), strict=True)
+        kinds, lengths, first, counts = zip(*(source.memory() for source in sources), strict=True)
         which, places = self._which, np.asarray(self._places, np.int64)
         there = (places >= 0) & (places < np.array(counts)[which])
         if len(set(kinds)) > 1 or set(lengths) != {len(total)} or not there.all():
             return None  # NumPy says what is wrong
         size = kinds[0].itemsize
         rows = np.array(first, np.int64)[which] + size * len(total) * places
-        each = np.ones(len(rows)) if factors is None else np.array(factors, np.float64)
+        weights = np.ones(len(rows)) if factors is None else np.array(factors, np.float64)
         like = np.empty(0, kinds[0])
-        return lambda begin, end: add(total[begin:end], rows + size * begin, like, each)
+        return lambda begin, end: add(total[begin:end], rows + size * begin, like, weights)
 
 
 def _is_rows(source: DenseRows | Payload) -> TypeGuard[DenseRows]:
@@ -201,12 +204,12 @@ def _is_rows(source: DenseRows | Payload) -> TypeGuard[DenseRows]:
 def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> Array:
     """Return the sum of payloads' vectors, from zero on, in their order.
 
-    It is bit-identical to that of a loop; rows of one array are added without one, and a long sum
-    is shared out among threads, a range of coordinates each.
+    It is bit-identical to the sum of a loop. Rows of one array are added without a loop, and a long
+    sum is divided among threads, by ranges of coordinates.
 
     Args:
         payloads: at least one; all of one shape.
-        weights: what each vector is multiplied by, shape (n,); None for 1.
+        weights: the factors of the vectors, shape (n,); None if all are 1.
     """
     one = payloads[0]
     total: Array = np.zeros(one.shape if isinstance(one, LongDense) else one.values.shape)
@@ -225,36 +228,36 @@ def weighted_sum(payloads: Sequence[Payload], weights: Array | None = None) -> A
 
 
 _AT_ONCE = 2**16
-"""So many numbers are added at once: about what the fast memory of a core holds."""
+"""The number of numbers that are added at once: about as many as the cache of a core holds."""
 
 _SHARED = 2**21
-"""The products of a sum, some milliseconds, from which it is worth waking a thread."""
+"""A sum with at least this many products takes some milliseconds, so threads pay."""
 
 _COMPILED = 2**16
-"""The products of a sum from which compiled code is called for it, where it is at hand: fewer take
-NumPy less time than it takes to say where the rows are."""
+"""A sum with at least this many products uses compiled code, if there is any. With fewer, NumPy
+takes less time than collecting the addresses of the rows."""
 
 _WIDE = 2**10
-"""The coordinates of a sum from which it is shared out, so that each thread has many of them."""
+"""A sum with at least this many coordinates is divided among threads: each then has many."""
 
 _LONG_ROW = 2**12
-"""So many coordinates of a row are added by themselves: several rows do not stay in the cache."""
+"""Rows with at least this many coordinates are added one by one: several exceed the cache."""
 
 _LEAST = 2
-"""A column alone is contiguous, and NumPy adds that in pairs."""
+"""A single column is contiguous, so NumPy would add it in pairs, with other roundings."""
 
 
 def _runs(payloads: Sequence[Payload]) -> Iterator[Sequence[Payload]]:
-    """Yield payloads in their order, neighbours that are rows of one array in columns."""
+    """Yield payloads in order; neighbours that are rows of one array come as `RowPayloads`."""
     if isinstance(payloads, RowPayloads):
         yield payloads
         return
-    for rows, own in groupby(payloads, _rows_of):
-        some = list(own)
+    for rows, run in groupby(payloads, _rows_of):
+        some = list(run)
         if rows is None:
             yield some
         else:
-            places = np.array([each.place for each in some if isinstance(each, DenseRow)])
+            places = np.array([row.place for row in some if isinstance(row, DenseRow)])
             yield RowPayloads([rows], np.zeros(len(some), np.int8), places)
 
 
@@ -271,7 +274,7 @@ def _add(total: Array, payloads: Sequence[Payload], factors: Array | None) -> No
 def _adding(
     total: Array, payloads: Sequence[Payload], factors: Array | None
 ) -> Callable[[int, int], None] | None:
-    """Return what adds a range of coordinates, of one or more; None if all are added together."""
+    """Return a function that adds a range of coordinates; None if only whole vectors are added."""
     if total.ndim == 1 and total.size >= _LEAST:
         if isinstance(payloads, RowPayloads):
             if not payloads.in_rows:
@@ -279,8 +282,8 @@ def _adding(
             many = total.size * len(payloads) >= _COMPILED
             compiled = payloads.adding(total, factors) if many else None
             return compiled or partial(_add_rows, total, payloads, factors)
-        dense = [each for each in payloads if isinstance(each, Dense)]
-        if len(dense) == len(payloads) and all(each.shape == total.shape for each in dense):
+        dense = [payload for payload in payloads if isinstance(payload, Dense)]
+        if len(dense) == len(payloads) and all(payload.shape == total.shape for payload in dense):
             return partial(_add_dense, total, dense, factors)
     return None
 
@@ -289,29 +292,29 @@ def _add_rows(
     total: Array, payloads: RowPayloads, factors: Array | None, begin: int, end: int
 ) -> None:
     """Add a range of coordinates of payloads that are rows of arrays."""
-    own = total[begin:end]
-    if len(own) >= _LONG_ROW:
-        each: Any = list(payloads)
-        _add_dense(total, each, factors, begin, end)
+    sums = total[begin:end]
+    if len(sums) >= _LONG_ROW:
+        rows: Any = list(payloads)
+        _add_dense(total, rows, factors, begin, end)
         return
-    step = max(_AT_ONCE // len(own), 1)
+    step = max(_AT_ONCE // len(sums), 1)
     for at in range(0, len(payloads), step):
         to = min(at + step, len(payloads))
         added = payloads.vectors(at, to, slice(begin, end))
         if factors is not None:
             added *= factors[at:to, None]
-        # Down the rows of an array, entry by entry, NumPy adds one after the other.
-        added[0] += own
-        np.add.reduce(added, axis=0, out=own)
+        # Along the first axis NumPy adds row after row, so the rounding is that of a loop.
+        added[0] += sums
+        np.add.reduce(added, axis=0, out=sums)
 
 
 def _add_dense(
     total: Array, payloads: Sequence[Dense | DenseRow], factors: Array | None, begin: int, end: int
 ) -> None:
-    """Add a range of coordinates of payloads with all entries, a part of all after the other."""
+    """Add a range of coordinates of dense payloads, in parts that fit the cache."""
     room = np.empty(min(_AT_ONCE, end - begin))
     for at in range(begin, end, _AT_ONCE):
         some = slice(at, min(at + _AT_ONCE, end))
-        own, held = total[some], room[: some.stop - at]
+        sums, held = total[some], room[: some.stop - at]
         for place, payload in enumerate(payloads):
-            own += payload.part(some, held, None if factors is None else factors[place])
+            sums += payload.part(some, held, None if factors is None else factors[place])

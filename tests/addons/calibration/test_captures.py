@@ -185,7 +185,7 @@ def test_captures_that_tell_nothing_are_refused(tmp_path: Path, content: bytes, 
 
 def test_connections_that_were_open_before_are_named(tmp_path: Path) -> None:
     path = capture(tmp_path / "a.pcap", list(message(True, 1.0, 8e6, 9_000, 101)))
-    with pytest.raises(DataError, match="7 segments of TCP, and no handshake; expected a capture"):
+    with pytest.raises(DataError, match="7 segments of TCP, but no handshake; expected a capture"):
         read_recording(path)
 
 

@@ -105,7 +105,7 @@ def test_pings_below_a_millisecond_are_an_interval(tmp_path: Path) -> None:
         (latency,) = found.constants
         assert (latency.value, latency.high) == pytest.approx((0.25e-3, 0.5e-3), rel=1e-3)
         assert latency.low < 1e-8
-        assert f"{count} of {count} pings have an upper bound alone" in found.notes[0]
+        assert f"{count} of {count} pings only have an upper bound" in found.notes[0]
     more = "\n".join(["PING h", *["time<1 ms", "time=1 ms", "time=1 ms"] * 5])
     path.write_text(more, encoding="utf-8")
     (latency,) = calibrate(path, fleet(4), keep=keep).constants
@@ -147,7 +147,7 @@ def test_a_capture_of_messages_of_one_segment_tells_no_rate(tmp_path: Path) -> N
         assert text in str(refused.value)
         capture(rng, slow, (1_400, 5_000), path, at_server=at_server)
         found = calibrate(path, fleet(3), keep=["device.speed"])
-        assert "messages of a capture are one segment" in found.notes[0]
+        assert "messages of a capture have one segment" in found.notes[0]
 
 
 def test_tasks_that_differ_are_noted(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_means_over_unlike_or_unknown_clients_tell_no_speed(tmp_path: Path) -> N
     keep = ["radio.up", "radio.down", "radio.latency"]
     two = fleet(2, device)
     two["fleet"] *= 2
-    with pytest.raises(CannotTell, match="not known over how many alike ones"):
+    with pytest.raises(CannotTell, match="over an unknown number of clients"):
         calibrate(path, two, keep=keep)
     found = calibrate(path, fleet(4, device), keep=keep)
     assert "means over the 4 clients of a round" in found.notes[0]

@@ -140,7 +140,7 @@ def test_the_attributes_of_a_history_are_those_of_flower() -> None:
 
 
 WRONG = [
-    (json.dumps({"losses_distributed": [[1, 0.7]]}), "a History of Flower has rounds and no times"),
+    (json.dumps({"losses_distributed": [[1, 0.7]]}), "a History of Flower has no times"),
     (
         json.dumps(HISTORY),
         "metrics_distributed_fit has accuracy and num_examples; expected a metric",

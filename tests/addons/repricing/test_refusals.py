@@ -83,7 +83,7 @@ TIMES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*beyond the theory:fedsim.TheoryWarning")
+@pytest.mark.filterwarnings("ignore:.*convergence theory of:fedsim.TheoryWarning")
 @pytest.mark.parametrize("key", TIMES)
 def test_nothing_may_close_a_round_before_its_end(key: str, tmp_path: Path) -> None:
     kind = "fedbuff" if key == "participation.kind" else "gd"

@@ -108,7 +108,7 @@ def test_a_method_that_a_network_cannot_serve_is_refused_with_the_reason(
             "problem.loss.device",
             "got cuda, but PyTorch finds no GPU here; take cpu",
         ),
-        ({"evaluator": "compiled"}, "evaluator", "no such kernels for the loss torch"),
+        ({"evaluator": "compiled"}, "evaluator", "no kernels for the loss torch"),
         ({"measures": ["constraint"]}, "measures.0", "constraint takes a loss with one"),
     ],
 )

@@ -373,7 +373,7 @@ def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path: Path) -> No
         ({"optimizer": muon}, "the optimizer Muon cannot be made for the module: ValueError"),
         (
             {"optimizer": planned, "schedule": {"kind": "cosine", "over": 3}},
-            "the optimizer RMSprop has one of its own",
+            "the optimizer RMSprop brings its own",
         ),
         (
             {"kind": "fedopt", "server_optimizer": rms},

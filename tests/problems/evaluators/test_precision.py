@@ -153,7 +153,7 @@ def test_a_loss_without_compiled_kernels_is_refused() -> None:
         "data": {"kind": "sklearn", "name": "breast-cancer"},
         "split": {"kind": "iid"},
     }
-    with pytest.raises(fedsim.ScenarioError, match="no such kernels for the loss neyman-pearson"):
+    with pytest.raises(fedsim.ScenarioError, match="no kernels for the loss neyman-pearson"):
         check(small(problem=problem, algorithm=FEDAVG, evaluator="compiled"))
 
 

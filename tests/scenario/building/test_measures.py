@@ -204,7 +204,7 @@ def test_a_method_and_the_observer_share_the_round_table() -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("nonzeros", "leave that out of measures"), ("gap", "the method takes another name")],
+    [("nonzeros", "remove it from `measures`"), ("gap", "rename the method's figure")],
 )
 def test_two_figures_of_one_name_end_the_run_and_are_named(name: str, words: str) -> None:
     (row,) = chatty(name, "sparsity").summary.to_dict("records")

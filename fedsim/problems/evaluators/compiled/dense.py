@@ -48,7 +48,7 @@ def columns_of(_: tuple[Whole], data: Data, i: int, d: int) -> Columns:
 @part
 def load(_: Array, w: Array, V: Array, d: int, m: int) -> None:
     """Copy a model, stored as (d, m) and its head, to V."""
-    # Stored column by column, so that the products of a row run over contiguous numbers.
+    # Transposed, so that the products of a row run over contiguous numbers.
     for k in range(d):
         for c in range(m):
             V[c * d + k] = w[k * m + c]
@@ -71,7 +71,7 @@ def unload(_: Array, V: Array, subtracted: Array, out: Array, d: int, m: int) ->
             for c in range(m):
                 v = V[c * d + k] - subtracted[k * m + c]
                 out[k * m + c] = v
-                nonfinite += 0 * v
+                nonfinite += 0 * v  # see `unload_flat`
     else:
         for k in range(d):
             for c in range(m):
@@ -149,6 +149,7 @@ def _collect_columns(
 ) -> None:
     """Add rows stored by columns, with their slopes in A, to G; drawn ones are gathered already."""
     A, X, d = block.A, rows[0], G.shape[1]
+    # Here `add_products` and `add_multiples` swap roles: the vectors are columns, not rows.
     if len(drawn):
         # `_multiply_columns` has gathered the same rows just before.
         X, first = block.rest[: d * A.shape[1]].reshape(d, A.shape[1]), 0
@@ -243,7 +244,7 @@ def total(rows: Dense, t: Array, form: LossSpecification, w: Array, block: Block
     """Return the sum of the rows' losses."""
     m, d = form.m, form.d
     W, head, losses = w[: m * d].reshape(m, d), w[m * d :], 0.0
-    none = np.empty(0, np.int64)
+    none = np.empty(0, np.int64)  # no drawn rows: all of them
     for first in range(0, len(t), form.block):
         count = min(form.block, len(t) - first)
         _multiply(rows, none, first, count, W, block)

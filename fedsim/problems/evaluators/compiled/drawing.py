@@ -75,6 +75,7 @@ def sample(bits: int, place: Whole, taken: Whole, mark: int) -> None:
         mark: the mark of this sample, different from those of earlier ones.
     """
     interface = vector_at(bits, 3, _ADDRESSES)
+    # The generator returns 32 bits from the same buffer as NumPy: half of a 64-bit number.
     state, function = interface[0], interface[2]
     for i in range(len(taken)):
         largest = len(place) - len(taken) + i

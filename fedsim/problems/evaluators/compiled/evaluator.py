@@ -71,9 +71,10 @@ class CompiledEvaluator:
         self._threads = threads
         self._queues = deque([WorkQueue(pieces)])
         self._pieces = pieces
+        # Guards the deque of queues and `_busy`; the threads of a queue synchronise by its marks.
         self._lock = Lock()
         self._ended = Condition(self._lock)  # notified when a thread has finished its pieces
-        self._busy = 0
+        self._busy = 0  # background threads that evaluate; the caller is not among them
         self._room = self._program.room()
         self._loading = True  # until the first work or value
 
@@ -129,6 +130,7 @@ class CompiledEvaluator:
         last = self._queues[-1]
         last.publish()
         queue.publish()
+        # The marks of waiting and taken pieces are less than DONE; final marks are not.
         while queue.mark(place) < DONE:
             if last.waiting > 1:
                 self._wake_thread()
@@ -160,6 +162,7 @@ class CompiledEvaluator:
     def rows(self, ticket: WorkBatch) -> Array | None:
         """See `SerialEvaluator.rows`: evaluates the remaining pieces, then other pending ones."""
         queue, out = ticket.queue, cast("Array", ticket.out)
+        # Here the caller works, too: this waits only for pieces that other threads have taken.
         self._program.evaluate(queue, self._room)
         while not queue.over and self._join_in(1):
             pass
@@ -216,8 +219,8 @@ class CompiledEvaluator:
         return free
 
     def _run_thread(self) -> None:
-        """Evaluate pending work until there is none."""
-        room = self._program.room()
+        """Evaluate pending work until there is none; then the thread is free again."""
+        room = self._program.room()  # not shared: the caller evaluates at the same time
         while True:
             with self._lock:
                 # Wakes callers that wait for a piece this thread has just finished.

@@ -1,8 +1,8 @@
 """Loops over pieces of work and over clients, for dense and sparse rows.
 
 Functions that differ between the two (`dense`, `sparse`) are chosen at compile time. Both take the
-model w and the gradient as flat vectors, in an order of their own, and two buffers: A, shape (4,
-m), for the products of four rows, and `o`, shape (c,), for the outputs of a perceptron.
+model w and the gradient as flat vectors, in the order of their `load`, and two buffers: A, shape
+(4, m), for the products of four rows, and `o`, shape (c,), for the outputs of a perceptron.
 """
 
 from typing import Any
@@ -140,6 +140,7 @@ def _descend(
     optimizer = settings_at(fields[RULE], numbers)
     # The step sizes of an optimizer follow its settings.
     rates = vector_at(fields[RULE] + 8 * LENGTH, steps if optimizer.given else 0, numbers)
+    # A state begins with the number of its steps, stored as a float64 like the moments.
     before = int(vector_at(fields[STATE], 1, numbers)[0]) if fields[STATE] else 0
     rule = StepRule(
         scale, form.l1, form.l2, numbers[ETA], numbers[PULL], steps, optimizer, rates, before
@@ -148,6 +149,7 @@ def _descend(
         _begin_moments(form, fields, rows, optimizer, parts[-1])
     # Marks of earlier samples stay in `place`: each step uses its own number as mark, which avoids
     # clearing it.
+    # Without bits, the rows were drawn before, and both are empty.
     place, taken = np.full(n if bits else 0, -1), np.empty(b if bits else 0, np.int64)
     # `_begin` sets `start` to the model; an anchor replaces it below.
     state = _begin(rows, form, parts, rule)
@@ -263,6 +265,7 @@ def evaluate(
         most: the largest number of pieces.
     """
     size, room, narrow = form.size, lent(room), lent(narrow)
+    # `room` holds, in this order, the start, the model V, and the optimizer's H, M and S.
     H, M, S = room[2 * size : 3 * size], room[3 * size : 4 * size], room[4 * size :]
     V, moments = room[size : 2 * size], MomentBuffers(H, M, S)
     # `narrow` starts with the model and the gradient in the type of the samples.
@@ -274,6 +277,7 @@ def evaluate(
             if j < 0:
                 return done
         else:
+            # Out of order: `take_next` later skips it, since its mark is no longer waiting.
             j = only
             if not take(marks, j):
                 return done
@@ -298,4 +302,5 @@ def values(
         # All clients are evaluated at one model, which is converted once.
         if j == 0:
             _load(rows, w, single, form.d, form.m)
+        # The penalty is the same for all clients: `CompiledProgram.penalty` adds it.
         out[j] = data.factor[i] * _total(rows, t, form, single, block)

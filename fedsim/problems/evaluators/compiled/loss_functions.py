@@ -52,10 +52,10 @@ def slopes(kind: int, count: int, block: Block, head: Array, to_head: Array) -> 
     """Replace the products of rows by slopes.
 
     Args:
-        kind: of the loss.
+        kind: the number of the loss.
         count: the number of rows; the block may have room for more.
-        block: with products and targets.
-        head: of the model; empty without hidden units.
+        block: the buffers, with products and targets.
+        head: the head of the model; empty without hidden units.
         to_head: the gradient of the rows' losses with respect to the head is added to it.
     """
     scores = block.A
@@ -187,6 +187,7 @@ def _outputs(block: Block, count: int, head: Array) -> None:
 def _back(block: Block, count: int, head: Array, to_head: Array) -> None:
     """Replace the hidden units by slopes, given those of the outputs, by back-propagation."""
     A, O = block.A, block.O  # noqa: E741
+    # Summed in the type of the rows, as in the forward pass.
     h, c, zero = len(A), len(O), A.dtype.type(0)
     weights, back = head[h : h + h * c].reshape(h, c), block.Z[0]
     to_weights, to_biases = to_head[h : h + h * c].reshape(h, c), to_head[h + h * c :]

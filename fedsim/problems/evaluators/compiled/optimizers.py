@@ -32,6 +32,7 @@ def advance(
     rate = eta / (1 - math.pow(settings.bias1, t))
     root = 1 / math.sqrt(1 - math.pow(settings.bias2, t))
     for k in range(len(V)):
+        # Coupled decay is added after clipping, as in PyTorch; decoupled decay shrinks V itself.
         d = H[k] * clipping + settings.coupled * V[k]
         V[k], M[k], S[k] = _step_number(V[k] * decay, M[k], S[k], d, settings, rate, root)
 

@@ -143,7 +143,6 @@ def _publish(marks: int, count: int) -> None:
 
 @brief
 def _mark(marks: int, place: int) -> int:
-    """Return the mark of a piece."""
     return load(marks + MARKS + 8 * place)
 
 
@@ -216,10 +215,6 @@ class WorkQueue:
     code has addresses only, so the queue keeps the arrays of a piece alive until its result is
     fetched.
 
-    Pieces are written down some at a time, and then published to other threads: see `publish`. The
-    queue keeps the arrays of a piece alive until its result has been fetched: compiled code has
-    only their addresses.
-
     Args:
         pieces: the capacity.
 
@@ -234,14 +229,16 @@ class WorkQueue:
 
     def __init__(self, pieces: int = PIECES) -> None:
         self.table: Whole = np.zeros((pieces, PULL + 1), np.int64)
+        # Step size and pull are float64 in a table of integers: the same bytes, seen as floats.
         self.numbers: Array = self.table.view(np.float64)
+        # The number of pieces, the next piece, and one mark per piece; see `COUNT` and `MARKS`.
         self._states: Whole = np.zeros(pieces + 2, np.int64)
         self.marks = int(self._states.ctypes.data)
         self.count = 0
         self.published = 0
         self.right = True
         self._pieces = pieces
-        self._settled = 0
+        self._settled = 0  # all pieces before this one are done or withdrawn
         self._rows: list[Piece] = []
         self._numbers: list[tuple[float, float]] = []
         self._kept: list[tuple[NDArray[np.floating], object] | None] = []
@@ -286,6 +283,7 @@ class WorkQueue:
             self.numbers[new_rows, ETA:] = self._numbers
             self._rows, self._numbers = [], []
             self.published = self.count
+            # Last: it makes the rows above visible to threads that read the count.
             _publish(self.marks, self.count)
 
     def fill(
@@ -318,6 +316,7 @@ class WorkQueue:
         place = self._settled
         while place < self.count and (mark := self.mark(place)) >= DONE:
             if mark != DONE:
+                # A final mark other than DONE: the result is of no use, but the piece is over.
                 self.right, place = False, place + 1
             place = _settle(self.marks, place, self.count)
         self._settled = place

@@ -131,9 +131,9 @@ class CompiledProgram:
         self._form = form(losses[0])
         self._kept: list[Any] = []
         self._data = self._gather()
-        self._model: tuple[Array, Array, int] | None = (
-            None  # as passed, contiguous, and its address
-        )
+        # The last model as passed, its contiguous form, and its address; see `_read`.
+        self._model: tuple[Array, Array, int] | None = None
+        # The block of short results, the number of its used rows, and its address; see `_out`.
         self._block = np.empty((0, self._form.size))
         self._used, self._address = 0, 0
 
@@ -178,9 +178,8 @@ class CompiledProgram:
     def _addresses(self, arrays: Sequence[Any], kind: np.dtype[Any]) -> Whole:
         """Return the addresses of contiguous arrays; arrays are copied only if necessary."""
         contiguous = [np.ascontiguousarray(array, kind) for array in arrays]
-        self._kept.append(
-            contiguous
-        )  # compiled code has addresses only, so the arrays must stay alive
+        # Compiled code has addresses only, so the arrays must stay alive.
+        self._kept.append(contiguous)
         return np.array([item.ctypes.data for item in contiguous], np.int64)
 
     @property
@@ -226,6 +225,7 @@ class CompiledProgram:
             return queue.add(piece, call.eta, call.pull, out, (model, before, kept))
         rule, state = settings_of(call.training), self._state(call.training)
         anchor = self._anchor(call.training)
+        # The state of an optimizer follows the model in the result, if it is kept.
         out = np.empty(self._form.size + self._values(call.training) * call.training.kept)
         columns = rows, batch, out.ctypes.data, bits, call.subtract_model
         piece = Piece(
@@ -291,7 +291,7 @@ class CompiledProgram:
         """
         call = _READ[work.kernel](*work.arguments)
         drawn, old, training = call.drawn, call.old, call.training
-        # Optimizers with a state per client differ from client to client.
+        # A state or an anchor belongs to one client, so such work is not the same for all.
         if training is not None and training.own:
             return None
         batch, bits = 0, np.zeros(1, np.int64)
@@ -301,12 +301,14 @@ class CompiledProgram:
                 return None
             batch, bits = drawn.batch, drawn.rng.addresses(interface_of)
         elif drawn[0] is not None:
+            # Minibatches drawn before are those of one client.
             return None
         model, addresses = self._read_all(call.w, len(clients))
         before, old_addresses = (
             (None, np.zeros(1, np.int64)) if old is None else self._read_all(old, len(clients))
         )
         queue, single = WorkQueue(len(clients)), out.dtype == np.float32
+        # Row j of `out` is the result of client j, so no result is copied.
         results = out.ctypes.data + out.itemsize * self._form.size * np.arange(len(clients))
         rule = None if training is None else settings_of(training)
         columns = (
@@ -320,6 +322,7 @@ class CompiledProgram:
             bits,
             call.subtract_model,
         )
+        # No state, ends or anchor: work with them was refused above.
         pieces = *columns, _address(rule), 0, 0, 0, single
         queue.fill(pieces, call.eta, call.pull, out, (model, before, drawn, rule))
         return WorkBatch(queue, out)
@@ -471,7 +474,7 @@ def _rows_of(drawn: Minibatches) -> _DrawnRows:
     if isinstance(drawn, LaterDraws):
         if drawn.rows <= MOST and agrees():
             return _DrawnRows(0, drawn.batch, 0, drawn)
-        # Drawn by NumPy after all.
+        # NumPy draws them after all, from the same stream.
         drawn = drawn.drawn
     if drawn[0] is None:
         return _DrawnRows(0, 0, 0, None)
@@ -480,6 +483,7 @@ def _rows_of(drawn: Minibatches) -> _DrawnRows:
         return _DrawnRows(rows.ctypes.data, rows.shape[1], 0, rows)
     minibatches = cast("Sequence[Whole]", drawn)
     rows, sizes = np.concatenate(minibatches, dtype=np.int64), list(map(len, minibatches))
+    # Without `ends`, the kernel scales all steps by one minibatch size.
     if len(set(sizes)) == 1:
         return _DrawnRows(rows.ctypes.data, sizes[0], 0, rows)
     ends = np.array([*accumulate(sizes, initial=0)], np.int64)

@@ -242,6 +242,7 @@ def add_products(x0: Array, x1: Array, x2: Array, x3: Array, W: Array, out: Arra
 
     The rows of W may be longer than the vectors.
     """
+    # Zero in the type of W: a float64 zero would widen the sums of float32 numbers.
     m, zero = len(W), W.dtype.type(0)
     # Two rows of W at a time; an odd last one follows below.
     for c in range(0, m - 1, 2):
@@ -295,6 +296,7 @@ def add_product(x: Array, W: Array, out: Array, at: int) -> None:
 @part
 def add_multiples(x0: Array, x1: Array, x2: Array, x3: Array, S: Array, at: int, G: Array) -> None:
     """Add the multiples of four vectors by four columns of S, from `at` on, to the rows of G."""
+    # Two rows of G at a time, so that each number of the vectors is loaded once for both.
     m = len(G)
     for c in range(0, m - 1, 2):
         g, h = G[c], G[c + 1]

@@ -104,6 +104,7 @@ def _add_up(
 ) -> None:
     """Add the gradient of the sum over some rows, or all if none is drawn, to G, shape (d, m)."""
     x, places, ends = rows
+    # On sparse rows, `rest` has room for the m products of one row, and there is no head.
     A, a, head = block.A, block.rest, block.rest[:0]
     rows_in_all = len(drawn) or len(t)
     for first in range(0, rows_in_all, form.block):
@@ -187,6 +188,7 @@ def step(
     _, places, ends = rows
     d, m, n = form.d, form.m, len(ends) - 1
     # Before the gradient: the products of the rows need the present coordinates.
+    # In step 0 no feature has missed a step.
     if len(taken) and s:
         for i in range(len(drawn) or n):
             row = row_at(drawn, i, n)
@@ -195,7 +197,7 @@ def step(
     _add_up(rows, t, drawn, form, V.reshape(d, m), G.reshape(d, m), block)
     if rule.optimizer.given:  # momentum moves all coordinates
         advance(V, start, G, moments, rule, s)
-        G[:] = 0
+        G[:] = 0  # `_add_up` adds to it in the next step
         return
     for i in range(len(drawn) or n):
         row = row_at(drawn, i, n)
@@ -258,6 +260,7 @@ def end(
     taken: NDArray[np.int32],
 ) -> None:
     """Move all features by the steps that they have not taken yet."""
+    # `taken` is empty if features change only by gradients: then nothing is missing.
     for feature in range(len(taken)):
         _catch_up(feature, rule.steps, form.m, parts, rule, taken)
 

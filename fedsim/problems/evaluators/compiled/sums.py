@@ -21,7 +21,7 @@ def add_rows(total: Array, rows: Whole, like: NDArray[np.floating], factors: Arr
     many = len(rows) // 4 * 4
     for begin in range(0, len(total), BLOCK):
         part = total[begin : begin + BLOCK]
-        skip = begin * like.itemsize
+        skip = begin * like.itemsize  # addresses count in bytes
         for i in range(0, many, 4):
             x0 = vector_at(rows[i] + skip, len(part), like)
             x1 = vector_at(rows[i + 1] + skip, len(part), like)

@@ -8,12 +8,12 @@ from fedsim.sim.network.models import FleetSite, Layer
 
 
 class BroadcastLayer(Layer):
-    """The clients of a group receive what is sent to any of them."""
+    """The clients of a group receive every message sent to one of them."""
 
     nature = BROADCAST
 
     def watched(self, kinds: RunLengthSequence[ClientConfig]) -> RunLengthSequence[bool]:
-        """Return whose rates are reported: all receive at the rate of one client."""
+        """Return the clients whose rates are reported: all of a group receive at one rate."""
         groups = {kind.group for _, kind in kinds.runs if kind.battery is not None}
         return kinds.map(lambda kind: kind.group in groups)
 

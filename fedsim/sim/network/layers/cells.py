@@ -8,10 +8,10 @@ from fedsim.sim.network.transmission import FluidPlan
 
 
 class CellLayer(FluidLayer):
-    """Radios of LTE and 5G share the time of their cells; others have what is below.
+    """Radios of LTE and 5G share the time of their cells; other clients use the layer below.
 
     Args:
-        law: of the cells.
+        law: the law of the cells.
         below: a fluid network.
     """
 
@@ -20,11 +20,11 @@ class CellLayer(FluidLayer):
         self._law, self._below, self.nature = law, below, law.nature
 
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries the messages up and down of each client."""
+        """Return the bearers of each client, uplink and downlink."""
         return self.over(FluidPlan(site, alone=True), site)
 
     def over(self, plan: FluidPlan, site: Site) -> Bearers:
-        """Return the bearers of a plan: of clients in cells, and all others' own."""
+        """Return the bearers of a plan: those of clients in cells, and those of other clients."""
         one, other = (
             CellBearers(plan, self._law, site.cellular, lanes, others)
             for lanes, others in zip(plan.lanes, self._below.over(plan, site), strict=True)

@@ -1,4 +1,4 @@
-"""The fluid network: transfers that share a link have equal shares of it, and peers have routes."""
+"""The fluid network: transfers share links max-min fairly, and peers have routes."""
 
 from functools import partial
 
@@ -12,21 +12,21 @@ class FluidLayer(Layer):
     """Max-min fair shares of links."""
 
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries the messages up and down of each client."""
+        """Return the bearers of each client, uplink and downlink."""
         return self.over(FluidPlan(site), site)
 
-    def over(self, plan: FluidPlan, site: Site) -> Bearers:  # noqa: ARG002 - cells ask the site
+    def over(self, plan: FluidPlan, site: Site) -> Bearers:  # noqa: ARG002 - layers around it use the site
         """Return the bearers of a plan."""
         return plan.bearers
 
     def peers(self, site: FleetSite) -> PeerNetwork:
         """Return the network of the lanes of peers."""
-        ways = PeerRoutes(site)
-        network = PeerNetwork(site.parts, ways, partial(site.rng, "links"))
+        routes = PeerRoutes(site)
+        network = PeerNetwork(site.parts, routes, partial(site.rng, "links"))
         network.relays = site.relays
         return network
 
 
-def layer(block: object, below: Layer | None) -> FluidLayer:  # noqa: ARG001 - as all layers
+def layer(block: object, below: Layer | None) -> FluidLayer:  # noqa: ARG001 - the signature of all layers
     """Return the layer."""
     return FluidLayer(below)

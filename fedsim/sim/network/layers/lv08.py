@@ -15,7 +15,7 @@ from fedsim.sim.network.transmission import FluidBearer, calendar_of, lanes_of, 
 
 
 class Lv08Layer(Layer):
-    """Every message is a flow of the fluid network, with its own radio as a link."""
+    """Every message is a flow of the fluid network, and its radio is a link of that network."""
 
     def __init__(self, nature: Nature) -> None:
         super().__init__()
@@ -23,20 +23,20 @@ class Lv08Layer(Layer):
 
     @property
     def factor(self) -> float:
-        """What TCP leaves of a rate."""
+        """The share of a rate that TCP leaves for the bits of a message."""
         return routing.BANDWIDTH_FACTOR
 
     @property
     def own_traces(self) -> bool:
-        """Every radio is a link of the network, in which it has its own trace."""
+        """True: every radio is a link of the network, and has its own trace."""
         return True
 
     def delay(self, latency: float) -> float:
-        """Return how long a message takes before its bits contend for links, s."""
+        """Return the delay before the bits of a message compete for links, s."""
         return delay(latency)
 
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries the messages up and down of each client."""
+        """Return the bearers of each client, uplink and downlink."""
         fluid = Fluid(calendar_of(site))
         lanes = [
             way._replace(client=n)
@@ -56,10 +56,10 @@ class Lv08Layer(Layer):
 
 @lru_cache
 def delay(latency: float) -> float:
-    """Return how long a message takes before its bits contend for links, s."""
+    """Return the delay before the bits of a message compete for links, s."""
     return routing.LATENCY_FACTOR * latency
 
 
-def layer(block: NetworkModel, below: Layer | None) -> Lv08Layer:  # noqa: ARG001 - it is the first
+def layer(block: NetworkModel, below: Layer | None) -> Lv08Layer:  # noqa: ARG001 - the lowest layer
     """Return the layer."""
     return Lv08Layer(block.nature)

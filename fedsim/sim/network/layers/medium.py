@@ -14,7 +14,7 @@ class MediumLayer(Layer):
 
     Args:
         graph: the nodes in range of each other, and the medium.
-        below: the links that there would be.
+        below: the network of links that the medium replaces.
     """
 
     def __init__(self, graph: RadioGraph, below: Layer) -> None:
@@ -22,7 +22,7 @@ class MediumLayer(Layer):
         self._graph, self.nature = graph, graph.medium.nature
 
     def listening(self, radio: RadioLaw) -> float:
-        """Return what a radio draws beyond its rest, W: it listens all the time."""
+        """Return the power of a radio beyond its rest, W: it listens all the time."""
         return awake_power(radio)
 
     def peers(self, site: FleetSite) -> MediumNetwork:

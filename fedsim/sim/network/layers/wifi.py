@@ -15,10 +15,10 @@ from fedsim.sim.network.transmission import FluidPlan, calendar_of
 
 
 class WifiLayer(FluidLayer):
-    """The clients of a cell share its air; radios of LTE and 5G have what is below.
+    """The clients of a cell share its air; radios of LTE and 5G use the layer below.
 
     Args:
-        law: of the cells.
+        law: the law of the cells.
         below: a fluid network.
     """
 
@@ -32,11 +32,11 @@ class WifiLayer(FluidLayer):
         return framing if radio.cellular else self._law.packaging(framing)
 
     def bearers(self, site: Site) -> Bearers:
-        """Return what carries the messages up and down of each client."""
+        """Return the bearers of each client, uplink and downlink."""
         return self.over(FluidPlan(site, alone=True), site)
 
     def over(self, plan: FluidPlan, site: Site) -> Bearers:
-        """Return the bearers of a plan: of clients in cells, and all others' own."""
+        """Return the bearers of a plan: those of clients in cells, and those of other clients."""
         cells, (one, other) = _Cells(self._law, site, plan), self._below.over(plan, site)
         return _AirBearers(cells, one, up=True), _AirBearers(cells, other, up=False)
 
@@ -53,7 +53,8 @@ class _Cells:
         plan, law, site = self._plan, self._law, self.site
         sent, received = [lanes[client]._replace(client=client) for lanes in plan.lanes]
         lane = sent if up else received
-        cell = client * (law.cells or 1) // site.clients  # the first ones are in the first cell
+        # Equal shares of the fleet, in the order of clients.
+        cell = client * (law.cells or 1) // site.clients
         if cell not in self._air:
             self._air[cell] = AirLink(calendar_of(site))
         return AirBearer(

@@ -60,9 +60,9 @@ def mark_workers(note: Path | None = None) -> Iterator[None]:
     Args:
         note: created by a worker that ends in `end_if_loading`, if exit codes are not available.
     """
-    said = {_PARENT: str(os.getpid()), _NOTE: "" if note is None else str(note)}
-    before = {name: os.environ.get(name) for name in said}
-    os.environ |= said
+    variables = {_PARENT: str(os.getpid()), _NOTE: "" if note is None else str(note)}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ |= variables
     try:
         with _without_missing_script():
             yield

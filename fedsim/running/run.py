@@ -264,8 +264,8 @@ def execute(
         meters = recorder.meters or world.meters()
         folder.write_table("clients", recorder.client_blocks(job.facts, meters))
         events = {"rows": recorder.log.rows, "sha256": recorder.log.sha256}
-        made = {**_make(job), EVENTS: events, **(origin or {})}
-        folder.close(made, _summary(job, world, recorder.ledger, status=status, reason=reason))
+        manifest = {**_make(job), EVENTS: events, **(origin or {})}
+        folder.close(manifest, _summary(job, world, recorder.ledger, status=status, reason=reason))
     return folder.path
 
 
@@ -286,17 +286,17 @@ def finished_in(path: Path, files: Sequence[str] = RESULTS) -> Finished | None:
     """Return the metadata of the run in a folder; None if one of the given files is damaged."""
     try:
         check_files(path, files)
-        made = read_manifest(path)
+        manifest = read_manifest(path)
     except DataError:
         return None
     scenario = read_file(path / SCENARIO).decode()
-    return Finished(made, read_json(path / SUMMARY), scenario)
+    return Finished(manifest, read_json(path / SUMMARY), scenario)
 
 
 def is_finished(job: Job, out: Path) -> bool:
     """Return whether the folder of a job holds this run, complete."""
-    found = finished_in(RunFolder.place(out, job.variant.name, job.seed))
-    return match(job, found) is Match.SAME
+    finished = finished_in(RunFolder.place(out, job.variant.name, job.seed))
+    return match(job, finished) is Match.SAME
 
 
 class Match(Enum):
@@ -315,11 +315,11 @@ def match(job: Job, there: Finished | None) -> Match:
     """Return how an existing run compares with the one that a job would make."""
     if there is None:
         return Match.OTHER
-    own = {EVENTS, FILES, SEAL, CODE_VERSION}
-    made, wanted = ({key: each[key] for key in each.keys() - own}
-                    for each in (there.manifest, _make(job)))  # fmt: skip
+    ignored = {EVENTS, FILES, SEAL, CODE_VERSION}
+    recorded, expected = ({key: manifest[key] for key in manifest.keys() - ignored}
+                    for manifest in (there.manifest, _make(job)))  # fmt: skip
     same = there.summary.get("problem") == job.problem.fingerprint
-    if made != wanted or not same or there.scenario != scenario_text(job):
+    if recorded != expected or not same or there.scenario != scenario_text(job):
         return Match.OTHER
     if not code_in(job.variant.scenario):
         return Match.SAME
@@ -330,9 +330,9 @@ def match(job: Job, there: Finished | None) -> Match:
 
 def _make(job: ExecutableRun) -> dict[str, Any]:
     variant = job.variant
-    made = made_with(job.seed, variant.fingerprint, code_hash(job))
+    manifest = made_with(job.seed, variant.fingerprint, code_hash(job))
     version = {CODE_VERSION: variant.version} if code_in(variant.scenario) else {}
-    return {**made, COMPUTING: dict(job.computing), INPUTS: dict(job.inputs), **version}
+    return {**manifest, COMPUTING: dict(job.computing), INPUTS: dict(job.inputs), **version}
 
 
 def scenario_text(job: ExecutableRun) -> str:
@@ -348,18 +348,23 @@ def code_hash(job: ExecutableRun) -> str:
     of what they import; of other installed packages that they import, the version counts. Code
     handed over in Python does not count here: it has a version, or nothing; see `match`.
     """
-    own = _own_code()
-    added = sources(own_modules(job.variant.scenario), own.modules)
-    digest = sha256(f"{own.hash} {added.hash}".encode())
-    digest.update("\n".join(versions(added.packages - own.packages)).encode())
+    sources_of_fedsim = _own_code()
+    added = sources(own_modules(job.variant.scenario), sources_of_fedsim.modules)
+    digest = sha256(f"{sources_of_fedsim.hash} {added.hash}".encode())
+    digest.update("\n".join(versions(added.packages - sources_of_fedsim.packages)).encode())
     return digest.hexdigest()
 
 
 def environment() -> dict[str, str]:
     """Return what decides the bytes of a run beside its job: versions and machine, by name."""
-    made = made_with(0, "", "")
-    own = {"the code of fedsim": _own_code().hash[:12]}
-    return {"Python": made["python"], **made["versions"], **own, "the machine": made["machine"]}
+    versions_of = made_with(0, "", "")
+    environment_of = {"the code of fedsim": _own_code().hash[:12]}
+    return {
+        "Python": versions_of["python"],
+        **versions_of["versions"],
+        **environment_of,
+        "the machine": versions_of["machine"],
+    }
 
 
 @cache

@@ -1,4 +1,4 @@
-"""How far the models of networks are from packets, as `analysis/reality` measured it.
+"""Errors of the network models against packet-level references, measured by `analysis/reality`.
 
 A check of a scenario and a report state the figures of its own regime: whether packets are lost at
 random, how many messages are sent at once, how long they are, and whether first windows fit the
@@ -89,7 +89,7 @@ def amount(value: float, unit: str) -> str:
     ('1.2 MB', '320 ms', '1 kB')
     """
     value = float(f"{value:.2g}")
-    least, prefix = next(each for each in _SIZES if value >= each[0])
+    least, prefix = next(size for size in _SIZES if value >= size[0])
     return f"{value / (least or 1e-6):.3g} {prefix}{unit}"
 
 

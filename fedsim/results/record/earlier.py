@@ -166,8 +166,8 @@ def remove_copy(kept: Path) -> None:
     _remove_empty(kept)
 
 
-def _remove_empty(kept: Path) -> None:
-    for folder in kept.parents[:3]:  # of its variant, its state, and all
+def _remove_empty(earlier: Path) -> None:
+    for folder in earlier.parents[:3]:  # of its variant, its state, and all
         with suppress(OSError):  # other runs are there
             folder.rmdir()
 

@@ -29,7 +29,7 @@ RELATIVE_TOLERANCE = 1e-9
 """Relative rounding error of joules that are added up in another order."""
 
 BLOCK = 2**17
-"""So many clients are looked at together: temporary arrays of all would take gigabytes."""
+"""Number of clients per block: temporary arrays over all clients would take gigabytes."""
 
 _ALL = slice(None)
 
@@ -177,7 +177,7 @@ class Ledger:
             "joules": rows["joules"],
             "seconds": rows["duration"],
             "count": np.broadcast_to(1.0, len(rows)),
-            # Of messages that carry something, whatever its length.
+            # Messages that carry a payload, of any length.
             "payload_count": np.sign(rows["payload_bits"]),
             "bits": bits,
         }
@@ -292,12 +292,12 @@ class Ledger:
         if event not in self._SUMS[what]:
             raise KeyError(f"{what} of {event.name} rows")
         selected = range(self.clients) if clients is None else clients
-        # Zeros that nothing has been written to take no memory.
+        # `zeros` takes no memory until entries are written.
         sums = self._sums.get((what, event))
         return np.zeros(len(selected)) if sums is None else self._of_nodes(sums, _nodes(selected))
 
     def of_number(self, what: str, event: Event, clients: range | None = None) -> NDArray[np.int64]:
-        """Return the same for counts: whole numbers."""
+        """Return the same as `of`, as whole numbers."""
         sums = self.of(what, event, clients)
         return sums.astype(np.int64) if sums.any() else np.zeros(len(sums), np.int64)
 

@@ -206,7 +206,7 @@ class EventLog:
             self._buffer = bytearray()
 
     def foresee(self, texts: Iterable[str]) -> dict[str, int]:
-        """Return the numbers of texts, if new ones are used next in this order."""
+        """Return the numbers that texts will get if they are used next in this order."""
         numbers = dict[str, int]()
         new = len(self._words)
         for text in texts:
@@ -228,7 +228,7 @@ class EventLog:
     def _unwritten(self, begin: int = 0) -> Rows:
         """Return a copy of the records in memory, from a byte offset on."""
         chunks = list[memoryview]()
-        for chunk in (*(held.view(np.uint8).data for held in self._held), memoryview(self._buffer)):
+        for chunk in (*(rows.view(np.uint8).data for rows in self._held), memoryview(self._buffer)):
             chunks.append(chunk[begin:])
             begin = max(0, begin - len(chunk))
         return np.frombuffer(b"".join(chunks), dtype=ROW_DTYPE)

@@ -58,7 +58,7 @@ LIVE = "live"
 FILES, EVENTS, SEAL = "files", "events", "seal"
 """Keys: the hash of each file; rows and hash of the log's content; the hash of all the rest."""
 
-AGAIN = "make the run again with fedsim run"
+AGAIN = "repeat the run with fedsim run"
 """The remedy: a damaged run does not count as complete, so `fedsim run` makes it again."""
 
 _RECORDED = ("simpy", "numpy", "scipy", "pandas", "pyarrow")
@@ -187,11 +187,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     written, content = _read(path)
-    seen = content.get("schema_version")
-    if seen is None:
+    version = content.get("schema_version")
+    if version is None:
         raise damage_error(path, "it lacks its schema version")
-    if seen != SCHEMA_VERSION:
-        raise VersionError(folder, seen, SCHEMA_VERSION, AGAIN)
+    if version != SCHEMA_VERSION:
+        raise VersionError(folder, version, SCHEMA_VERSION, AGAIN)
     _check_seal(path, written, content)
     check_kinds(Manifest, content, path)
     return content
@@ -246,5 +246,5 @@ def _place(error: ErrorDetails) -> str:
 
 
 def _seal(content: Mapping[str, Any]) -> str:
-    others = {key: value for key, value in content.items() if key != SEAL}
-    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+    unsealed = {key: value for key, value in content.items() if key != SEAL}
+    return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()

@@ -112,10 +112,10 @@ def study_in(out: Path) -> Study | None:
     None where there are no runs either.
     """
     try:
-        known = read_study(out)
+        recorded = read_study(out)
     except DataError:
-        known = None
-    return known or _study_of_runs(out)
+        recorded = None
+    return recorded or _study_of_runs(out)
 
 
 def _study_of_runs(out: Path) -> Study | None:

@@ -41,7 +41,7 @@ def explore(
     blocks: Sequence[type[Spec]] = (),
     largest: int = LARGEST,
 ) -> Path:
-    """Write a page that re-prices a study in a browser as its constants are moved.
+    """Write a page that re-prices a study in a browser, with a slider per constant.
 
     The page needs no server and no network. It computes the costs of every run by the recursion
     that `robust` uses, and shows the overrides with which `reprice` gives the same figures.
@@ -49,7 +49,7 @@ def explore(
     Args:
         folder: written by `run`.
         out: the file to write; `explorer.html` in the folder if None.
-        target: such as "gap=1e-5"; chosen as by `compare` if None.
+        target: such as "gap=1e-5"; as for `compare` if None.
         blocks: user-defined classes that the scenarios name.
         largest: size limit of the page, bytes; it holds fewer seeds if all of them exceed it.
 
@@ -57,8 +57,8 @@ def explore(
         The path of the page: `out`, or a name with a number where another call's file is there.
 
     Raises:
-        DataError: there is nothing to explore, no variant can be re-priced by the recursion, no
-            constant can be moved, a single seed exceeds the size limit, or `out` is no .html.
+        DataError: there are no runs, no variant can be re-priced by the page, there is no constant
+            to change, a single seed exceeds the size limit, or `out` does not end in .html.
         OutputError: the file cannot be written.
 
     Example:
@@ -88,7 +88,7 @@ def _study_of(
     runs = [_explorable(run, original, fleets, known) for run, original in kept]
     sliders = sliders_of(fleets.scenarios)
     if not sliders:
-        raise DataError("folder", f"{folder}: its clients are ideal, so no constant can be moved")
+        raise DataError("folder", f"{folder}: its clients are ideal, without constants to change")
     labels = gathered.labels
     notes = [f"{labels[name]} is left out: {why}" for name, why in hindered.items()]
     return ExploredStudy(
@@ -111,7 +111,7 @@ def _verdicts(gathered: EndedRuns, target: Target) -> Iterator[str]:
 
 
 def _hindrances(every: Iterable[tuple[FinishedRun, Original]]) -> dict[str, str]:
-    """Return the variants that the recursion of the page cannot price, with the reason."""
+    """Return the variants that the page cannot re-price, with the reason."""
     found = dict[str, str]()
     for run, original in every:
         why = hindrance(original) or _unknown_to_page(original.scenario)
@@ -121,14 +121,14 @@ def _hindrances(every: Iterable[tuple[FinishedRun, Original]]) -> dict[str, str]
 
 
 def _unknown_to_page(scenario: Scenario) -> str:
-    """Return the first block of a fleet whose law the page has not got; empty if there is none."""
+    """Return the first block of a fleet that the page does not support; empty if there is none."""
     for number, group in enumerate(scenario.fleet):
         for name, law in (("device", Device), ("radio", Radio)):
             block = getattr(group, name)
             if type(block) is not law:
-                return f"fleet.{number}.{name}: {block.kind} has a law that the page does not know"
+                return f"fleet.{number}.{name}: {block.kind} is not supported by the page"
         if group.battery is not None and group.battery.self_discharge:
-            return f"fleet.{number}.battery.self_discharge: the page does not know it"
+            return f"fleet.{number}.battery.self_discharge: not supported by the page"
     return ""
 
 
@@ -138,7 +138,7 @@ def _check(
     """Check that something is left to explore.
 
     Raises:
-        DataError: no variant can be priced by the recursion, or none of these got to the target.
+        DataError: no variant can be re-priced by the page, or none of these reached the target.
     """
     reasons = "; ".join(f"{name}: {why}" for name, why in hindered.items())
     if not kept:
@@ -194,7 +194,7 @@ def _known_costs(gathered: EndedRuns, target: Target) -> dict[tuple[str, int], C
 
 
 def _fitting(study: ExploredStudy, largest: int) -> bytes:
-    """Return the page with as many seeds as its size limit allows.
+    """Return the page with the largest number of seeds within the size limit.
 
     Raises:
         DataError: a single seed exceeds it.

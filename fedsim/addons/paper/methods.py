@@ -1,7 +1,7 @@
-"""The methods paragraph: what was simulated, each number from the manifests and scenarios of runs.
+"""The methods paragraph: a description of the simulations, from manifests and scenarios of runs.
 
-It is written once, as plain text with citations such as `[@li2020fedprox]`, and turned into
-Markdown and LaTeX. Names and paths of users are in it, so nothing else in it is markup.
+It is composed as plain text with citations such as `[@li2020fedprox]`, and converted to Markdown
+and LaTeX. It contains names and paths of users, so everything but citations is escaped.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _RADIO = {
     "tail_power": "{} tail",
     "tail_time": "tail of {}",
 }
-"""Fields of a radio and how they are written; those that are nothing are left out."""
+"""Fields of a radio and their texts; fields that are zero are left out."""
 
 _NOTHING = {"0 s", "0 W", "0 J/bit", "None", "null", "none", "0 %"}
 
@@ -114,7 +114,7 @@ def as_markdown(text: str) -> str:
 def digest(study: ReportedStudy) -> str:
     """Return one SHA-256 of all event logs, from the hashes in the runs' manifests.
 
-    It is that of the lines "VARIANT/seed-N HASH", in the order of the study.
+    It is the hash of the lines "VARIANT/seed-N HASH", in the order of the study.
     """
     lines = (
         f"{run.variant}/seed-{run.seed} {run.manifest['events']['sha256']}\n" for run in study.runs
@@ -137,7 +137,7 @@ def _study(study: ReportedStudy) -> Iterator[str]:
 
 
 def _variants(study: ReportedStudy) -> Iterator[str]:
-    """Yield the method of each variant; those after the first one by what differs from it."""
+    """Yield the method of the first variant, and the differences of the others from it."""
     first = study.first
     own = [_method(study.labels[first.variant], first.scenario["algorithm"])]
     for variant, run in study.variants.items():
@@ -163,7 +163,7 @@ def _variants(study: ReportedStudy) -> Iterator[str]:
 
 
 def _words(key: str) -> str:
-    """Return what a key of a scenario is called in a sentence.
+    """Return the words for a key of a scenario in a sentence.
 
     >>> _words("wire.up.compressor.kind"), _words("algorithm.local_steps")
     ('uplink compressor', 'local steps')
@@ -235,7 +235,7 @@ def _fleet(study: ReportedStudy) -> Iterator[str]:
 
 
 def _tiers(scenario: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what gateways run, tier by tier from the clients up."""
+    """Yield the methods of gateways, tier by tier from the clients up."""
     below = "clients"
     for tier in tiers_of(scenario):
         outer = tier["outer"]
@@ -247,7 +247,7 @@ def _tiers(scenario: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _aside(group: Mapping[str, Any]) -> str:
-    """Return what a group has beside device and radio: battery, availability, loss of packets."""
+    """Return a group's battery, availability and loss of packets, as text."""
     said = ""
     battery = group.get("battery")
     if battery:

@@ -11,8 +11,8 @@ declare:
 - A processor works or idles. Pieces of work do not overlap.
 - A radio has at most one message in progress in each direction. While it has any, it is connected;
   its promotion, the stages after its last bit, and rest cover all other time, each instant once.
-- It is at rest when the run begins, after its last stage has run out, and from the moment on at
-  which its client lost its network or its power; not at any other time.
+- It is at rest when the run begins, after its last stage has ended, and from the moment on at which
+  its client lost its network or its power; not at any other time.
 - Idle power flows for as long as the client is on.
 
 If a message behind a shared link was aborted, the log does not contain how many bits had passed:
@@ -20,9 +20,9 @@ its energy is then an interval, from that of no bits to that of all. In a Wi-Fi 
 not contain for how long a message was on the air, with its preambles, collisions and answers: that
 is an interval, from the time of its bits to all of its span.
 
-The laws are stated here a second time, on purpose, in the plainest form and without any code of
-`fedsim.sim`: a mistake there is found unless it was made twice. This is why `_Powers` repeats
-formulas of `fedsim.physics.radios.base` instead of calling them.
+The laws are implemented here a second time, on purpose, in the simplest form and without any code
+of `fedsim.sim`: a mistake there is detected unless it is made twice. So `_Powers` repeats formulas
+of `fedsim.physics.radios.base` instead of calling them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,7 +103,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         and network.cell is None
         and _is_free(scenario.tiers[0].link if scenario.tiers else network.server)
     )
-    # A peer's downlink is limited by its radio alone, but for that of a medium.
+    # Only a medium limits a peer's downlink beyond its radio.
     down = free or (network.peers is not None and network.medium is None)
     factor = 0.97 if isinstance(network.model, Lv08) else 1.0
     bodies = list[Body]()
@@ -120,7 +120,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
 
 
 def _is_free(link: ServerLink) -> bool:
-    """Return whether a link never holds a message up; a queue does, even without a limit."""
+    """Return whether a link never delays a message; a queue may, even at an unlimited rate."""
     return link.discipline == "fair" and min(link.uplink, link.downlink) == inf
 
 

@@ -1,4 +1,4 @@
-"""Is a device one that work can be done on: time, power?
+"""Checks of a device: duration and power of tasks.
 
 from fedsim.addons.conformance import check_device
 print(check_device(Device.model_validate("pi-4")))
@@ -21,21 +21,21 @@ from fedsim.physics.radios import RadioLaw, RateLaw, Terms
 from fedsim.physics.signals import Constant
 
 OPERATIONS = (0.0, 1.0, 1e3, 1e6, 1e12)
-"""Of tasks: none, one, many."""
+"""Floating-point operations of tasks: none, one, many."""
 
 SAMPLES = (0.0, 1.0, 20.0, 1e5)
-"""That tasks pass over."""
+"""Numbers of samples that tasks process."""
 
 _CLOSE = 1e-9
 
 _IN_WORLDS = "with arrays over worlds in place of constants, its figures are those of each world"
 
 _FACTORS = np.array([1.0, 0.9, 1.1, 0.95, 1.05, 0.97, 1.0])
-"""By which constants differ from world to world."""
+"""Factors of a constant in sampled worlds."""
 
 
 def _unlike_in_worlds(block: DeviceLaw | RadioLaw) -> Iterator[str]:
-    """Yield which constants give other figures as arrays, which is how `fedsim robust` asks."""
+    """Yield constants that give other figures as arrays over worlds, as in `fedsim robust`."""
     for name, value in block:
         if isinstance(value, float) and 0 < value < inf:
             column = value * _FACTORS
@@ -49,7 +49,7 @@ def check_device(device: DeviceLaw) -> pd.DataFrame:
     """Check a device on tasks of several sizes.
 
     Args:
-        device: of any kind, with its parameters.
+        device: the device, with its parameters.
 
     Returns:
         One row per check: check, outcome (kept or broken), and the reason.
@@ -83,7 +83,7 @@ def _device_times(device: DeviceLaw) -> Iterator[str]:
 
 
 def _falling(device: DeviceLaw, tasks: list[tuple[float, float]]) -> Iterator[str]:
-    """Yield where a task takes less than a smaller one."""
+    """Yield pairs of tasks of which the larger one takes less time."""
     for one, other in pairwise(tasks):
         less, more = device.seconds(*one), device.seconds(*other)
         if more < less * (1 - _CLOSE):
@@ -123,32 +123,32 @@ def _powers(device: DeviceLaw) -> Iterator[str]:
 
 def _device_pickles(device: DeviceLaw) -> Iterator[str]:
     if pickle.loads(dump(device)) != device:  # noqa: S301 - what has just been written
-        yield "another one comes back"
+        yield "a different block comes back"
 
 
 def _task_text(operations: float, samples: float) -> str:
     return f"{operations:g} operations on {samples:g} samples"
 
 
-# Is a radio one that messages can be sent with: rates, terms, power?
+# Checks of a radio: rates, transfer terms and powers.
 #
 # from fedsim.addons.conformance import check_radio
 # print(check_radio(FreeSpace.in_si(near=1e9, distance=20, latency=1e-3)))
 
 SIZES = (0, 1, 8, 152, 1_000, 12_000, 12_001, 1_000_000)
-"""Bits of messages: none, few, a whole packet, one bit more, many."""
+"""Bits of messages: none, few, exactly one packet, one bit more, many."""
 
 ROUNDS = 20
 
-_TRACE = Constant(1e6)  # bit/s, in place of a radio's traces
+_TRACE = Constant(1e6)  # bit/s; replaces a radio's traces
 
 
 def check_radio(radio: RadioLaw, seed: int = 0) -> pd.DataFrame:
     """Check a radio on messages of several sizes.
 
     Args:
-        radio: of any kind, with its parameters; its traces are taken to be a constant rate.
-        seed: of its streams.
+        radio: the radio, with its parameters; traces are replaced by a constant rate.
+        seed: the seed of its random streams.
 
     Returns:
         One row per check: check, outcome (kept or broken), and the reason.
@@ -235,7 +235,7 @@ def _radio_repeats(radio: RadioLaw, seed: int) -> Iterator[str]:
 
 
 def _carry(radio: RadioLaw, law: RateLaw, seed: int) -> list[Terms]:
-    """Return the terms of messages that carry something, round by round."""
+    """Return the transfer terms of messages with a payload, round by round."""
     carrier = law.carrier(partial(np.random.default_rng, seed))
     return [
         carrier.terms(bits, _frame(radio, bits), number)
@@ -281,7 +281,7 @@ def _packets(radio: RadioLaw) -> Iterator[str]:
 
 def _radio_pickles(radio: RadioLaw) -> Iterator[str]:
     if pickle.loads(dump(radio)) != radio:  # noqa: S301 - what has just been written
-        yield "another one comes back"
+        yield "a different block comes back"
     for way, law in _laws(radio).items():
         other = pickle.loads(dump(law))  # noqa: S301 - what has just been written
         if _carry(radio, other, 0) != _carry(radio, law, 0):

@@ -1,4 +1,4 @@
-"""A PyTorch module trained in one call, and a module with the model of a run given back."""
+"""Training of a PyTorch module in one call, and modules with the model of a run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -34,13 +34,13 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass(frozen=True, repr=False)
 class TorchResult(Result):
-    """What `run` returns: a `Result` that gives the module back, too.
+    """The result of `run`: a `Result` that also returns trained modules.
 
     Attributes:
-        network: what was trained, as it was passed.
+        network: the module that was passed to `run`.
     """
 
-    network: Module = nn.Identity  # beside the defaults of `Result`
+    network: Module = nn.Identity  # a default, as fields of `Result` have defaults
 
     def module(
         self,
@@ -82,13 +82,13 @@ def run(
     version: str | None = None,
     **scenario: Any,
 ) -> TorchResult:
-    """Train a module at the clients, and return what that takes: bits, seconds, joules, accuracy.
+    """Train a module at the clients; the result has its cost in bits, seconds and joules.
 
     It is `fedsim.run` of a scenario whose problem is `fedsim.torch.problem(module, loss, ...)`.
 
     Args:
         module: a module with the initial parameters; or a class or function that creates one.
-        data: the clients' rows: one dataset of PyTorch for each client, or one for all; (X, y) or
+        data: the clients' rows: one dataset of PyTorch per client, or one for all; (X, y) or
             (X, y, clients); or a source as in a scenario. With a step: items of any form.
         loss: "cross-entropy", "squared", or a function or module of outputs and targets.
         algorithm: such as `{"kind": "fedavg", "step_size": 0.1, "optimizer": torch.optim.Adam}`.
@@ -106,7 +106,7 @@ def run(
         scenario: other keys of a scenario, and of the loss `torch`, such as l2, numbers, device.
 
     Raises:
-        DataError, ScenarioError: what is given cannot be used; nothing has run.
+        DataError, ScenarioError: an argument or the scenario is invalid; nothing has run.
 
     Example:
         >>> rows, method = (np.eye(4), [0, 1, 0, 1]), {"kind": "gd", "step_size": 0.1}
@@ -126,7 +126,7 @@ def run(
 
 
 _OF_THE_LOSS = ("shape", "l2", "scale", "numbers", "device", "statistics", "augment", "outputs")
-"""What `run` passes on to the problem."""
+"""Arguments that `run` passes to the loss."""
 
 _BLOCKS = {
     "schedule": "a block, such as {kind: cosine, over: 100}, or one of PyTorch's as"
@@ -134,7 +134,7 @@ _BLOCKS = {
     "server_optimizer": "a block, such as {kind: adam}",
     "server_schedule": "a block, such as {kind: cosine, over: 100}",
 }
-"""Keys of methods that take no functions, classes or objects of PyTorch's, and what they take."""
+"""Keys of methods that take blocks, not functions, classes or objects of PyTorch; with a remedy."""
 
 
 def _measure_tests(
@@ -155,10 +155,10 @@ def _as_torch(found: Result, module: Module) -> TorchResult:
 
 
 def _with_optimizer(algorithm: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return a method whose optimizer is a block, where a class of PyTorch's was given.
+    """Return a method with a block as its optimizer, in place of a class of PyTorch.
 
     Raises:
-        DataError: it is an optimizer of some parameters already, or cannot be used.
+        DataError: it is an optimizer object with its own parameters, or cannot be used.
     """
     if isinstance(algorithm, Mapping):
         for key, remedy in _BLOCKS.items():
@@ -191,10 +191,10 @@ def _by_name(metrics: object) -> list[GivenMeasure]:
 
 
 def _stop_after(rounds: int, stop: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return stop rules with a number of rounds among them.
+    """Return stop rules with a limit of rounds.
 
     Raises:
-        DataError: they have one.
+        DataError: the rules have another limit.
     """
     if "rounds" in stop:
         text = f"got {stop['rounds']!r}, and {rounds!r} as the argument; give one of them"
@@ -212,24 +212,24 @@ def load_module(
     client: int | None = None,
     measure: str | None = None,
 ) -> M:
-    """Return a module with the parameters of a run's model, ready to be used: in `eval()`.
+    """Return a module with the parameters of a run's model, in `eval()` mode.
 
     Args:
-        module: as the run had it. One that was passed as an object is not changed: a copy is.
+        module: as it was passed to the run. A module object is copied, not changed.
         result: of the run.
         variant: of the run; the first one of the scenario if None.
         seed: of the run; may be left out where the variant has one only.
-        round: after which; the last one if None; "best" for that with the best value of `measure`
-            among the rounds whose model was kept: all with `models={"every": 1}`, the best and the
-            last with `models={"best": "test_accuracy"}`.
-        client: whose own model, from 0, as `models={"clients": True}` keeps them under methods with
-            personal models; None for the server's.
-        measure: a column of `result.rounds`, for "best"; by default that of `models.best`, and
-            test_accuracy where none is given.
+        round: the round; the last one if None; "best" for the best value of `measure` among rounds
+            with a stored model: all with `models={"every": 1}`, the best and the last with
+            `models={"best": "test_accuracy"}`.
+        client: the number of a client, for its own model (needs `models={"clients": True}` and a
+            method with personal models); None for the server's.
+        measure: a column of `result.rounds`, for "best"; by default that of `models.best`, or
+            test_accuracy.
 
     Raises:
-        DataError: the model is not one of this module, or there is no such column.
-        ValueError: there is no such run, or the model was not kept; the text says which are.
+        DataError: the model does not fit this module, or there is no such column.
+        ValueError: there is no such run, or the model was not stored.
 
     Example:
         >>> from torch import nn
@@ -240,7 +240,7 @@ def load_module(
     """
     number = best_round(result, variant, seed, measure) if round == "best" else round
     model = torch.from_numpy(result.model(variant, seed, number, client=client).ravel())
-    # As the run made it: tensors that are not trained follow from the seed.
+    # Created as in the run: tensors that are not trained depend on the seed.
     with own_streams(0), torch.no_grad():
         made = cast("M", PassedModule(module).module())
         layers = layers_of(made)

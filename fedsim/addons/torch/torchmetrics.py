@@ -1,4 +1,4 @@
-"""Classes of torchmetrics as measures: found by name, and made for the classes of the data."""
+"""Metrics of torchmetrics as measures: lookup by name, and creation for the classes of the data."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.extras import missing
 
 _PLACES = ("torchmetrics.classification", "torchmetrics.regression", "torchmetrics")
-"""Where classes are looked for, in order: there, tasks have classes of their own."""
+"""Modules in which classes are looked up, in order: they have one class per task."""
 
 
 def metric_class(given: object) -> type[Any] | None:
@@ -51,7 +51,7 @@ def check_options(made: type[Any], options: Mapping[str, Any]) -> None:
     """Check that a class takes options.
 
     Raises:
-        DataError: it does not.
+        DataError: it takes none.
     """
     known = inspect.signature(made).parameters
     if any(each.kind is each.VAR_KEYWORD for each in known.values()) and hasattr(made, "__init__"):
@@ -66,15 +66,15 @@ _COMMON = ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_wi
 
 
 def make_metric(made: type[Any], options: Mapping[str, Any], classes: int | None) -> Any:  # noqa: ANN401
-    """Return an object of a class of torchmetrics.
+    """Create a metric of torchmetrics.
 
     Args:
         made: the class.
         options: its arguments.
-        classes: of the data, for `num_classes` where that is needed and not given; None for none.
+        classes: the number of classes of the data, for a required `num_classes`; None for none.
 
     Raises:
-        DataError: it cannot be made.
+        DataError: the metric cannot be created.
     """
     asked = inspect.signature(made).parameters.get("num_classes")
     own = dict(options)

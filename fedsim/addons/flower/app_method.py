@@ -1,4 +1,4 @@
-"""What methods of Flower's have in common: their problem, and the exchange of a round."""
+"""The common base of Flower's methods: their problem, and the exchange of a round."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
@@ -14,14 +14,14 @@ from fedsim.problems import Problem, Reference
 
 
 class AppMethod(Algorithm):
-    """A method whose messages code of Flower's decides on; clients run the programs of an app."""
+    """A method whose messages are chosen by Flower code; clients run the programs of an app."""
 
     source: ClassVar[str] = "Beutel et al.: Flower: A Friendly Federated Learning Framework, 2020"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "program"
-    asks_all: ClassVar[bool] = False  # Flower's code chooses the clients
+    asks_all: ClassVar[bool] = False  # Flower code selects the clients
 
     _problem: FlowerProblem | None = PrivateAttr(default=None)
-    _all_asked: bool = PrivateAttr(default=True)  # whether Flower's code alone chooses clients
+    _all_asked: bool = PrivateAttr(default=True)  # whether only Flower code selects clients
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with its problem.
@@ -36,7 +36,7 @@ class AppMethod(Algorithm):
         return made
 
     def reference(self, problem: Problem) -> Reference | None:  # noqa: ARG002 - there is none
-        """Return None: the least objective is unknown."""
+        """Return None: the smallest objective is unknown."""
         return None
 
     @property
@@ -52,8 +52,8 @@ class AppMethod(Algorithm):
         """Send each client its message.
 
         Returns:
-            The replies received in time, by client, and the clients that have failed to reply: of
-            all clients that have a message, only the cohort is asked where the scenario samples it.
+            The replies received in time, by client, and the clients without a reply. If the
+            scenario samples a cohort, only clients of the cohort receive a message.
         """
         one = next(iter(sent.values()))
         same = all(each is one for each in sent.values())

@@ -1,4 +1,4 @@
-"""A Flower strategy as a method: it selects clients, sends their tasks, and aggregates.
+"""A Flower strategy as a method: client selection, tasks, and aggregation.
 
 In a round the strategy chooses clients and their messages (`configure_train`, or `configure_fit`);
 fedsim transmits those, the clients train, and the strategy receives the replies that arrive in time
@@ -31,7 +31,7 @@ from fedsim.core.errors import Failed, ParameterError
 from fedsim.core.ports import Array, Client, ClientId, Message, Payload, Reply, Server
 from fedsim.wire import Octets
 
-# Messages between a server of Flower's and its clients: a model, with Flower's records.
+# Messages between a Flower server and its clients: a model, with Flower's records.
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ Scalar = bool | int | float | str
 
 
 class Flower(AppMethod, SendsModels):
-    """A strategy of Flower's: a built-in one by name, or that of a subclass."""
+    """A Flower strategy: a built-in one by name, or that of a subclass."""
 
     kind: Literal["flower"] = "flower"
     synchronous: ClassVar[str] = "its strategy aggregates the replies of a round"
@@ -113,7 +113,7 @@ class Flower(AppMethod, SendsModels):
         return self.sends == "differences"
 
     def make(self, problem: FlowerProblem) -> older.Strategy | newer.Strategy:
-        """Return the strategy, for one run."""
+        """Return a strategy for one run."""
         home = older if problem.legacy else newer
         options = dict(self.options)
         made: Any = getattr(home, self.strategy)
@@ -192,7 +192,7 @@ class Flower(AppMethod, SendsModels):
         host.aggregate(task, server.round, answers, missing)
 
     def _messages(self, server: Server, task: Task, asked: Contents) -> dict[ClientId, Message]:
-        """Return the message for each client: a shared one where the contents are equal."""
+        """Return the message for each client; equal contents share one message."""
         kind = Train if task == "train" else Evaluate
         contents: dict[int, FlowerContent] = {}
         for record in asked.values():
@@ -223,7 +223,7 @@ class Flower(AppMethod, SendsModels):
         return content
 
     def _receive(self, reply: Reply, asked: Message) -> RecordDict:
-        """Return a client's reply as a content of Flower's."""
+        """Return a client's reply in Flower's form."""
         message, flat = reply.message, None
         if isinstance(message, Changed):
             flat = cast("Train", asked).w.values + message.change.values
@@ -250,7 +250,7 @@ class Flower(AppMethod, SendsModels):
 
 
 def _vector(content: FlowerContent) -> Array:
-    """Return the model of a content that has one."""
+    """Return the model of a content."""
     return np.zeros(0) if content.flat is None else content.flat
 
 

@@ -49,10 +49,10 @@ from fedsim.results.record.rounds import OWN
 
 
 def client_app_of(app: AppBlock) -> tuple[ClientApp, bool]:
-    """Return the app, and whether its clients are of the older interface."""
+    """Return the app, and whether its clients have the older interface."""
     given = type(app).client_app
     if isinstance(given, ClientApp):
-        # An app does not state its interface; the function that it was created with determines it.
+        # An app does not state its interface; it follows from the function that created the app.
         return given, getattr(given, "_call", None) is not None
     if callable(given):
         return ClientApp(client_fn=given), True
@@ -62,10 +62,10 @@ def client_app_of(app: AppBlock) -> tuple[ClientApp, bool]:
 
 @runtime_checkable
 class SendsInitial(Protocol):
-    """A method whose server code has a model to begin with itself."""
+    """A method whose server code has an initial model."""
 
     def first_arrays(self, app: AppBlock, clients: int, seed: int) -> Arrays | None:
-        """Return the first model that it sends; None if its first messages have none."""
+        """Return the model in its first messages; None if they have none."""
         ...
 
 
@@ -116,7 +116,7 @@ def _parameters(app: AppBlock, client_app: ClientApp, clients: int) -> list[NDAr
 
 
 class Sizes(NamedTuple):
-    """The known properties of the loss of a client with its own program.
+    """The known properties of a client's loss, if the client runs a program.
 
     Attributes:
         rows: the number of its samples.
@@ -140,7 +140,7 @@ class FlowerProblem(ProgramProblem):
         seed: of all random streams.
         evaluated_by: who evaluates models; nobody where they have no floating-point numbers.
         own_encoding: whether the method encodes all messages itself, in Flower's form.
-        sleep: what clients of the last world have slept in real time.
+        sleep: the real time that clients of the last world have slept.
     """
 
     loss: AppBlock
@@ -180,7 +180,7 @@ class FlowerProblem(ProgramProblem):
         )
 
     def asking(self, task: Task, settings: Mapping[str, Any]) -> bytes:
-        """Return the bytes sent beside the model, with the task and its settings."""
+        """Return the bytes that are sent in addition to the model: task and settings."""
         content = instruction(task, settings, self.start, legacy=self.legacy)
         return encode(content, self.layout).rest
 
@@ -275,11 +275,11 @@ def problem_of(
         app: the block.
         clients: the size of the fleet, if known.
         seed: of all random streams.
-        method: that solves it; one that `SendsInitial` needs no initial model of the app.
+        method: the method; one that `SendsInitial` needs no initial model of the app.
 
     Raises:
-        DataError: their number is not given, or twice; there is no app, or no model; or the
-            evaluation of that model fails.
+        DataError: the number of clients is missing, or set twice; there is no app or no model; or
+            the evaluation of the model fails.
     """
     count = _count(app, clients)
     rows = list(app.samples) if isinstance(app.samples, tuple) else [app.samples] * count
@@ -292,7 +292,7 @@ def problem_of(
     layout, own = ArrayLayout.of(start), isinstance(method, SendsInitial)
     problem = FlowerProblem(
         loss=app,
-        losses=cast("Any", sizes),  # nothing else is known of them
+        losses=cast("Any", sizes),  # no other properties are known
         fingerprint=_fingerprint(app, start),
         client_app=client_app,
         legacy=legacy,

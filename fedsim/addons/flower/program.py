@@ -1,4 +1,4 @@
-"""A client's program in a world: a Flower app that trains in place of fedsim's steps."""
+"""A client's program in a world: a Flower app that trains instead of fedsim's steps."""
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -74,7 +74,7 @@ class Question:
 
 @dataclass(frozen=True)
 class RawQuestion:
-    """A message of a ServerApp's to a client.
+    """A message of a ServerApp to a client.
 
     Attributes:
         kind: the type of the message, such as train or query.action.
@@ -126,7 +126,7 @@ class Setting(Protocol):
 
     @property
     def sleep(self) -> SleepMeter:
-        """Counts what clients sleep."""
+        """Counts the time that clients sleep."""
         ...
 
     @property
@@ -162,7 +162,7 @@ class ClientProgram(ProgramOracle):
         return Work(_answer, None, (self, question), operations, float(self.rows))
 
     def raw_work(self, question: RawQuestion, write: Callable[[Message], bytes]) -> Work:
-        """Describe a message of a ServerApp's as work; its result is a `FlowerContent` of bytes.
+        """Describe a message of a ServerApp as work; its result is a `FlowerContent` of bytes.
 
         A message of the type train that carries arrays costs a fit, and one of the type evaluate an
         evaluation; others, such as exchanges of keys and queries, cost nothing.
@@ -258,7 +258,7 @@ def _check(flat: Array | None, what: str) -> None:
     """Check that there is a model, and that it is finite.
 
     Raises:
-        Failed: there is none, or it has NaN or infinity.
+        Failed: there is no model, or it has NaN or infinity.
     """
     if flat is None:
         raise Failed(f"{what} has returned no arrays; expected the model")

@@ -52,8 +52,8 @@ def reprice(
 ) -> Result:
     """Re-price finished runs under another fleet or network.
 
-    All files equal those of a fresh run of the changed scenario, to the bit, but for a note in the
-    manifest. Models are copied: of a run that ends earlier now, the last one only if it was kept.
+    All files equal those of a fresh run of the changed scenario, to the bit, except for a note in
+    the manifest. Models are copied; if a run now ends earlier, its last model may be missing.
 
     Args:
         folder: of one run, of a variant, or of a study.
@@ -98,7 +98,7 @@ def reprice(
 
 
 def _told(run: Repricing, remarks: list[Note], tell: Tell) -> Repricing:
-    """Return a replay after telling what readers of its files chose, each sentence once."""
+    """Return a replay, after reporting the choices of its file readers without repetition."""
     for text, key in run.remarks.items():
         note = Note(run.variant.name, key, text)
         if note not in remarks:
@@ -136,7 +136,7 @@ def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path)
 def _unchanged_notes(
     originals: Sequence[Original], changed: Sequence[Variant], overrides: Sequence[str]
 ) -> tuple[Note, ...]:
-    """Return a note if the overrides change no run, since all were made with these values."""
+    """Return a note if the overrides change no run."""
     pairs = zip(originals, changed, strict=True)
     if not overrides or any(each.scenario != now.scenario for each, now in pairs):
         return ()
@@ -145,7 +145,7 @@ def _unchanged_notes(
 
 
 def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
-    """Record the study before its runs are replayed; undo that if the first one is refused."""
+    """Record the study before the replay; undo that if the first run is refused."""
     file = out / STUDY
     before = read_file(file) if file.exists() else None
     study.write(out)
@@ -160,7 +160,7 @@ def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]
 
 
 def _once(others: Mapping[Path, str]) -> dict[str, Path]:
-    """Return the first run for each reason of being left out."""
+    """Return one run per reason for being left out."""
     return {text: path for path, text in reversed(list(others.items()))}
 
 
@@ -241,7 +241,7 @@ def _price(run: Repricing, out: Path, watch: Watch) -> Path:
     return path
 
 
-# The table of a repricing: the original and the re-priced cost of each run.
+# The table of original and re-priced costs.
 
 _HEADS = ("variant", "seed", "rounds", "time", "original time", "energy", "original energy")
 _CARBON = ("CO2", "original CO2")

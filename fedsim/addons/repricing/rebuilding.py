@@ -90,12 +90,12 @@ class CopiedModels:
         self._parts.abandon()
 
 
-# A run by the log of another one.
+# A run that follows the log of another one.
 
 
 @dataclass(frozen=True)
 class Repricing:
-    """Implements `fedsim.scenario.building.job.ExecutableRun`: a run by the log of another one.
+    """Implements `fedsim.scenario.building.job.ExecutableRun` by replaying the log of another run.
 
     Attributes:
         original: the run that is replayed.
@@ -151,13 +151,13 @@ class Repricing:
 
     @property
     def _tolerance(self) -> float | None:
-        """That of the original's constraint; older runs have none."""
+        """The tolerance of the original's constraint; None in older runs."""
         tolerance: float | None = self.original.summary.get("tolerance")
         return tolerance
 
     @property
     def computing(self) -> Mapping[str, Any]:
-        """How its numbers were computed: as in the original run."""
+        """The settings of numerical computation, from the original run."""
         chosen: Mapping[str, Any] = self.original.manifest.get(COMPUTING, {})
         return chosen
 
@@ -207,7 +207,7 @@ class Repricing:
         return assemble(self.variant.scenario, self.seed, *parts, every, self._hops(method))
 
     def _hops(self, method: ReplayedMethod) -> tuple[Hop, ...]:
-        """Return what the nodes of each level and their servers run; none without tiers."""
+        """Return the configuration of each level of the hierarchy; empty without tiers."""
         if not self.tiers:
             return ()
         scenario = self.variant.scenario

@@ -33,8 +33,8 @@ def assert_kept(found: pd.DataFrame) -> None:
     Example:
         >>> assert_kept(pd.DataFrame({"check": ["zeros"], "outcome": ["kept"], "reason": [""]}))
     """
-    wrong = found[found["outcome"].isin(WRONG)]
-    lines = [f"{row.iloc[0]}: {row['reason']}" for _, row in wrong.iterrows()]
+    broken = found[found["outcome"].isin(WRONG)]
+    lines = [f"{row.iloc[0]}: {row['reason']}" for _, row in broken.iterrows()]
     if lines:
         raise AssertionError("\n".join(lines))
 

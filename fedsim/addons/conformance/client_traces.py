@@ -112,30 +112,30 @@ class ClientTrace:
 
 def read_traces(bodies: Sequence[Body], rows: Sequence[Row]) -> dict[str, ClientTrace]:
     """Return the rows of a log by client name."""
-    known = {body.name: ClientTrace(body) for body in bodies}
+    traces = {body.name: ClientTrace(body) for body in bodies}
     for row in rows:
-        if row["node"] in known:
-            known[row["node"]].rows.append(row)
+        if row["node"] in traces:
+            traces[row["node"]].rows.append(row)
     for at, row in enumerate(rows):
         if row["event"] == "send":
-            _read_sent(known, rows, at)
-        elif row["event"] == "receive" and row["node"] in known:
-            _read_received(known[row["node"]], rows, at)
-    return known
+            _read_sent(traces, rows, at)
+        elif row["event"] == "receive" and row["node"] in traces:
+            _read_received(traces[row["node"]], rows, at)
+    return traces
 
 
-def _read_sent(known: Mapping[str, ClientTrace], rows: Sequence[Row], at: int) -> None:
+def _read_sent(traces: Mapping[str, ClientTrace], rows: Sequence[Row], at: int) -> None:
     """Read a message of a client, or one of its server to it or to a cell."""
     row = rows[at]
     more = _again(rows, at)
     span = row["duration"] + (more["duration"] if more else 0.0)
-    if row["node"] in known:
-        known[row["node"]].legs.append(_leg(row, more, span, up=True))
-    elif row["peer"] in known:
-        known[row["peer"]].legs.append(_leg(row, more, span, up=False))
+    if row["node"] in traces:
+        traces[row["node"]].legs.append(_leg(row, more, span, up=True))
+    elif row["peer"] in traces:
+        traces[row["peer"]].legs.append(_leg(row, more, span, up=False))
     elif not row["peer"]:
-        for each in known.values():
-            each.on_air.append((row["t"] - span, row["t"]))
+        for trace in traces.values():
+            trace.on_air.append((row["t"] - span, row["t"]))
 
 
 def _serves(name: str) -> bool:
@@ -159,29 +159,29 @@ def _leg(row: Row, more: Row | None, span: float, *, up: bool) -> Leg:
     return Leg(up, row["t"], span, bits, framed, plain, row["detail"] not in _BROKEN)
 
 
-def _read_received(known: ClientTrace, rows: Sequence[Row], at: int) -> None:
+def _read_received(trace: ClientTrace, rows: Sequence[Row], at: int) -> None:
     """Read a message whose time is only in its receiver's row: a broadcast, or one of a peer."""
     row = rows[at]
     before = rows[at - 1]
     if _serves(before["node"]) and before["peer"] == row["node"]:
         return  # the server's row reports them
     broadcast = _serves(row["peer"])
-    if broadcast and any(leg.end == row["t"] and not leg.up for leg in known.legs[-2:]):
+    if broadcast and any(leg.end == row["t"] and not leg.up for leg in trace.legs[-2:]):
         return  # the same, with rows in between
     if row["detail"] in _BROKEN:
-        known.legs.append(
+        trace.legs.append(
             Leg(up=False, end=row["t"], seconds=row["duration"], bits=inf, whole=False)
         )
         return
     source = row if row["detail"] is None else _find_loss(rows, at, broadcast=broadcast)
     plain = int(source["payload_bits"]) + int(source["header_bits"])
-    framed = plain + known.body.radio.packaging.bits(plain)
+    framed = plain + trace.body.radio.packaging.bits(plain)
     again = 0
     if before["event"] == "retransmit" and before["peer"] == row["node"]:
         # Right after the row of its sender, it is what that one has sent again (`_again`).
-        mine = before["t"] == row["t"] and _again(rows, at - 2) is not before
-        again = int(before["transport_bits"]) if mine else 0
-    known.legs.append(
+        is_own = before["t"] == row["t"] and _again(rows, at - 2) is not before
+        again = int(before["transport_bits"]) if is_own else 0
+    trace.legs.append(
         Leg(
             up=False,
             end=row["t"],
@@ -196,14 +196,14 @@ def _read_received(known: ClientTrace, rows: Sequence[Row], at: int) -> None:
 def _find_loss(rows: Sequence[Row], at: int, *, broadcast: bool) -> Row:
     """Return the row with the bits of a message that its receiver has lost."""
     row = rows[at]
-    wanted = "send" if broadcast else "lost"
+    event = "send" if broadcast else "lost"
     later = range(at + 1, len(rows))
-    found = (
+    lost_row = (
         rows[n]
         for n in later
-        if rows[n]["event"] == wanted
+        if rows[n]["event"] == event
         and rows[n]["t"] == row["t"]
         and rows[n]["node"] == row["peer"]
         and rows[n]["peer"] in {None, row["node"]}
     )
-    return next(found, row)
+    return next(lost_row, row)

@@ -99,8 +99,8 @@ def _longest(compressor: Compressor, seed: int) -> Iterator[str]:
     rng = np.random.default_rng(seed)
     for name, vector in vectors(seed).items():
         payloads = [compressor.compress(vector, rng, ValueFormat.FLOAT32) for _ in range(50)]
-        longest = max(each.bits for each in payloads)
-        bound = min(compressor.longest(vector, each) for each in payloads)
+        longest = max(payload.bits for payload in payloads)
+        bound = min(compressor.longest(vector, payload) for payload in payloads)
         if bound < longest:
             yield f"{name}: {longest} bits were drawn, and `longest` says {bound}; override it"
 
@@ -149,19 +149,19 @@ def _unkept(contract: Contract, vector: Array, arrived: Array) -> Iterator[str]:
     size = float(vector @ vector)
     errors = ((arrived - vector) ** 2).sum(axis=1)
     slack = _ROUNDING * size + _SIGMAS * float(errors.std()) / len(errors) ** 0.5
-    said = f"the contract is {contract.kind}, {contract.constant:g}, and"
+    law = f"the contract is {contract.kind}, {contract.constant:g}, and"
     match contract.kind:
         case "exact":
-            bound, seen = 0.0, float(errors.max())
+            bound, measured = 0.0, float(errors.max())
         case "absolute":
-            bound, seen, slack = contract.constant, float(errors.max()), _ROUNDING * size
+            bound, measured, slack = contract.constant, float(errors.max()), _ROUNDING * size
         case "contractive":
-            bound, seen = (1 - contract.constant) * size, float(errors.mean())
+            bound, measured = (1 - contract.constant) * size, float(errors.mean())
         case "unbiased":
-            bound, seen = contract.constant * size, float(errors.mean())
+            bound, measured = contract.constant * size, float(errors.mean())
             off = float(((arrived.mean(axis=0) - vector) ** 2).sum())
-            chance = _SIGMAS**2 * seen / len(arrived)
+            chance = _SIGMAS**2 * measured / len(arrived)
             if off > chance + _ROUNDING**2 * size:
-                yield f"{said} the mean of what arrives is {off**0.5:.4g} off"
-    if seen > bound + slack:
-        yield f"{said} the squared error is {seen:.4g}, above {bound:.4g}"
+                yield f"{law} the mean of what arrives is {off**0.5:.4g} off"
+    if measured > bound + slack:
+        yield f"{law} the squared error is {measured:.4g}, above {bound:.4g}"

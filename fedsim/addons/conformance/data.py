@@ -125,19 +125,25 @@ def _counts(split: Split, rows: Dealt) -> Iterator[str]:
 
 
 def _numbers(rows: Dealt) -> Iterator[str]:
-    for client, own in enumerate(rows):
-        if not (isinstance(own, np.ndarray) and own.ndim == 1 and own.dtype.kind in "iu"):
-            yield f"client {client} has {own!r}; give an array of the numbers of its rows"
-        elif not len(own):
+    for client, numbers in enumerate(rows):
+        if not (
+            isinstance(numbers, np.ndarray) and numbers.ndim == 1 and numbers.dtype.kind in "iu"
+        ):
+            yield f"client {client} has {numbers!r}; give an array of the numbers of its rows"
+        elif not len(numbers):
             yield f"client {client} has none"
-        elif own.min() < 0 or own.max() >= ROWS:
-            yield f"client {client} has rows {own.min()} to {own.max()}, of 0 to {ROWS - 1}"
+        elif numbers.min() < 0 or numbers.max() >= ROWS:
+            yield f"client {client} has rows {numbers.min()} to {numbers.max()}, of 0 to {ROWS - 1}"
 
 
 def _once(rows: Dealt) -> Iterator[str]:
     numbers, times = np.unique(np.concatenate(rows), return_counts=True)
     for number in numbers[times > 1]:
-        owners = [client for client, own in enumerate(rows) for _ in range((own == number).sum())]
+        owners = [
+            client
+            for client, rows_of_client in enumerate(rows)
+            for _ in range((rows_of_client == number).sum())
+        ]
         yield f"row {number} is given to clients {', '.join(map(str, owners))}"
 
 
@@ -148,9 +154,9 @@ def _split_repeats(split: Split, rows: Dealt, seed: int) -> Iterator[str]:
 
 
 def _check_unchanged(split: Split, seed: int) -> Iterator[str]:
-    given, untouched = samples(seed), samples(seed)
-    split.assign(given, _client_count(split), np.random.default_rng(seed + 1))
-    if list(map(bytes, given.blocks())) != list(map(bytes, untouched.blocks())):
+    passed, untouched = samples(seed), samples(seed)
+    split.assign(passed, _client_count(split), np.random.default_rng(seed + 1))
+    if list(map(bytes, passed.blocks())) != list(map(bytes, untouched.blocks())):
         yield "assign modified its input samples"
 
 
@@ -160,7 +166,7 @@ def _refuses(split: Split, seed: int) -> Iterator[str]:
         dealt = split.assign(few, _client_count(split), np.random.default_rng(seed))
     except DataError:
         return
-    if any(len(own) == 0 for own in dealt):
+    if any(len(rows) == 0 for rows in dealt):
         yield f"got {few.rows} rows for {len(dealt)} clients; raise a DataError"
 
 
@@ -232,13 +238,14 @@ def _start(f: LocalLoss, rng: np.random.Generator) -> Iterator[str]:
 def _gradient(f: LocalLoss, models: list[Array]) -> Iterator[str]:
     for w in models:
         steps = 1e-6 * np.eye(len(w))
-        wanted = np.array([(f.value(w + e) - f.value(w - e)) / 2e-6 for e in steps])
-        seen = f.gradient(w)
-        if seen.shape != w.shape:
-            yield f"its shape is {seen.shape}, and the model's {w.shape}"
-        elif not np.allclose(seen, wanted, rtol=1e-4, atol=1e-5):
-            worst = int(np.argmax(np.abs(seen - wanted)))
-            yield f"entry {worst} is {seen[worst]:.6g}, and by differences {wanted[worst]:.6g}"
+        differences = np.array([(f.value(w + e) - f.value(w - e)) / 2e-6 for e in steps])
+        gradient = f.gradient(w)
+        if gradient.shape != w.shape:
+            yield f"its shape is {gradient.shape}, and the model's {w.shape}"
+        elif not np.allclose(gradient, differences, rtol=1e-4, atol=1e-5):
+            worst = int(np.argmax(np.abs(gradient - differences)))
+            by_differences = f"by differences {differences[worst]:.6g}"
+            yield f"entry {worst} is {gradient[worst]:.6g}, and {by_differences}"
 
 
 def _smooth(f: LocalLoss, models: list[Array]) -> Iterator[str]:

@@ -63,8 +63,8 @@ def _first(model: type, promise: str, broken: Iterator[str]) -> PromiseCheck:
 
 def describe_error(error: BaseException, model: type) -> str:
     """Describe an exception of a block, with the line in the block or of the exception."""
-    files = {getattr(sys.modules.get(each.__module__), "__file__", "") for each in model.__mro__}
+    files = {getattr(sys.modules.get(part.__module__), "__file__", "") for part in model.__mro__}
     frames = extract_tb(error.__traceback__)
-    last = next((each for each in reversed(frames) if each.filename in files), frames[-1])
+    last = next((part for part in reversed(frames) if part.filename in files), frames[-1])
     what = f"{type(error).__name__}: {error}".strip(": ")
     return f"{what} ({last.filename}, line {last.lineno}, in {last.name})"

@@ -29,15 +29,15 @@ def seconds_on_air(radio: RadioLaw, leg: Leg) -> list[tuple[float, float]]:
     return [(leg.bits, seconds) for seconds in ends]
 
 
-def check_windows(known: ClientTrace, gateway: LoRaGateway) -> Iterator[str]:
+def check_windows(trace: ClientTrace, gateway: LoRaGateway) -> Iterator[str]:
     """Yield empty frames and windows whose energy does not follow from their time on air."""
-    radio = known.body.radio
+    radio = trace.body.radio
     if not isinstance(radio, LoRaRadio):
         return
     send, receive = (max(watts - radio.waiting, 0.0) for watts in (radio.send, radio.receive))
     factors = range(7, 13) if radio.end_device.adr else [radio.spreading]
     second = receive * _SYMBOLS * 2**gateway.rx2_spreading / radio.bandwidth
-    for row in known.of("tail"):
+    for row in trace.of("tail"):
         if row["detail"] not in DETAILS:
             continue
         costs = list[float]()
@@ -56,5 +56,6 @@ def check_windows(known: ClientTrace, gateway: LoRaGateway) -> Iterator[str]:
         less = radio.end_device.adr or row["state_of_charge"] is not None
         exact = any(abs(joules - cost) <= _CLOSE * cost for cost in costs)
         if not (exact or (less and joules <= max(costs) * (1 + _CLOSE))):
-            wanted = " or ".join(f"{cost:g} J" for cost in costs)
-            yield f"{row['detail']} at {row['t']:g} s costs {joules:g} J, and {wanted} by its time"
+            expected = " or ".join(f"{cost:g} J" for cost in costs)
+            spent = f"{joules:g} J, and {expected} by its time"
+            yield f"{row['detail']} at {row['t']:g} s costs {spent}"

@@ -39,9 +39,9 @@ def _unlike_in_worlds(block: DeviceLaw | RadioLaw) -> Iterator[str]:
     for name, value in block:
         if isinstance(value, float) and 0 < value < inf:
             column = value * _FACTORS
-            found = differing_worlds(block, {name: column}, len(column))
-            if found:
-                few = ", ".join(f"{each:g}" for each in column[found])
+            differing = differing_worlds(block, {name: column}, len(column))
+            if differing:
+                few = ", ".join(f"{each:g}" for each in column[differing])
                 yield f"an array for `{name}` gives other figures at {few} than that number alone"
 
 
@@ -73,9 +73,9 @@ def _device_promises(device: DeviceLaw) -> Promises:
 
 def _device_times(device: DeviceLaw) -> Iterator[str]:
     for operations, samples in product(OPERATIONS, SAMPLES):
-        taken = device.seconds(operations, samples)
-        if not (isfinite(taken) and taken >= 0):
-            yield f"{_task_text(operations, samples)} take {taken:g} s"
+        seconds = device.seconds(operations, samples)
+        if not (isfinite(seconds) and seconds >= 0):
+            yield f"{_task_text(operations, samples)} take {seconds:g} s"
     for samples in SAMPLES:
         yield from _falling(device, [(each, samples) for each in OPERATIONS])
     for operations in OPERATIONS:
@@ -105,11 +105,11 @@ def _device_constant(device: DeviceLaw) -> Iterator[str]:
     if speed is None:
         return
     for operations, samples in product(OPERATIONS, SAMPLES):
-        taken, wanted = device.seconds(operations, samples), operations / speed
-        if not isclose(taken, wanted, rel_tol=_CLOSE):
+        seconds, expected = device.seconds(operations, samples), operations / speed
+        if not isclose(seconds, expected, rel_tol=_CLOSE):
             yield (
-                f"{_task_text(operations, samples)} take {taken:g} s, and {wanted:g} s at {speed:g}"
-                " flop/s"
+                f"{_task_text(operations, samples)} take {seconds:g} s, and {expected:g} s at"
+                f" {speed:g} flop/s"
             )
 
 
@@ -207,9 +207,9 @@ def _radio_constant(radio: RadioLaw) -> Iterator[str]:
             continue
         for bits in SIZES:
             framed = _frame(radio, bits)
-            taken, wanted = law.seconds(bits, framed), framed / rate
-            if not isclose(taken, wanted, rel_tol=_CLOSE):
-                yield f"{way}: {bits} bits take {taken:g} s, and {wanted:g} s at {rate:g} bit/s"
+            seconds, expected = law.seconds(bits, framed), framed / rate
+            if not isclose(seconds, expected, rel_tol=_CLOSE):
+                yield f"{way}: {bits} bits take {seconds:g} s, and {expected:g} s at {rate:g} bit/s"
         for terms in _carry(radio, law, 0):
             if terms != Terms(rate):
                 yield f"{way}: the rate is {rate:g} bit/s, and the terms are {terms}"
@@ -246,20 +246,20 @@ def _carry(radio: RadioLaw, law: RateLaw, seed: int) -> list[Terms]:
 
 def _draws(radio: RadioLaw) -> Iterator[str]:
     stages = radio.states.stages
-    said = {
+    figures = {
         "idle": radio.idle,
         "resting": radio.resting,
         "waiting": radio.waiting,
         "latency": radio.latency,
     }
-    said |= {key: getattr(radio.draw, key) for key in _OF_DRAW}
-    said |= {key: getattr(radio.connection, key) for key in _OF_CONNECTION}
+    figures |= {key: getattr(radio.draw, key) for key in _OF_DRAW}
+    figures |= {key: getattr(radio.connection, key) for key in _OF_CONNECTION}
     for number, stage in enumerate(stages):
-        said |= {f"{key} of stage {number}": getattr(stage, key) for key in _OF_STAGE}
-    said |= {f"time of stage {number}": stage.time for number, stage in enumerate(stages[:-1])}
+        figures |= {f"{key} of stage {number}": getattr(stage, key) for key in _OF_STAGE}
+    figures |= {f"time of stage {number}": stage.time for number, stage in enumerate(stages[:-1])}
     if len(stages) == 1 or stages[0].cycle or stages[-1].power or stages[-1].time < inf:
         yield "of `states`, the first does not hear always, or the last has a power or an end"
-    for key, value in said.items():
+    for key, value in figures.items():
         if not (isfinite(value) and value >= 0):
             yield f"`{key}` is {value:g}"
 

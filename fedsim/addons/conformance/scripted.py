@@ -83,5 +83,5 @@ def run_given(
     away = [float(change) for change in changes]
     if away:
         group["availability"] = {"kind": "given-availability", "changes": away}
-    known: tuple[type[Spec], ...] = (GivenTrace, GivenAvailability, *blocks)
-    return run({**scenario, "fleet": [group]}, blocks=known, watch=ignore_progress)
+    classes: tuple[type[Spec], ...] = (GivenTrace, GivenAvailability, *blocks)
+    return run({**scenario, "fleet": [group]}, blocks=classes, watch=ignore_progress)

@@ -84,8 +84,8 @@ def _run(
     ends = []
     for number in range(1, ROUNDS + 1):
         value, cost = objective(number), 2 ** (number / 4)
-        known: float | None = None if isnan(value) else value
-        figures: dict[str, float | None] = dict.fromkeys(rule.columns, known)
+        objective_or_none: float | None = None if isnan(value) else value
+        figures: dict[str, float | None] = dict.fromkeys(rule.columns, objective_or_none)
         ends.append(
             RoundEnd(
                 round=number,

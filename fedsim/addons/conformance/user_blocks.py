@@ -107,7 +107,7 @@ def _by_default(model: type[Spec]) -> Spec:
         try:
             return model.model_validate(parameters)
         except ValidationError as error:
-            missing = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
+            missing = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
     raise BlockError(
         f"{model.__name__} cannot be tried as it is, for it has no default of {missing}; give a"
         " scenario that names it beside the file"
@@ -115,5 +115,5 @@ def _by_default(model: type[Spec]) -> Spec:
 
 
 def _title(block: Spec) -> str:
-    said = ", ".join(f"{key}: {value}" for key, value in block.model_dump(mode="json").items())
-    return f"{type(block).__name__} {{{said}}}"
+    values = ", ".join(f"{key}: {value}" for key, value in block.model_dump(mode="json").items())
+    return f"{type(block).__name__} {{{values}}}"

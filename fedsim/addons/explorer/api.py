@@ -69,23 +69,23 @@ def explore(
     check_page(file)
     page = _fitting(_study_of(folder, target, blocks), largest)
     call = Call.of("explore", [Path(folder)], target=target, largest=largest)
-    with output(call, file) as made:
-        write_whole(made.path, page)
-    return made.place
+    with output(call, file) as draft:
+        write_whole(draft.path, page)
+    return draft.place
 
 
 def _study_of(
     folder: str | Path, target: str | None, blocks: Sequence[type[Spec]]
 ) -> ExploredStudy:
     """Return the runs of a study that can be re-priced, and its sliders."""
-    gathered, wanted = gather_runs(folder, target)
-    every = [(run, run.original(tuple(blocks))) for run in finished_runs(gathered, wanted)]
+    gathered, goal = gather_runs(folder, target)
+    every = [(run, run.original(tuple(blocks))) for run in finished_runs(gathered, goal)]
     hindered = _hindrances(every)
-    kept = [(run, original) for run, original in every if run.variant not in hindered]
-    _check(kept, hindered, wanted)
+    explorable = [(run, original) for run, original in every if run.variant not in hindered]
+    _check(explorable, hindered, goal)
     fleets = _Fleets()
-    known = _known_costs(gathered, wanted)
-    runs = [_explorable(run, original, fleets, known) for run, original in kept]
+    costs = _known_costs(gathered, goal)
+    runs = [_explorable(run, original, fleets, costs) for run, original in explorable]
     sliders = sliders_of(fleets.scenarios)
     if not sliders:
         raise DataError("folder", f"{folder}: its clients are ideal, without constants to change")
@@ -93,14 +93,14 @@ def _study_of(
     notes = [f"{labels[name]} is left out: {why}" for name, why in hindered.items()]
     return ExploredStudy(
         Path(folder),
-        wanted,
+        goal,
         {name: labels[name] for name in labels if name in {run.variant for run in runs}},
         tuple(fleets.scenarios),
         sliders,
         tuple(runs),
         (*notes, *gathered.counting, *gathered.left_out),
         whole=not hindered,
-        verdicts=tuple(islice(_verdicts(gathered, wanted), _VERDICTS)),
+        verdicts=tuple(islice(_verdicts(gathered, goal), _VERDICTS)),
     )
 
 
@@ -112,12 +112,12 @@ def _verdicts(gathered: EndedRuns, target: Target) -> Iterator[str]:
 
 def _hindrances(every: Iterable[tuple[FinishedRun, Original]]) -> dict[str, str]:
     """Return the variants that the page cannot re-price, with the reason."""
-    found = dict[str, str]()
+    reasons = dict[str, str]()
     for run, original in every:
         why = hindrance(original) or _unknown_to_page(original.scenario)
-        if why and run.variant not in found:
-            found[run.variant] = why
-    return found
+        if why and run.variant not in reasons:
+            reasons[run.variant] = why
+    return reasons
 
 
 def _unknown_to_page(scenario: Scenario) -> str:

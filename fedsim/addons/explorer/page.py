@@ -153,9 +153,11 @@ def _panels(study: ExploredStudy) -> Iterator[dict[str, Any]]:
     for number, slider in enumerate(study.sliders):
         text = TITLES[slider.block, slider.field]
         panels.setdefault((slider.block, slider.kind), []).append((number, slider, text))
-    for (block, kind), own in panels.items():
+    for (block, kind), sliders in panels.items():
         title = "server's link" if block == "network" else f"{block} {kind}"
-        named = [(number, slider, _distinct(slider, text, own)) for number, slider, text in own]
+        named = [
+            (number, slider, _distinct(slider, text, sliders)) for number, slider, text in sliders
+        ]
         yield {"title": title[0].upper() + title[1:], "sliders": named}
 
 
@@ -163,13 +165,13 @@ def _distinct(slider: Slider, text: str, panel: list[tuple[int, Slider, str]]) -
     """Return the title of a slider, with its groups if another one has the same figure."""
     if sum(other.field == slider.field for _, other, _ in panel) == 1:
         return text
-    groups = sorted({group for own in slider.places for group in own})
+    groups = sorted({group for places in slider.places for group in places})
     return f"{text}, fleet.{', '.join(map(str, groups))}"
 
 
 def _costs(study: ExploredStudy) -> tuple[tuple[str, str, str], ...]:
     """Return the costs that are known for all fleets: name, label, unit."""
-    carbon = all(counts_grams(each.fleet) for each in study.fleets)
+    carbon = all(counts_grams(scenario.fleet) for scenario in study.fleets)
     return _COSTS if carbon else _COSTS[:2]
 
 
@@ -182,7 +184,7 @@ def _data(study: ExploredStudy, places: tuple[dict[str, Any], ...]) -> dict[str,
         "verdicts": study.verdicts,
         "practical": PRACTICAL,
         "costs": _costs(study),
-        "fleets": [_fleet(each, study) for each in study.fleets],
+        "fleets": [_fleet(item, study) for item in study.fleets],
         "variants": [
             {"name": name, "label": label, "fleet": fleet_of[name]}
             for name, label in study.labels.items()
@@ -196,7 +198,7 @@ def _data(study: ExploredStudy, places: tuple[dict[str, Any], ...]) -> dict[str,
             }
             for run in study.runs
         ],
-        "sliders": [_slider(study, each) for each in study.sliders],
+        "sliders": [_slider(study, item) for item in study.sliders],
         "commands": _commands(study, fleet_of),
     }
 
@@ -216,8 +218,8 @@ def _fleet(scenario: Scenario, study: ExploredStudy) -> dict[str, Any]:
 
 def _clients_of(study: ExploredStudy) -> int:
     """Return the number of clients, which is the same in all runs."""
-    known = next(run.history for run in study.runs if run.history is not None)
-    return int(known.counts.sum())
+    history = next(run.history for run in study.runs if run.history is not None)
+    return int(history.counts.sum())
 
 
 def _slider(study: ExploredStudy, slider: Slider) -> dict[str, Any]:

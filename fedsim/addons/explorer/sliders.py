@@ -74,7 +74,7 @@ def sliders_of(fleets: Sequence[Scenario]) -> tuple[Slider, ...]:
     Args:
         fleets: a scenario for each different fleet of the study.
     """
-    known = {str(each.key): each for each in constants_of(fleets, {}, priced=False)}
+    constants = {str(item.key): item for item in constants_of(fleets, {}, priced=False)}
     found = dict[tuple[str, str, str, float], list[list[int]]]()
     blocks = dict[tuple[str, str], Presettable]()
     for number, scenario in enumerate(fleets):
@@ -84,17 +84,19 @@ def sliders_of(fleets: Sequence[Scenario]) -> tuple[Slider, ...]:
                 key = name, block.kind, field, value
                 places = found.setdefault(key, [[] for _ in fleets])
                 places[number].append(place)
-    own = [
-        _slider(key, places, known.get(f"{key[1]}.{key[2]}"), blocks[key[:2]])
+    sliders = [
+        _slider(key, places, constants.get(f"{key[1]}.{key[2]}"), blocks[key[:2]])
         for key, places in found.items()
     ]
-    ordered = sorted(own, key=lambda each: _place(each, own))
+    ordered = sorted(sliders, key=lambda item: _place(item, sliders))
     return (*ordered, *map(_of_server, _links(fleets)))
 
 
 def _place(slider: Slider, every: Sequence[Slider]) -> tuple[int, int, int]:
     """Return the sort key of a slider: block, first group of its kind, field."""
-    kinds = list(dict.fromkeys((each.block, each.kind) for each in every))
+    kinds = list(
+        dict.fromkeys((slider_of_panel.block, slider_of_panel.kind) for slider_of_panel in every)
+    )
     fields = FIELDS[slider.block]
     kind = kinds.index((slider.block, slider.kind))
     return list(FIELDS).index(slider.block), kind, fields.index(slider.field)

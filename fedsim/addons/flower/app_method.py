@@ -31,9 +31,9 @@ class AppMethod(Algorithm):
         """
         if not isinstance(info.programs, FlowerProblem):
             raise ParameterError("kind", f"{self.kind} is for the clients of a Flower app")
-        made = self.model_copy()
-        made._problem, made._all_asked = info.programs, info.asked is None  # noqa: SLF001 - a copy
-        return made
+        configured = self.model_copy()
+        configured._problem, configured._all_asked = info.programs, info.asked is None  # noqa: SLF001 - a copy
+        return configured
 
     def reference(self, problem: Problem) -> Reference | None:  # noqa: ARG002 - there is none
         """Return None: the smallest objective is unknown."""
@@ -56,10 +56,10 @@ class AppMethod(Algorithm):
             scenario samples a cohort, only clients of the cohort receive a message.
         """
         one = next(iter(sent.values()))
-        same = all(each is one for each in sent.values())
+        same = all(reply is one for reply in sent.values())
         to = None if len(sent) == len(server.clients) else sorted(sent)
         replies = await server.exchange(one if same else sent, to=to)
-        counted = {each.client: each for each in of_this_round(server, replies)}
+        counted = {reply.client: reply for reply in of_this_round(server, replies)}
         all_named = to is not None or self._all_asked
         missing = [client for client in sorted(sent) if all_named and client not in counted]
         return counted, missing

@@ -39,10 +39,10 @@ def write_npy(array: NDArray[Any]) -> bytes:
 def read_npy(array: FlowerArray) -> NDArray[Any]:
     """Read an array in NumPy's format; one with an unknown header is read by Flower."""
     data = array.data
-    known = _known.get(data[: 10 + int.from_bytes(data[8:10], "little")])
-    if known is None:
+    header = _known.get(data[: 10 + int.from_bytes(data[8:10], "little")])
+    if header is None:
         return array.numpy()
-    dtype, shape = known
+    dtype, shape = header
     start = len(data) - dtype.itemsize * int(np.prod(shape, dtype=np.int64))
     return np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
 
@@ -201,8 +201,8 @@ def encode(content: RecordDict, layout: ArrayLayout, *, exact: bool = True) -> F
                     f"a second record of arrays, '{name}'; only one, the model, can be sent"
                 )
             arrays = numpy_of(record)
-            if wrong := layout.misfit(arrays, exact=exact):
-                raise Misfit(wrong)
+            if misfit := layout.misfit(arrays, exact=exact):
+                raise Misfit(misfit)
             flat = layout.flat(arrays)
             parts.append(_part(_ARRAYS, name, layout.rest(arrays)))
         elif isinstance(record, ConfigRecord):

@@ -116,11 +116,11 @@ class Flower(AppMethod, SendsModels):
         """Return a strategy for one run."""
         home = older if problem.legacy else newer
         options = dict(self.options)
-        made: Any = getattr(home, self.strategy)
-        if "initial_parameters" in signature(made).parameters:
+        strategy_class: Any = getattr(home, self.strategy)
+        if "initial_parameters" in signature(strategy_class).parameters:
             arrays = list(problem.start.values())
             options = {"initial_parameters": cast("Any", ndarrays_to_parameters(arrays)), **options}
-        return cast("older.Strategy | newer.Strategy", made(**options))
+        return cast("older.Strategy | newer.Strategy", strategy_class(**options))
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with its problem.
@@ -128,16 +128,18 @@ class Flower(AppMethod, SendsModels):
         Raises:
             ParameterError: there is no such strategy, or its arguments are invalid.
         """
-        made = super().configure(info)
-        home = older if made.problem.legacy else newer
+        configured = super().configure(info)
+        home = older if configured.problem.legacy else newer
         if type(self).make is Flower.make and not hasattr(home, self.strategy):
-            known = [name for name in vars(home) if name in home.__all__ and name != "Strategy"]
-            raise ParameterError("strategy", unknown(self.strategy, known))
+            strategies = [
+                name for name in vars(home) if name in home.__all__ and name != "Strategy"
+            ]
+            raise ParameterError("strategy", unknown(self.strategy, strategies))
         try:
-            made.build_strategy()
+            configured.build_strategy()
         except Failed as error:
             raise ParameterError("options", str(error)) from None
-        return made
+        return configured
 
     def build_strategy(self) -> older.Strategy | newer.Strategy:
         """Return a new instance of the strategy.
@@ -164,8 +166,8 @@ class Flower(AppMethod, SendsModels):
         arrays, layout = host.model, self.problem.layout
         if len(arrays) == len(layout.names):  # the older interface has no names
             arrays = dict(zip(layout.names, arrays.values(), strict=True))
-        if wrong := layout.misfit(arrays, exact=False):
-            raise Failed(f"the strategy {self.strategy} makes {wrong} (round {number})")
+        if misfit := layout.misfit(arrays, exact=False):
+            raise Failed(f"the strategy {self.strategy} makes {misfit} (round {number})")
         return layout.flat(arrays)
 
     def _host(self, server: Server) -> Host:
@@ -181,10 +183,10 @@ class Flower(AppMethod, SendsModels):
 
     async def _round(self, server: Server, host: Host, task: Task) -> None:
         """Send a task to clients, and pass the replies received in time to the strategy."""
-        asked = host.configure(task, server.round)
-        if not asked:
+        contents = host.configure(task, server.round)
+        if not contents:
             return
-        sent = self._messages(server, task, asked)
+        sent = self._messages(server, task, contents)
         replies, missing = await self.exchange(server, sent)
         answers = {
             client: self._receive(replies[client], sent[client]) for client in sorted(replies)

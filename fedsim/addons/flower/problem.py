@@ -50,12 +50,12 @@ from fedsim.results.record.rounds import OWN
 
 def client_app_of(app: AppBlock) -> tuple[ClientApp, bool]:
     """Return the app, and whether its clients have the older interface."""
-    given = type(app).client_app
-    if isinstance(given, ClientApp):
+    client_app = type(app).client_app
+    if isinstance(client_app, ClientApp):
         # An app does not state its interface; it follows from the function that created the app.
-        return given, getattr(given, "_call", None) is not None
-    if callable(given):
-        return ClientApp(client_fn=given), True
+        return client_app, getattr(client_app, "_call", None) is not None
+    if callable(client_app):
+        return ClientApp(client_fn=client_app), True
     text = f"{type(app).__name__} has no client_app; set a ClientApp, or a client_fn(context)"
     raise DataError("loss.kind", text)
 
@@ -227,10 +227,10 @@ class FlowerProblem(ProgramProblem):
     @property
     def _first(self) -> Looked:
         """The evaluation of the initial model."""
-        kept = self.__dict__.get("_first_look")
-        if kept is None:
-            kept = self.__dict__["_first_look"] = self._look(self.layout.flat(self.start))
-        return cast("Looked", kept)
+        cached = self.__dict__.get("_first_look")
+        if cached is None:
+            cached = self.__dict__["_first_look"] = self._look(self.layout.flat(self.start))
+        return cast("Looked", cached)
 
     def _look(self, w: Array) -> Looked:
         """Return the evaluation of a model; the last one is cached."""
@@ -286,10 +286,10 @@ def problem_of(
     if len(rows) != count:
         text = f"got {len(rows)} numbers for {count} clients; give one for each, or one for all"
         raise DataError("loss.samples", text)
-    sizes = [Sizes(each, app.cost.operations_of(each)) for each in rows]
+    sizes = [Sizes(row_count, app.cost.operations_of(row_count)) for row_count in rows]
     client_app, legacy = client_app_of(app)
     start = start_of(app, client_app, count, seed, method, legacy=legacy)
-    layout, own = ArrayLayout.of(start), isinstance(method, SendsInitial)
+    layout, sends_initial = ArrayLayout.of(start), isinstance(method, SendsInitial)
     problem = FlowerProblem(
         loss=app,
         losses=cast("Any", sizes),  # no other properties are known
@@ -299,8 +299,8 @@ def problem_of(
         layout=layout,
         start=start,
         seed=seed,
-        evaluated_by=_evaluator_of(app, layout, own_encoding=own),
-        own_encoding=own,
+        evaluated_by=_evaluator_of(app, layout, own_encoding=sends_initial),
+        own_encoding=sends_initial,
     )
     _check_figures(problem)
     return problem

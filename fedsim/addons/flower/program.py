@@ -235,11 +235,11 @@ class ClientProgram(ProgramOracle):
         problem, task = self._problem, question.task
         when = f"in round {question.round}" if question.round else "for the observer"
         what = f"{task} of client {self._client} {when}"
-        asked = read(question.content, problem.layout, legacy=problem.legacy)
+        request = read(question.content, problem.layout, legacy=problem.legacy)
         app, context = problem.client_app, self._context
 
         def call() -> RecordDict:
-            message = Message(asked, dst_node_id=context.node_id, message_type=task)
+            message = Message(request, dst_node_id=context.node_id, message_type=task)
             # The observer's requests take no simulated time, whatever they do.
             with self._problem.sleep.watch() if question.round else nullcontext():
                 return app(message, context).content
@@ -262,9 +262,11 @@ def _check(flat: Array | None, what: str) -> None:
     """
     if flat is None:
         raise Failed(f"{what} has returned no arrays; expected the model")
-    wrong = np.count_nonzero(~np.isfinite(flat))
-    if wrong:
-        raise Failed(f"{what} has returned NaN or infinity in {wrong:,} of {flat.size:,} numbers")
+    invalid_count = np.count_nonzero(~np.isfinite(flat))
+    if invalid_count:
+        raise Failed(
+            f"{what} has returned NaN or infinity in {invalid_count:,} of {flat.size:,} numbers"
+        )
 
 
 def _answer(program: ClientProgram, question: Question) -> Any:  # noqa: ANN401 - more than an array

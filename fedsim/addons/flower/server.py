@@ -267,8 +267,8 @@ class Host(ABC):
 
     def note(self, front: str, figures: Mapping[str, Any]) -> None:
         """Record metrics of a round."""
-        for name, each in numbers(figures).items():
-            self.figures[name if name.startswith(f"{front}_") else f"{front}_{name}"] = each
+        for name, value in numbers(figures).items():
+            self.figures[name if name.startswith(f"{front}_") else f"{front}_{name}"] = value
 
 
 class MessageHost(Host):

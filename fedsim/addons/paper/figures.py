@@ -63,10 +63,10 @@ class Logs:
     def _label(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table with the variant names of the comparison."""
         names = dict(zip(self.comparison.runs.folders, self.summary["variant"], strict=True))
-        own = {path.parent.name: name for path, name in names.items()}
-        if len(set(own.values())) != self.summary["variant"].nunique():
+        labels = {path.parent.name: name for path, name in names.items()}
+        if len(set(labels.values())) != self.summary["variant"].nunique():
             return table  # of several folders, whose variants differ by their folders
-        return table.assign(variant=table["variant"].astype(str).map(own))
+        return table.assign(variant=table["variant"].astype(str).map(labels))
 
 
 class PaperFigure(NamedTuple):
@@ -138,8 +138,8 @@ def _missing(case: Case) -> str:
     count = int((case.table["reached"] == 0).sum())
     if not count:
         return ""
-    others = "variant has" if count == 1 else "variants have"
-    return f" {count} other {others} not reached it."
+    noun = "variant has" if count == 1 else "variants have"
+    return f" {count} other {noun} not reached it."
 
 
 def _logs_of(comparison: Comparison) -> Iterator[dict[str, int]]:
@@ -151,8 +151,8 @@ def _logs_of(comparison: Comparison) -> Iterator[dict[str, int]]:
 
 def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
     """Yield figures of clients and logs, for the variant that others are compared with."""
-    own = logs.clients[logs.clients["variant"] == variant]
-    if own["joules"].any():
+    clients = logs.clients[logs.clients["variant"] == variant]
+    if clients["joules"].any():
         yield PaperFigure(
             "energy",
             "Energy of the fleet by its parts, mean over seeds.",
@@ -177,7 +177,7 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
             " batteries.",
             lambda width, out: plot_batteries(logs, variant, width=width, out=out),
         )
-    if own["client"].nunique() <= _FEW_CLIENTS and _has_rounds(logs, variant):
+    if clients["client"].nunique() <= _FEW_CLIENTS and _has_rounds(logs, variant):
         yield PaperFigure(
             "participation",
             f"Share of rounds and seeds in which each client sent an update under {label}.",
@@ -209,5 +209,5 @@ def _least_regular(logs: Logs) -> str:
     It is empty if no client ever was: the figure of participation then suffices.
     """
     events = logs.events
-    own = events.loc[events["event"].isin(["silent", "late", "lost", "skipped"]), "variant"]
-    return str(own.astype(str).value_counts().index[0]) if len(own) else ""
+    variants = events.loc[events["event"].isin(["silent", "late", "lost", "skipped"]), "variant"]
+    return str(variants.astype(str).value_counts().index[0]) if len(variants) else ""

@@ -72,15 +72,18 @@ def write_paper(
     figures = list(paper_figures(comparison, band))
     texts = dict(_texts(study, tables, wide=columns > 1))
     facts: dict[str, Any] = {"columns": columns, "figures": figures, "tables": tables}
-    facts |= {"style": look, "ending": next((each for each in _INCLUDED if each in wanted), "")}
+    facts |= {
+        "style": look,
+        "ending": next((ending for ending in _INCLUDED if ending in wanted), ""),
+    }
     texts["main.tex"] = _render("main.tex", facts)
     facts |= {"command": command, "stamp": stamp, "study": study, "formats": wanted}
     texts[README] = _render("README.md", {**facts, "digest": digest(study)})
-    with output(Call.of("paper", [folder], words=options), out or folder / "paper") as made:
+    with output(Call.of("paper", [folder], words=options), out or folder / "paper") as draft:
         for name, text in texts.items():
-            write_whole(made.path / name, text.encode())
-        _draw(figures, look, columns, wanted, made.path / "figures")
-    return made.place
+            write_whole(draft.path / name, text.encode())
+        _draw(figures, look, columns, wanted, draft.path / "figures")
+    return draft.place
 
 
 def _check_formats(formats: Sequence[str]) -> list[str]:
@@ -89,10 +92,10 @@ def _check_formats(formats: Sequence[str]) -> list[str]:
     Raises:
         DataError: no format is given, or one is unknown or cannot be written here.
     """
-    wanted = [check_format(each.strip(), each) for each in formats]
-    if not wanted:
+    endings = [check_format(each.strip(), each) for each in formats]
+    if not endings:
         raise DataError("formats", "got no format; expected some of pdf, svg, png, pgf")
-    return wanted
+    return endings
 
 
 def _draw(

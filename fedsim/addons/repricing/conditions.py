@@ -44,34 +44,34 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
         looks: the ports that the method has read: "battery", "now".
     """
     scenario = now.scenario
-    seen = [
+    departures = [
         *_changes(then, scenario),
         *_of_peers(scenario),
         *_of_decisions(scenario, clients),
         *_clock_and_battery((then, scenario), looks),
     ]
     if scenario.fleet and scenario.clients != clients:
-        seen.append(("fleet", f"got {scenario.clients} clients, but the log has {clients}"))
-    for key, text in seen:
+        departures.append(("fleet", f"got {scenario.clients} clients, but the log has {clients}"))
+    for key, text in departures:
         yield now.fault(key, text)
 
 
 def _changes(then: Scenario, now: Scenario) -> Iterator[Seen]:
     """Yield changes outside of the blocks that may change."""
     tiers = min(len(then.tiers), len(now.tiers))
-    before, after = (_values_of_training(each, tiers) for each in (then, now))
-    for key, seen, logged in _differences(after, before):
-        yield key, f"got {show(seen)}, but the run had {show(logged)}; that {_AGAIN}"
+    before, after = (_values_of_training(scenario, tiers) for scenario in (then, now))
+    for key, value, logged in _differences(after, before):
+        yield key, f"got {show(value)}, but the run had {show(logged)}; that {_AGAIN}"
 
 
 def _values_of_training(scenario: Scenario, tiers: int) -> dict[str, Any]:
     """Return the values of a scenario that affect training, by key, with its first tiers."""
-    seen = scenario.model_dump(mode="json", exclude={*PRICED, "tiers"})
+    values = scenario.model_dump(mode="json", exclude={*PRICED, "tiers"})
     own = {
         f"tiers.{number}": tier.model_dump(mode="json", include={*TRAINED})
         for number, tier in enumerate(scenario.tiers[:tiers])
     }
-    return {**seen, "tiers": len(scenario.tiers), **own}
+    return {**values, "tiers": len(scenario.tiers), **own}
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401 - any JSON
@@ -117,7 +117,7 @@ def _clock_and_battery(scenarios: Sequence[Scenario], looks: Sequence[str]) -> I
     kind = scenarios[-1].algorithm.kind
     if "now" in looks:
         yield "algorithm.kind", f"got {kind}, which has read the clock; that {_AGAIN}"
-    groups = [group for each in scenarios for group in (*each.fleet, *each.tiers)]
+    groups = [group for scenario in scenarios for group in (*scenario.fleet, *scenario.tiers)]
     powered = any(group.battery for group in groups)
     if "battery" in looks and powered:
         yield (

@@ -227,13 +227,13 @@ class _Rows:
     def visits(self) -> dict[ClientId, list[range]]:
         """Return the exchanges of each visit of each gateway: from one message to the next."""
         down, _ = self._messages()
-        found: dict[ClientId, list[range]] = {}
+        visits_of: dict[ClientId, list[range]] = {}
         for gateway in range(self._tree.clients, self._nodes):
-            own = down[self._node[down] == gateway]
-            ends = np.append(own, len(self._events))
+            received = down[self._node[down] == gateway]
+            ends = np.append(received, len(self._events))
             borders = np.searchsorted(self.openings, self._places(ends, np.array(gateway)))
-            found[gateway] = [range(*each) for each in pairwise(borders.tolist())]
-        return found
+            visits_of[gateway] = [range(*each) for each in pairwise(borders.tolist())]
+        return visits_of
 
     def read(self) -> tuple[Exchanges, Tasks]:
         """Return the exchanges and the tasks.
@@ -242,33 +242,39 @@ class _Rows:
             DataError: some client neither replied to a message nor stayed silent.
         """
         down, up = self._messages()
-        received, asked = self._by_key(down, self._node[down])
+        received, exchange_numbers = self._by_key(down, self._node[down])
         quiet = self._at("silent")
         _, silent = self._by_key(quiet, self._node[quiet])
         replies, replied = self._by_key(up, self._peer[up])
         is_reply = ~np.isin(replied, silent)  # a message from a silent client is a beacon
         replies, replied = replies[is_reply], replied[is_reply]
         ends = np.sort(np.concatenate([silent, replied]))
-        once = len(np.unique(asked)) == len(asked)
-        if not (once and np.array_equal(asked, ends) and self._all_have_recipients(asked)):
+        once = len(np.unique(exchange_numbers)) == len(exchange_numbers)
+        if not (
+            once
+            and np.array_equal(exchange_numbers, ends)
+            and self._all_have_recipients(exchange_numbers)
+        ):
             raise DataError("events", "some client has not replied to a message that it received")
-        return self._exchanges(asked, replied), self._tasks(received, asked, replies, replied)
+        return self._exchanges(exchange_numbers, replied), self._tasks(
+            received, exchange_numbers, replies, replied
+        )
 
     def _all_have_recipients(self, asked: Numbers) -> bool:
         """Return whether every exchange has at least one recipient."""
         return np.array_equal(np.unique(asked // self._nodes), np.arange(len(self.openings)))
 
-    def _exchanges(self, asked: Numbers, replied: Numbers) -> Exchanges:
+    def _exchanges(self, exchange_numbers: Numbers, replied: Numbers) -> Exchanges:
         count = len(self.openings)
         borders = np.arange(count + 1) * self._nodes
-        first = np.searchsorted(asked, borders)
-        drawn = np.zeros(count + 1, dtype=bool)
+        first = np.searchsorted(exchange_numbers, borders)
+        sampled = np.zeros(count + 1, dtype=bool)
         asked_for = self._at("sampled")
         places = self._places(asked_for, self._above[self._node[asked_for]])
-        drawn[np.searchsorted(self.openings, places)] = True
+        sampled[np.searchsorted(self.openings, places)] = True
         return Exchanges(
             self._events["message"].iloc[self.openings % self._size].notna().tolist(),
-            drawn[:-1].tolist(),
+            sampled[:-1].tolist(),
             first.tolist(),
             np.diff(np.searchsorted(replied, borders)).tolist(),
         )

@@ -80,9 +80,9 @@ class CopiedModels:
         """
         kept = f"{MODELS}.parquet" in self._original.manifest[FILES]  # not in older runs
         for number, chunk in enumerate(chunks(self._original.folder) if kept else [_NONE]):
-            known = chunk.filter(pc.field("round") <= self._last)
-            if len(known) or not number:
-                self._parts.write(known)
+            rows = chunk.filter(pc.field("round") <= self._last)
+            if len(rows) or not number:
+                self._parts.write(rows)
         self._parts.close()
 
     def abandon(self) -> None:
@@ -137,15 +137,15 @@ class Repricing:
     @property
     def identity(self) -> dict[str, Any]:
         """The entries of the summary known before the run: the original's, but for targets."""
-        known = self.original.summary
+        summary = self.original.summary
         names = "variant", "seed", "algorithm", "parameters", "concerns"
         about = "clients", "dimension", "problem", "reference"
         stop = self.variant.scenario.stop
         target = {"target": stop.gap, "targets": stop.targets}
         return {
-            **{name: known[name] for name in names},
+            **{name: summary[name] for name in names},
             **target,
-            **{name: known[name] for name in about},
+            **{name: summary[name] for name in about},
             **({} if self._tolerance is None else {"tolerance": self._tolerance}),
         }
 
@@ -230,8 +230,8 @@ class Repricing:
         """Return the error of a world that departs from the history."""
         if client is None:
             rule = self.history.reason.partition(":")[0]
-            own = rule in Stop.model_fields or rule in self.original.scenario.stop.own
-            return self.error(f"stop.{rule}" if own else "stop", text)
+            is_own_rule = rule in Stop.model_fields or rule in self.original.scenario.stop.own
+            return self.error(f"stop.{rule}" if is_own_rule else "stop", text)
         group = self.members[client]
         named = "battery" if self.groups[group].battery else "radio"
         name = node_name(client, len(self.original.samples))

@@ -65,8 +65,8 @@ def has_items(value: object) -> bool:
     """
     if isinstance(value, Dataset):
         return True
-    others = isinstance(value, Sequence | Mapping | DataLoader)
-    if others or hasattr(value, "__array__") or issparse(value):
+    is_other = isinstance(value, Sequence | Mapping | DataLoader)
+    if is_other or hasattr(value, "__array__") or issparse(value):
         return False
     return hasattr(value, "__len__") and hasattr(value, "__iter__")
 
@@ -81,17 +81,17 @@ Pair: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
 """Features, shape (n, ...), and labels, shape (n,)."""
 
 
-def _stack(data: Any, whose: str = "") -> Pair:  # noqa: ANN401 - checked here
+def _stack(data: Any, prefix: str = "") -> Pair:  # noqa: ANN401 - checked here
     """Return all features and all labels; `whose` begins an error."""
     if not hasattr(data, "__len__"):
-        text = f"{whose}got {type(data).__name__}, which has no length"
+        text = f"{prefix}got {type(data).__name__}, which has no length"
         raise DataError("data", f"{text}; expected a map-style dataset, or items of a known number")
     try:
         return _join(_batches(by_number(data), type(data).__name__))
     except DataError as error:
-        raise DataError("data", f"{whose}{error}") from None
+        raise DataError("data", f"{prefix}{error}") from None
     except Exception as error:  # noqa: BLE001 - the code of a user's dataset may raise anything
-        text = f"{whose}an item of the {type(data).__name__} cannot be read"
+        text = f"{prefix}an item of the {type(data).__name__} cannot be read"
         raise DataError("data", f"{text}: {named_line(error)}") from None
 
 
@@ -118,8 +118,8 @@ def _batches(data: Any, name: str) -> list[Pair]:  # noqa: ANN401 - items by num
     tensors = _tensors(data)
     if tensors is not None:
         return [tensors]
-    own = torch.Generator()  # without it, the loader draws from PyTorch's global generator
-    return list(DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collate, generator=own))
+    generator = torch.Generator()  # without it, the loader draws from PyTorch's global generator
+    return list(DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collate, generator=generator))
 
 
 def _tensors(data: "Dataset[Any]") -> Pair | None:

@@ -81,9 +81,9 @@ def metric(
     return GivenMeasure.of_code(passed, digest_of(*sorted(options.items())), name=named, on=on)
 
 
-def _own_name(made: type[Any]) -> str:
+def _own_name(metric_type: type[Any]) -> str:
     """Return a column name for a class of torchmetrics, which shows the better direction."""
-    name, more = snake_case(made.__name__), _more_is_better(made)
+    name, more = snake_case(metric_type.__name__), _more_is_better(metric_type)
     if more is None or more is higher_is_better(name):
         return name
     return f"{name}_{_ENDS[more]}"
@@ -94,8 +94,8 @@ _ENDS = {True: "score", False: "error"}
 
 def _more_is_better(function: object) -> bool | None:
     """Return whether larger values of a torchmetrics metric are better; None if unknown."""
-    found: object = getattr(function, "higher_is_better", None)
-    return found if isinstance(found, bool) else None
+    direction: object = getattr(function, "higher_is_better", None)
+    return direction if isinstance(direction, bool) else None
 
 
 def _check(function: object, name: object, on: object, *, is_class: bool) -> None:
@@ -234,13 +234,15 @@ class PassedMetric(NamedTuple):
         function = deepcopy(self.function) if hasattr(self.function, "reset") else self.function
         try:
             with torch.no_grad():
-                found: object = function(first, second)
-            if isinstance(found, Tensor) and found.numel() == 1:
-                return float(found)
-            if isinstance(found, int | float | np.number):
-                return float(found)
+                result: object = function(first, second)
+            if isinstance(result, Tensor) and result.numel() == 1:
+                return float(result)
+            if isinstance(result, int | float | np.number):
+                return float(result)
         except Exception as error:
-            given = f"{describe_passed(first)} and {describe_passed(second)}"
-            text = f"the metric {self.name} fails: {named_line(error)}; it is given {given}"
+            arguments = f"{describe_passed(first)} and {describe_passed(second)}"
+            text = f"the metric {self.name} fails: {named_line(error)}; it is given {arguments}"
             raise Failed(text) from error
-        raise Failed(f"the metric {self.name} has to return a number; got {describe_passed(found)}")
+        raise Failed(
+            f"the metric {self.name} has to return a number; got {describe_passed(result)}"
+        )

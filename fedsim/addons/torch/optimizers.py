@@ -72,9 +72,11 @@ def _check(make: object, schedule: object, by: object) -> None:
     Raises:
         DataError: a type is wrong.
     """
-    wanted = "an optimizer is a class of torch.optim, or a function of parameters and lr"
+    expected = "an optimizer is a class of torch.optim, or a function of parameters and lr"
     if not callable(make):
-        raise DataError("optimizer", f"{wanted}; got an object of the class {type(make).__name__}")
+        raise DataError(
+            "optimizer", f"{expected}; got an object of the class {type(make).__name__}"
+        )
     if schedule is not None and not callable(schedule):
         text = "a schedule is a function of the optimizer that returns a torch.optim.lr_scheduler"
         raise DataError(
@@ -96,30 +98,30 @@ def _try(passed: PassedOptimizer) -> tuple[str, int, float | None]:
     parameter.grad = torch.full_like(parameter, 0.5)
     counting = _Counting()
     try:
-        made = _make(passed, parameter)
-        made.step()  # creates its state
+        trial = _make(passed, parameter)
+        trial.step()  # creates its state
         with counting:
-            made.step()
+            trial.step()
     except Exception as error:  # noqa: BLE001 - the code of a user's factory may raise anything
         text = f"{name} is called with parameters, lr and options, and steps without arguments"
         raise DataError("optimizer", f"{text}; it fails in a trial: {named_line(error)}") from None
-    held = [each for each in tree_leaves(made.state[parameter]) if isinstance(each, Tensor)]
-    vectors = sum(each.numel() for each in held) // size
+    state = [tensor for tensor in tree_leaves(trial.state[parameter]) if isinstance(tensor, Tensor)]
+    vectors = sum(tensor.numel() for tensor in state) // size
     counted = max(float(round(counting.operations / size)) - 2.0, 0.0)
-    return type(made).__name__, vectors, None if counting.fused else counted
+    return type(trial).__name__, vectors, None if counting.fused else counted
 
 
 def _make(passed: PassedOptimizer, parameter: nn.Parameter) -> Any:  # noqa: ANN401 - of PyTorch
     """Return an optimizer of one parameter, after creating its schedule once."""
-    made = passed.of([parameter], 0.1)
-    if not isinstance(made, torch.optim.Optimizer):
-        raise TypeError(f"it makes {type(made).__name__}, no torch.optim.Optimizer")
-    plan = passed.schedule(made) if passed.schedule else None
+    optimizer_made = passed.of([parameter], 0.1)
+    if not isinstance(optimizer_made, torch.optim.Optimizer):
+        raise TypeError(f"it makes {type(optimizer_made).__name__}, no torch.optim.Optimizer")
+    plan = passed.schedule(optimizer_made) if passed.schedule else None
     if isinstance(plan, torch.optim.lr_scheduler.ReduceLROnPlateau):
         raise TypeError("ReduceLROnPlateau follows a measure, which a client does not have")
     if passed.schedule and not isinstance(plan, torch.optim.lr_scheduler.LRScheduler):
         raise TypeError(f"its schedule makes {type(plan).__name__}, no torch.optim.lr_scheduler")
-    return made
+    return optimizer_made
 
 
 _SEVERAL = {"lerp": 3, "addcmul": 3, "addcdiv": 3}
@@ -149,14 +151,14 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of PyTor
         kwargs: Any = None,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
         """Call a kernel, and count the values that it returns or changes in place."""
-        found = function(*args, **(kwargs or {}))
+        result = function(*args, **(kwargs or {}))
         name = str(function).removeprefix("aten.").removeprefix("_foreach_").lstrip("_")
         self.fused |= name.startswith("fused")
-        each = next((count for start, count in _SEVERAL.items() if name.startswith(start)), 1)
+        operations = next((count for start, count in _SEVERAL.items() if name.startswith(start)), 1)
         if name.startswith(("add.", "add_.")):
-            each += (kwargs or {}).get("alpha", 1) != 1
+            operations += (kwargs or {}).get("alpha", 1) != 1
         if not name.startswith(_NONE):
-            changed = found if found is not None else args[0]
+            changed = result if result is not None else args[0]
             tensors = [part for part in tree_leaves(changed) if isinstance(part, Tensor)]
-            self.operations += each * sum(part.numel() for part in tensors)
-        return found
+            self.operations += operations * sum(part.numel() for part in tensors)
+        return result

@@ -126,11 +126,11 @@ def _check_texts(texts: Sequence[str], tried: "Tried") -> None:
     outputs = tried.outputs
     if outputs is None or len(texts) <= max(outputs, 2):
         return
-    taken = "one, for a number" if outputs == 1 else f"{outputs}, one per class"
+    count = "one, for a number" if outputs == 1 else f"{outputs}, one per class"
     raise DataError(
         "data",
         f"y has {len(texts)} distinct texts, such as {texts[0]!r:.60}, and the outputs of"
-        f" {tried.name} are {taken}; y takes numbers, shape (rows,), or texts that name classes,"
+        f" {tried.name} are {count}; y takes numbers, shape (rows,), or texts that name classes,"
         " one per row; other targets need a step",
     )
 
@@ -177,13 +177,13 @@ def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
         DataError: it is invalid.
     """
     try:
-        found = () if shape is None else tuple(index(each) for each in shape)
+        sizes = () if shape is None else tuple(index(length) for length in shape)
     except TypeError:
-        found = (0,)
-    if any(each < 1 for each in found):
+        sizes = (0,)
+    if any(length < 1 for length in sizes):
         text = "the shape is that of one row's features, such as (3, 32, 32)"
         raise DataError("loss.model", f"{text}; got {shape!r}")
-    return found
+    return sizes
 
 
 def _model(handed: PassedModule, row: tuple[int, ...] | None, tried: "Tried") -> GivenModule:
@@ -202,12 +202,12 @@ def _model(handed: PassedModule, row: tuple[int, ...] | None, tried: "Tried") ->
 def _loss_keys(loss: Criterion | RowLoss, outputs: int | None) -> dict[str, Any]:
     """Return the keys of the loss that follow from the arguments."""
     criterion = loss if isinstance(loss, str) else "squared" if outputs == 1 else _CLASSES
-    known: dict[str, Any] = {"criterion": criterion}
+    keys: dict[str, Any] = {"criterion": criterion}
     if criterion == _CLASSES and outputs is not None:
-        known["outputs"] = outputs
+        keys["outputs"] = outputs
     if getattr(loss, "reduction", None) == "sum":
-        known["scale"] = "sum"
-    return known
+        keys["scale"] = "sum"
+    return keys
 
 
 def _device(module: Module) -> dict[str, str]:
@@ -249,9 +249,11 @@ def _check_callable(handed: PassedModule) -> None:
         raise DataError("loss.model", f"{text}; got {describe_passed(make)}")
     if loss is not None and (not callable(loss) or isinstance(loss, type)):
         text = "the loss has to be a function or module of outputs and targets"
-        made = "; make one of the class first" if isinstance(loss, type) else ""
-        raise DataError("loss.model", f"{text}; got {describe_passed(loss)}{made}")
-    if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
+        hint = "; make one of the class first" if isinstance(loss, type) else ""
+        raise DataError("loss.model", f"{text}; got {describe_passed(loss)}{hint}")
+    if isinstance(loss, nn.Module) and any(
+        parameter.requires_grad for parameter in loss.parameters()
+    ):
         text = f"the loss {type(loss).__name__} has parameters, which nothing would train"
         raise DataError("loss.model", f"{text}; make them part of the module, or freeze them")
 
@@ -263,12 +265,12 @@ def _try(handed: PassedModule, row: tuple[int, ...] | None) -> Tried:
         DataError: it cannot be created.
     """
     with own_streams(0):
-        made = handed.module()
-        outputs, integers = (None, False) if row is None else _outputs(made, row)
-    if isinstance(made, StepModule):
-        own = made.module
-        return Tried(type(own).__name__, _digest(handed, own), 1, integers=True)
-    return Tried(type(made).__name__, _digest(handed, made), outputs, integers)
+        passed = handed.module()
+        outputs, integers = (None, False) if row is None else _outputs(passed, row)
+    if isinstance(passed, StepModule):
+        network = passed.module
+        return Tried(type(network).__name__, _digest(handed, network), 1, integers=True)
+    return Tried(type(passed).__name__, _digest(handed, passed), outputs, integers)
 
 
 def _digest(handed: PassedModule, module: object) -> str:
@@ -296,10 +298,10 @@ def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]
         return None, False
     for kind in (torch.float32, torch.int64):
         try:
-            found = plain(torch.zeros(_TRIED, *row, dtype=kind))
+            output = plain(torch.zeros(_TRIED, *row, dtype=kind))
         except Exception:  # noqa: BLE001, S112 - the code of a user's module; its trial says why
             continue
-        shape = tuple(found.shape) if isinstance(found, Tensor) else ()
+        shape = tuple(output.shape) if isinstance(output, Tensor) else ()
         if len(shape) == 2 and shape[0] == _TRIED:
             return shape[1], kind is torch.int64
         return (1 if shape == (_TRIED,) else None), kind is torch.int64

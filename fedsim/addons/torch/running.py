@@ -115,13 +115,13 @@ def run(
     """
     if rounds is not None:
         scenario["stop"] = _stop_after(rounds, scenario.get("stop", {}))
-    own = {key: scenario.pop(key) for key in _OF_THE_LOSS if key in scenario}
+    loss_keys = {key: scenario.pop(key) for key in _OF_THE_LOSS if key in scenario}
     rows: dict[str, Any] = {"data": data, "test": test, "split": split}
-    made = problem(module, loss, step=step, collate=collate, **rows, **own)
-    _measure_tests(scenario, made, test, steps=step is not None)
+    block = problem(module, loss, step=step, collate=collate, **rows, **loss_keys)
+    _measure_tests(scenario, block, test, steps=step is not None)
     if named := _by_name(metrics):
         scenario["measures"] = [*scenario.get("measures", ()), *named]
-    scenario |= {"problem": made, "algorithm": _with_optimizer(algorithm)}
+    scenario |= {"problem": block, "algorithm": _with_optimizer(algorithm)}
     return _as_torch(api.run(scenario, out=out, jobs=jobs, version=version), module)
 
 
@@ -149,9 +149,9 @@ def _measure_tests(
         scenario.setdefault("measures", ["test_loss"])
 
 
-def _as_torch(found: Result, module: Module) -> TorchResult:
-    held = {each.name: getattr(found, each.name) for each in fields(found)}
-    return TorchResult(**held, network=module)
+def _as_torch(result: Result, module: Module) -> TorchResult:
+    values = {entry.name: getattr(result, entry.name) for entry in fields(result)}
+    return TorchResult(**values, network=module)
 
 
 def _with_optimizer(algorithm: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -162,11 +162,11 @@ def _with_optimizer(algorithm: str | Mapping[str, Any]) -> str | Mapping[str, An
     """
     if isinstance(algorithm, Mapping):
         for key, remedy in _BLOCKS.items():
-            asked = algorithm.get(key)
-            passed = isinstance(asked, torch.optim.Optimizer | LRScheduler) or callable(asked)
-            if passed and not isinstance(asked, Spec):
+            value = algorithm.get(key)
+            passed = isinstance(value, torch.optim.Optimizer | LRScheduler) or callable(value)
+            if passed and not isinstance(value, Spec):
                 raise DataError(
-                    f"algorithm.{key}", f"{key}: got {describe_passed(asked)}; give {remedy}"
+                    f"algorithm.{key}", f"{key}: got {describe_passed(value)}; give {remedy}"
                 )
     given = algorithm.get("optimizer") if isinstance(algorithm, Mapping) else None
     if isinstance(given, torch.optim.Optimizer):
@@ -187,7 +187,7 @@ def _by_name(metrics: object) -> list[GivenMeasure]:
     if not isinstance(metrics, Mapping):
         text = 'metrics are given by their names, such as {"f1": function}'
         raise DataError("metrics", f"{text}; got {type(metrics).__name__}")
-    return [metric(each, name) for name, each in metrics.items()]
+    return [metric(function, name) for name, function in metrics.items()]
 
 
 def _stop_after(rounds: int, stop: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -242,15 +242,17 @@ def load_module(
     model = torch.from_numpy(result.model(variant, seed, number, client=client).ravel())
     # Created as in the run: tensors that are not trained depend on the seed.
     with own_streams(0), torch.no_grad():
-        made = cast("M", PassedModule(module).module())
-        layers = layers_of(made)
+        loaded = cast("M", PassedModule(module).module())
+        layers = layers_of(loaded)
         length = layers[-1].stop if layers else 0
-        both = layers_of(made, statistics=True)
+        both = layers_of(loaded, statistics=True)
         if layers and both[-1].stop == len(model):
             layers, length = both, both[-1].stop
         if length != len(model):
             text = f"got a module of {length} trained numbers, and a model of {len(model)}"
             raise DataError("module", f"{text}; expected the module that the run had")
-        for layer, each in zip(layers, numbers_of(made, statistics=layers is both), strict=True):
-            each.copy_(model[layer.start : layer.stop].view(layer.shape))
-    return made.eval()
+        for layer, tensor in zip(
+            layers, numbers_of(loaded, statistics=layers is both), strict=True
+        ):
+            tensor.copy_(model[layer.start : layer.stop].view(layer.shape))
+    return loaded.eval()

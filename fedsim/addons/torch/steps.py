@@ -90,19 +90,19 @@ class StepModule(nn.Module):
         """Return the losses of items, shape (b, 1)."""
         count, batch = len(numbers), self.batch(numbers)
         try:
-            found: object = self._form.step(self.module, batch)
+            losses: object = self._form.step(self.module, batch)
         except Exception as error:  # the user's code may raise anything
             text = f"it fails on a batch of {count} items: {named_line(error)}"
             raise DataError("step", text + _leaving(error)) from error
-        if not isinstance(found, Tensor) or tuple(found.shape) not in {(), (count,)}:
+        if not isinstance(losses, Tensor) or tuple(losses.shape) not in {(), (count,)}:
             raise DataError(
                 "step",
                 f"of a batch of {count} items it is to return a tensor of the shape ({count},), the"
-                f" loss of each, or (), their mean; got {describe_passed(found)}",
+                f" loss of each, or (), their mean; got {describe_passed(losses)}",
             )
-        if not found.dtype.is_floating_point:
-            raise DataError("step", f"a loss is a real number; got {found.dtype}")
-        return found.expand(count).unsqueeze(1)
+        if not losses.dtype.is_floating_point:
+            raise DataError("step", f"a loss is a real number; got {losses.dtype}")
+        return losses.expand(count).unsqueeze(1)
 
     def batch(self, numbers: Tensor) -> Batch:
         """Return collated items on the model's device, with real numbers in the model's type."""
@@ -131,8 +131,8 @@ class StepModule(nn.Module):
 
 def _leaving(error: Exception) -> str:
     """Return a hint if the step tried to call backward() or an optimizer, which the method does."""
-    asked = "does not require grad" in str(error)
-    return "; backward() and the optimizer's step are the method's" if asked else ""
+    needs_grad = "does not require grad" in str(error)
+    return "; backward() and the optimizer's step are the method's" if needs_grad else ""
 
 
 class ItemRows(NamedTuple):
@@ -161,19 +161,21 @@ def item_rows(data: object, test: object) -> ItemRows:
     """
     by_client = not has_items(data)
     parts = list(_sequence(data, "data")) if by_client else [data]
-    if by_client and not all(isinstance(each, Sequence) or has_items(each) for each in parts):
+    if by_client and not all(isinstance(part, Sequence) or has_items(part) for part in parts):
         text = "with a step, rows are a dataset of PyTorch, or one, or a list of items, per client"
         raise DataError("data", f"{text}; got {type(data).__name__} of {type(parts[0]).__name__}")
-    found = [_by_number(each, "data") for each in parts]
-    lengths = [len(each) for each in found]
+    sequences = [_by_number(part, "data") for part in parts]
+    lengths = [len(part) for part in sequences]
     if sum(lengths) < 2:
         raise DataError("data", f"got {sum(lengths)} items; expected at least 2")
     owners = np.repeat(np.arange(len(parts)), lengths) if by_client else None
     rows = _numbers(0, sum(lengths), owners)
     if test is None or isinstance(test, Mapping):
-        return ItemRows(Numbered(found), rows, test)
-    held = _by_number(test, "test")
-    return ItemRows(Numbered([*found, held]), rows, _numbers(sum(lengths), len(held), None))
+        return ItemRows(Numbered(sequences), rows, test)
+    held_out = _by_number(test, "test")
+    return ItemRows(
+        Numbered([*sequences, held_out]), rows, _numbers(sum(lengths), len(held_out), None)
+    )
 
 
 def _sequence(data: object, key: str) -> Sequence[Any]:
@@ -199,15 +201,15 @@ def _by_number(items: object, key: str) -> Any:  # noqa: ANN401 - whatever has i
         text = f"got {name}, which has no length; expected items of a known number"
         raise DataError(key, text)
     try:
-        found = by_number(items)
-        count = len(found)
+        numbered = by_number(items)
+        count = len(numbered)
     except Exception as error:  # the user's code may raise anything
         raise DataError(
             key, f"the items of the {name} cannot be read: {named_line(error)}"
         ) from error
     if not count:
         raise DataError(key, f"the {name} has no items")
-    return found
+    return numbered
 
 
 def _numbers(start: int, count: int, owners: Any) -> GivenRows:  # noqa: ANN401 - or None

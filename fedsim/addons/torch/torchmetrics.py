@@ -28,11 +28,11 @@ def metric_class(given: object) -> type[Any] | None:
         return None
     places = [_module(place) for place in _PLACES]
     for place in places:
-        found = getattr(place, given, None)
-        if isinstance(found, type):
-            return found
-    known = {name for place in places for name in place.__all__ if name[0].isupper()}
-    near = get_close_matches(given, sorted(known), 3)
+        named = getattr(place, given, None)
+        if isinstance(named, type):
+            return named
+    names = {name for place in places for name in place.__all__ if name[0].isupper()}
+    near = get_close_matches(given, sorted(names), 3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ", such as MulticlassF1Score"
     raise DataError("measures", f"torchmetrics has no class {given!r}{hint}")
 
@@ -76,15 +76,15 @@ def make_metric(made: type[Any], options: Mapping[str, Any], classes: int | None
     Raises:
         DataError: the metric cannot be created.
     """
-    asked = inspect.signature(made).parameters.get("num_classes")
-    own = dict(options)
-    if classes is not None and asked is not None and "num_classes" not in own:
-        own["num_classes"] = classes
+    parameter = inspect.signature(made).parameters.get("num_classes")
+    keywords = dict(options)
+    if classes is not None and parameter is not None and "num_classes" not in keywords:
+        keywords["num_classes"] = classes
     try:
-        return made(**own)
+        return made(**keywords)
     except Exception as error:  # noqa: BLE001 - the code of another library may raise anything
-        given = ", ".join(f"{name}={value!r}" for name, value in own.items()) or "nothing"
-        text = f"{made.__name__} of torchmetrics cannot be made with {given}"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in keywords.items()) or "nothing"
+        text = f"{made.__name__} of torchmetrics cannot be made with {arguments}"
         raise DataError("measures", f"{text}: {named_line(error)}") from None
 
 

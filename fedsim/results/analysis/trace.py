@@ -120,10 +120,10 @@ def tracks(spans: pd.DataFrame, clients: Sequence[str], slack: int) -> dict[str,
     return by_node
 
 
-def _place(shared: list[Track], spans: pd.DataFrame, name: str, slack: int) -> None:
+def _place(shared: list[Track], lane_spans: pd.DataFrame, name: str, slack: int) -> None:
     """Put a lane on the first track with room for it, or on a new track of that name."""
-    rows = spans.index.to_numpy(np.int64)
-    begins, ends = spans["begin"].to_numpy(), spans["end"].to_numpy()
+    rows = lane_spans.index.to_numpy(np.int64)
+    begins, ends = lane_spans["begin"].to_numpy(), lane_spans["end"].to_numpy()
     order = np.lexsort((ends, begins))
     begins, ends, rows = begins[order], ends[order], rows[order]
     for track in shared:

@@ -187,11 +187,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     written, content = _read(path)
-    version = content.get("schema_version")
-    if version is None:
+    schema_version = content.get("schema_version")
+    if schema_version is None:
         raise damage_error(path, "it lacks its schema version")
-    if version != SCHEMA_VERSION:
-        raise VersionError(folder, version, SCHEMA_VERSION, AGAIN)
+    if schema_version != SCHEMA_VERSION:
+        raise VersionError(folder, schema_version, SCHEMA_VERSION, AGAIN)
     _check_seal(path, written, content)
     check_kinds(Manifest, content, path)
     return content

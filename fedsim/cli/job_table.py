@@ -103,7 +103,7 @@ def _settings(job: Job, opening: Opening) -> Iterator[tuple[str, str]]:
         yield "", sentence
     yield "fleet", _fleet(job)
     yield "model", _model(job)
-    if not isinstance(job.problem, ProgramProblem):  # whose clients alone know their losses
+    if not isinstance(job.problem, ProgramProblem):  # only the clients can evaluate their losses
         yield "objective", _objective(job)
     yield "optimum", _optimum(job)
     if job.parameters:
@@ -373,7 +373,7 @@ def split_table(job: Job) -> Table:
         groups = range(len(job.deployment.groups))
         columns = {f"group {g}": np.flatnonzero(members == g) for g in groups}
     lines = [("samples", *[_range(rows[members]) for members in columns.values()])]
-    external = isinstance(job.problem, ProgramProblem)  # whose labels only the clients know
+    external = isinstance(job.problem, ProgramProblem)  # only the clients have the labels
     for label, shares in () if external else _label_shares(job.problem.labels, rows):
         cells = [_range(np.rint(100 * shares[members]), " %") for members in columns.values()]
         lines.append((f"label {label:g}", *cells))

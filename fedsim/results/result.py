@@ -34,7 +34,7 @@ class Result:
     """The tables of a scenario's runs, for pandas; see `fedsim.results.record.schema`.
 
     A notebook shows it as a table of what each variant has cost, and a figure; so does `print`,
-    without the figure. What draws and writes pages is loaded when it is asked for first.
+    without the figure. Modules that draw and write pages are loaded on first use.
 
     Attributes:
         folder: OUT, with a folder `<variant>/seed-<n>` per run.
@@ -237,8 +237,8 @@ class Result:
         """Compare the variants by their cost to reach a target, with confidence intervals.
 
         Args:
-            targets: such as "gap=1e-5" or "test_accuracy=0.9"; without any, the gap at which the
-                runs were to stop, and their whole cost where there was none.
+            targets: such as "gap=1e-5" or "test_accuracy=0.9"; by default the gap of the stop rule,
+                or the total cost without such a rule.
             against: the variant that the others are compared with; the first one if not given.
             confidence: of the intervals, between 0 and 1.
 
@@ -309,7 +309,7 @@ class Result:
             return f"{self.place}, which cannot be read: {error}"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the HTML for a notebook."""
         return self.shown.html()
 
     @property

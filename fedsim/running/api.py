@@ -311,7 +311,7 @@ class _RunRequest:
 
     @property
     def _code(self) -> list[str]:
-        """The names of all code that was handed over in Python."""
+        """The names of all Python objects in the scenario."""
         return code_in([variant.scenario for variant in self.plan.variants])
 
     def _tell_of_code(self) -> None:
@@ -369,7 +369,7 @@ def _share(shard: str | None, jobs: int, executor: Executor | None, cluster: str
     """Validate where runs are made, and return which of them.
 
     Raises:
-        DataError: the shard is invalid, or more than one place is given.
+        DataError: the shard is invalid, or more than one of jobs, executor and cluster is set.
         ValueError: `jobs` is below 1.
     """
     end_if_loading()
@@ -391,7 +391,7 @@ def _check_carry(carry: Carry) -> Carry:
 def _preflight(
     plan: Plan, builder: Builder, out: Path | None, tell: Tell, *, fresh: bool
 ) -> tuple[Note, ...]:
-    """Check the plan and its folder; return the notes, after calling `tell` with each."""
+    """Check the plan and its folder; call `tell` with each note, and return the notes."""
     if out is not None:
         check_folder(out)
     if out is not None and not fresh:

@@ -69,9 +69,9 @@ class Campaign:
         order: the plan and its folder.
         shard: the share of the runs to make.
         tell: called with a note for each run that fails.
-        counts: how many runs were made, kept, brought back, and have failed so far; and how many
-            of code handed over in Python were made again, or kept as it was cut off before.
-        journal: the list of its complete runs, where nothing else shows which these are.
+        counts: the numbers of runs that were made, kept, brought back, and have failed so far; of
+            runs with Python objects also those that were made again, or kept after an interrupt.
+        journal: the list of its complete runs, if the folder alone does not show it.
     """
 
     order: Order
@@ -136,8 +136,8 @@ class Campaign:
     def by(self, engine: ExecutorEngine, watch: Watch) -> tuple[Path, ...]:
         """Make the runs by an executor; return their folders.
 
-        A pool of processes on this machine that has lost one takes no more runs: processes of
-        fedsim's own make those that it has left.
+        A pool of processes on this machine that has lost a process takes no more runs; new
+        processes make the remaining ones.
 
         Raises:
             FedsimError: a run has failed; the others are made.
@@ -181,7 +181,7 @@ class Campaign:
         return sorted(remaining, key=runs.index)
 
     def _find(self, run: Run) -> Known:
-        """Return a run with what has been made of it; damaged earlier runs go to the trash."""
+        """Return a run with its existing files, if any; damaged earlier runs go to the trash."""
 
         def discard_damaged(earlier: Path) -> None:
             with suppress(OutputError):  # it is left out in any case

@@ -167,7 +167,7 @@ def _unlimited_notes(job: Job) -> Iterator[Note]:
 
 
 def _unassigned_rows(job: Job) -> Iterator[Note]:
-    """Yield a note if the split leaves rows out: the optimum is then not that of all rows."""
+    """Yield a note if the split leaves rows out: the optimum then excludes these rows."""
     problem = job.problem
     if isinstance(problem, ProgramProblem) or not (count := problem.unassigned):
         return

@@ -1,4 +1,4 @@
-"""Removing what a folder of runs no longer needs: earlier runs, the trash, and leftovers.
+"""Removal of unneeded files from a folder of runs: earlier runs, the trash, and leftovers.
 
 Leftovers are files of processes that were killed: drafts, progress files, staging folders, and the
 parts of a table that is whole. Runs in their places stay, whether they have ended or not.

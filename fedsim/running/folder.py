@@ -113,7 +113,7 @@ def _change(variant: Variant, out: Path) -> str:
 
 
 def _values(variant: Variant, out: Path) -> str:
-    """Return, in brackets, the values in which a variant differs from that of its runs."""
+    """Return, in brackets, the values in which a variant differs from its recorded runs."""
     now = _plain(dump(variant.scenario))
     for path in run_folders(out / variant.name):
         try:

@@ -45,7 +45,7 @@ _EVENTS = 12
 
 @dataclass(slots=True)
 class _Reported:
-    """What was reported of a run that is in progress."""
+    """The last report on a run in progress."""
 
     progress: RunProgress
     begun: float
@@ -131,7 +131,7 @@ class LiveReporter:
                 reported.curve.add(CurvePoint(*point, progress.joules))
 
     def _leave(self, worker: str) -> None:
-        """Remove the runs that a worker has left without an end, since it begins another one."""
+        """Remove runs that a worker abandoned: it begins another run without their end."""
         for key in [key for key, run in self._running.items() if run.progress.worker == worker]:
             del self._running[key]
 
@@ -152,7 +152,7 @@ class LiveReporter:
         self._events.append(LiveEvent(self._clock() - self._began, text))
 
     def state(self) -> LiveCampaign:
-        """Return what is published now."""
+        """Return the state to publish now."""
         words, now = current_activity(), self._clock()
         with self._one:
             running = tuple(run.as_live(now, words) for run in self._running.values())

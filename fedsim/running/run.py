@@ -79,7 +79,7 @@ class Course(NamedTuple):
         rounds: how many there were.
         abandoned: how many of these were no step of the algorithm.
         left: how many of its clients left for good, when and why; empty if none did.
-        all_replied: whether in every round each client that was asked replied before the deadline.
+        all_replied: whether all sampled clients replied before the deadline in every round.
     """
 
     start: float | None
@@ -93,7 +93,7 @@ class Course(NamedTuple):
 def end_notes(
     scenario: Scenario, ending: Ending, course: Course, advice: Callable[[], str]
 ) -> Iterator[str]:
-    """Yield the notes of a run that ended without an error, each a key and a sentence.
+    """Yield the notes of a run that ended without an error, as pairs of key and sentence.
 
     Args:
         scenario: of the run.
@@ -173,7 +173,7 @@ class RunnableWorld(Protocol):
 
     @property
     def traffic(self) -> Traffic:
-        """Running totals of what the run has cost."""
+        """Running totals of the run's cost."""
         ...
 
     @property
@@ -198,7 +198,7 @@ class RunnableWorld(Protocol):
 
     @property
     def looks(self) -> list[str]:
-        """What the method has read beside its messages."""
+        """The ports that the method has read."""
         ...
 
     def run(self) -> str:
@@ -210,7 +210,7 @@ class RunnableWorld(Protocol):
         ...
 
     def close(self, reason: str) -> None:
-        """Record why the run ended, and what the meters show."""
+        """Record the reason for the end, and the meter readings."""
         ...
 
 
@@ -302,8 +302,8 @@ def is_finished(job: Job, out: Path) -> bool:
 class Match(Enum):
     """How an existing run compares with the one that a job would make.
 
-    SAME: it is the same, for scenario, data, code and versions are. CODE: all that is known is the
-    same, but code was handed over in Python, and a version is missing. OTHER: it is another one.
+    SAME: scenario, data, code and versions are equal. CODE: they are equal as far as known, but the
+    scenario has Python objects without a version. OTHER: they differ.
     """
 
     SAME = "same"
@@ -412,7 +412,7 @@ def _run_world(world: RunnableWorld) -> Ending:
 
 
 def _all_replied(scenario: Scenario, ledger: Ledger, traffic: Traffic) -> bool:
-    """Return whether in every round each client that was asked replied before the deadline."""
+    """Return whether all sampled clients replied before the deadline in every round."""
     missed = [Event.LATE, Event.LOST, *([] if scenario.silence.beacon else [Event.SILENT])]
     if any(ledger.of_number("count", event).any() for event in missed):
         return False

@@ -38,7 +38,7 @@ Files = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of runs, as a worker on any machine knows it.
+    """A folder of runs, for workers on any machine.
 
     Attributes:
         out: its path on the parent's machine, absolute.

@@ -1,4 +1,4 @@
-"""The present state of a study, from its folder: what is recorded there, and its live files."""
+"""The present state of a study, from the records and live files in its folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Snapshot:
 
     Attributes:
         status: the states of its runs, by their files.
-        campaigns: what the processes report that make runs.
+        campaigns: the reports of the processes that make runs.
     """
 
     status: Status

@@ -293,7 +293,7 @@ def _no_packer(*_: Any) -> Packer:
 
 # Replay check: a user-defined method is replayed in its original world first.
 #
-# fedsim's own methods wait only for exchanges and work. Another one may wait in a way that no port
+# Methods of fedsim wait only for exchanges and work. Another one may wait in a way that no port
 # shows, such as a timer of asyncio, which leaves no row in the log; its replay would then be faster
 # than the run. In its own world, the replay has to reproduce all times and joules exactly.
 

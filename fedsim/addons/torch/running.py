@@ -140,7 +140,7 @@ _BLOCKS = {
 def _measure_tests(
     scenario: dict[str, Any], made: ProblemSpec, test: object, *, steps: bool
 ) -> None:
-    """Give a scenario without measures that of its test rows, if any: of classes, or of items."""
+    """Set the default measure of a scenario with test rows: of classes, or of items."""
     if test is None:
         return
     if getattr(made.loss, "criterion", "") == "cross-entropy":

@@ -89,7 +89,7 @@ def make_metric(made: type[Any], options: Mapping[str, Any], classes: int | None
 
 
 def snake_case(name: str) -> str:
-    """Return the name of a class as that of a column.
+    """Return a column name for a class.
 
     >>> snake_case("MulticlassF1Score"), snake_case("BinaryAUROC")
     ('multiclass_f1_score', 'binary_auroc')

@@ -1,7 +1,7 @@
 """Names of clients in figures and traces: from the data if it has names, else numbers.
 
-The log and all tables name nodes by number, as client-3; the client table has beside it the name
-that the data gives the client. A figure shows the name, and nothing else about it changes.
+The log and all tables name nodes by number, such as client-3; the client table also has their names
+in the data. Figures show the latter.
 """
 
 from collections.abc import Iterable

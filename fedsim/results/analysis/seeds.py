@@ -113,7 +113,7 @@ def _by_seed(values: "pd.Series[float]") -> pd.DataFrame:
 
 
 def _band(values: pd.DataFrame, band: Band) -> tuple["pd.Series[float]", "pd.Series[float]"]:
-    """Return the ends of a band around the means of rows; NaN where there is none."""
+    """Return the ends of a band around the means of rows; NaN if undefined."""
     mean = values.mean(axis=1)
     if band == "none":
         return mean, mean

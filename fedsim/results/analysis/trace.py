@@ -1,8 +1,8 @@
 """A run as a trace: a JSON file for Perfetto and chrome://tracing.
 
-Trace Event Format, Google 2016. Every kind of client is a process, every client a thread in it
-under its own name, with another one for its radio; what they were doing are complete events
-("X"), what happened to them instants ("i"). The server's process has the rounds, which are
+Trace Event Format, Google 2016. Every kind of client is a process, and every client a thread in it
+under its name, with a second thread for its radio. States are complete events ("X"), events
+without duration are instants ("i"). The server's process has the rounds, which are
 instants of the whole trace, too, and counters ("C") of the load; counters of state of charge
 stand with their clients. Times are microseconds. Within each of these parts they never run
 back, and on a thread nothing overlaps; thread numbers are unique in the whole trace, because

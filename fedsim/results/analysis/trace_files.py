@@ -44,7 +44,7 @@ def write_traces(
         out: a file that ends in .json or .json.gz for one run, else a folder, in which they are
             called VARIANT-seed-N.json; trace.json in each run's own folder where not given.
         rounds: such as "10:20", both included; either may be left out, or the colon.
-        clients: such as "0:99", alike; all where not given.
+        clients: such as "0:99", in the same form; all clients by default.
         gzip: whether they are compressed, and end in .gz; a file that ends so is in any case.
 
     Raises:

@@ -84,8 +84,8 @@ class Meters:
         stores: the batteries.
         idle_grams: emitted by each client while idle, shape (M,); None if not tracked.
         metered: whether energy is known; if not, joules are 0 here, and NaN in tables.
-        left: when each client left for good, s, NaN for those that stayed, shape (M,); None if all
-            have stayed.
+        left: the time at which each client left for good, s, shape (M,); NaN for a client that
+            stayed; None if all stayed.
     """
 
     bits_sent: int
@@ -109,7 +109,7 @@ def blocks_of(clients: int) -> Iterator[range]:
 
 
 def _nodes(clients: range) -> slice:
-    """Return the places of consecutive clients among the nodes, of which the server is first."""
+    """Return the indices of consecutive clients among the nodes; the server is node 0."""
     return slice(clients.start + 1, clients.stop + 1)
 
 

@@ -153,7 +153,7 @@ class LiveCampaign:
 
     @classmethod
     def decode(cls, content: bytes, age: float = 0.0) -> Self:
-        """Return what a live file holds.
+        """Return the content of a live file.
 
         Raises:
             ValueError, TypeError, KeyError: it is damaged, or of another version.
@@ -243,7 +243,7 @@ def _files(out: Path, *patterns: str) -> Sequence[Path]:
 
 
 def read_live(out: Path) -> Iterator[LiveCampaign]:
-    """Yield what the processes that make runs in a folder report, by the names of their files.
+    """Yield file name and report of each process that makes runs in a folder.
 
     The caller checks that a process holds the folder. Files that are much older than the newest one
     are left out, and damaged ones. Ages are differences of dates of files, since the clocks of two

@@ -178,7 +178,7 @@ class EventLog:
     def extend(self, records: Rows) -> None:
         """Add many records at once: rows, and delivered messages as in `append_message`.
 
-        Chunks end where they would if the records came one by one.
+        Chunks end at the same rows as with single records.
 
         Args:
             records: contiguous, shape (n,). They may be kept by reference, so they must not
@@ -218,7 +218,7 @@ class EventLog:
 
     @property
     def records(self) -> int:
-        """The number of records so far, of which a delivered message is one."""
+        """The number of records so far; a delivered message is one record."""
         return self._flushed + (self._size - self._limit + len(self._buffer)) // ROW.size
 
     def pending(self) -> Rows:

@@ -120,7 +120,7 @@ def seal(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_json(content: Mapping[str, Any]) -> str:
-    """Return a mapping as JSON; what is not finite becomes null."""
+    """Return a mapping as JSON; numbers that are not finite become null."""
     return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
 
 

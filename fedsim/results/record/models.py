@@ -80,7 +80,7 @@ class KeptModel(NamedTuple):
 
     Attributes:
         number: of the round.
-        model: the server's, or what the method reports, shape (d,).
+        model: the server's model, or the one that the method reports, shape (d,).
         own: the clients' models, shape (d,) each; empty if they are not stored.
     """
 
@@ -157,7 +157,7 @@ class ModelTable:
             self._last = self._complete(self._last)
         if self._best is not None:
             value = -figure(self._best.figure) if self._best.rises else figure(self._best.figure)
-            if value < self._least:  # not where it is NaN
+            if value < self._least:  # False for NaN
                 self._least, self._found = value, self._complete(self._last)
         if self._every is not None and number and number % self._every == 0:
             self._keep()
@@ -323,7 +323,7 @@ def _table(
 
 
 def _in_shape(table: pa.Table, folder: Path) -> Iterator[Array]:
-    """Yield the models of a table in their shape, each an array of its own.
+    """Yield the models of a table as separate arrays in their shape.
 
     Raises:
         DataError: the rows are not models of that shape.

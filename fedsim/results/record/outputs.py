@@ -1,4 +1,4 @@
-"""Tables, figures and pages that commands write: no call writes over the output of another one.
+"""Outputs of commands (tables, figures, pages): no call overwrites the output of another call.
 
 A call first writes into a staging folder beside the wanted place. What it has written then moves
 into that place if no file there is in its way, else into NAME-2, NAME-3 and so on. A file is in the
@@ -58,7 +58,7 @@ class Call:
         Args:
             command: its name.
             places: the folders that it reads: of all runs, of a variant, or of one run.
-            options: that decide what it writes.
+            options: the options that affect its output.
         """
         roots = [_root_of(place) for place in places]
         parts = [
@@ -89,7 +89,7 @@ class Output:
 
     Attributes:
         path: where to write it, in a staging folder.
-        place: where it is after the block of `output`; the wanted place until then.
+        place: its final path after the block of `output`; the wanted path until then.
     """
 
     path: Path
@@ -146,7 +146,7 @@ def _error_at_place(error: OutputError, aside: Path, folder: Path) -> OutputErro
 
 
 def _settle(call: Call, wanted: Path, written: Path, *, keep_name: bool) -> Path:
-    """Move what was written into a place where nothing is in its way; return that."""
+    """Move the output into a free place, and return that place."""
     new = {name: hash_of(path) for name, path in _files(written).items()}
     journal = call.root / OUTPUTS
     with locked_journal(journal) as (lines, append):

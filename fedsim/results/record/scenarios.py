@@ -63,7 +63,7 @@ def parse(text: str, path: Path) -> Mapping[str, Any]:
 
     Args:
         text: as YAML.
-        path: where it is from.
+        path: the path of its file.
 
     Raises:
         DataError: it is no scenario.
@@ -79,7 +79,7 @@ def parse(text: str, path: Path) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=64)
 def _load(text: str) -> Any:  # noqa: ANN401 - any content of a file
-    """Return the content of a YAML text: 20 ms for a scenario, of which a comparison reads many."""
+    """Return the content of a YAML text, cached: a comparison parses many, at 20 ms each."""
     return YAML(typ="safe", pure=True).load(text)
 
 

@@ -51,7 +51,7 @@ SCHEMA_VERSION = 6
 
 
 class Event(IntEnum):
-    """The kind of a row. Its name in lower case is what the log shows."""
+    """The kind of a row; the log has its name in lower case."""
 
     COMPUTE = 0
     """A client worked on its data."""

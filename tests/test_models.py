@@ -288,5 +288,5 @@ def test_a_run_without_models_of_before_they_were_kept_is_priced_again(
     (run / MANIFEST).write_text(as_json(seal(made)))
     priced = fedsim.reprice(out, ["fleet.0.radio=wifi"], tmp_path / "priced")
     assert len(priced.models) == 0
-    with pytest.raises(DataError, match=r"there is no .*models\.parquet; make the run again"):
+    with pytest.raises(DataError, match=r"there is no .*models\.parquet; repeat the run"):
         fedsim.Result(out, (run,)).model()

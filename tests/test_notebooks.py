@@ -110,5 +110,7 @@ def test_a_cell_that_is_run_again_says_what_its_code_needs(notebooks: Any, tmp_p
     assert not first
     (said,) = again
     assert said["name"] == "stderr"
-    assert "RunWarning: 1 run was made again, as code handed over in Python (Mine)" in said["text"]
+    assert (
+        "RunWarning: 1 run was made again, as Python objects in the scenario (Mine)" in said["text"]
+    )
     assert "version='1'" in said["text"]

@@ -1,8 +1,8 @@
 """The command `fedsim`, to which the other modules here add subcommands.
 
-The module of a subcommand is imported when the command is given, or listed. The command imports
-what it needs when it is called, since loading all of fedsim takes a second: most commands need a
-part of it, and `fedsim --help` none.
+The module of a subcommand is imported when that subcommand is run or listed. Each command imports
+its dependencies in its body: loading all of fedsim takes a second, most commands need only a part,
+and `fedsim --help` needs none.
 """
 
 import errno
@@ -68,7 +68,7 @@ _MODULES = {
     "robust": "fedsim.addons.robustness.command",
     "reprice": "fedsim.addons.repricing.command",
 }
-"""The module of each command, those of a first session first."""
+"""The module of each command, in the order of a first session."""
 
 
 class _CommandTable(Mapping[str, Any]):
@@ -89,7 +89,7 @@ class _CommandTable(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the library's own click
         if name not in self._built:
             import_module(_MODULES[name])
-            (declared,) = (each for each in app.registered_commands if _name(each) == name)
+            (declared,) = (info for info in app.registered_commands if _name(info) == name)
             self._built[name] = get_command_from_info(
                 declared,
                 pretty_exceptions_short=app.pretty_exceptions_short,
@@ -115,9 +115,9 @@ class _Commands(TyperGroup):
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:  # noqa: ANN401 - the library's own click
-        """Return a command; an unknown one is an error with the nearest name.
+        """Return a command; the error for an unknown one suggests the nearest name.
 
-        typer adds that name to the error of click, which since 8.4 has it already.
+        typer would add a suggestion to click's error, which since click 8.4 already has one.
         """
         name = args[0]
         unknown = self.get_command(ctx, name) is None and not name.startswith("-")
@@ -129,16 +129,16 @@ class _Commands(TyperGroup):
 
 
 def _restore_help(command: Any) -> None:  # noqa: ANN401 - the library's own click
-    """Give arguments the help that they are declared with, where typer loses it.
+    """Restore the declared help of arguments where typer loses it.
 
-    typer before 0.21, which Flower asks for, sets the help of an argument before click 8.5 sets it
-    to nothing.
+    typer before 0.21, which Flower requires, sets an argument's help too early: click 8.5 then
+    clears it.
     """
     declared = get_annotations(unwrap(command.callback))
     for argument in command.params:
-        said = getattr(declared.get(argument.name), "__metadata__", ())
-        if not getattr(argument, "help", None) and said:
-            argument.help = said[0].help
+        metadata = getattr(declared.get(argument.name), "__metadata__", ())
+        if not getattr(argument, "help", None) and metadata:
+            argument.help = metadata[0].help
 
 
 app = typer.Typer(
@@ -150,9 +150,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
-    """Print the version and exit, if requested."""
-    if asked:
+def _version(requested: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if requested:
         typer.echo(f"fedsim {VERSION}")
         raise typer.Exit
 
@@ -202,13 +201,13 @@ OnCluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="a Dask cluster that makes the runs: tcp://HOST:PORT, or local:4 for 4 workers",
+        help="run on a Dask cluster: tcp://HOST:PORT, or local:4 for 4 workers",
     ),
 ]
 Share = Annotated[
     str | None,
     typer.Option(
-        "--shard", metavar="K/N", help="make the K-th of N shares of the runs, as in an array job"
+        "--shard", metavar="K/N", help="run only the K-th of N shares, as in an array job"
     ),
 ]
 PaperStyles = Annotated[
@@ -247,10 +246,10 @@ AsJson = Annotated[
 ]
 BrowserPage = Annotated[
     bool,
-    typer.Option("--browser", help="open the report in a browser, redrawn while the runs go on"),
+    typer.Option("--browser", help="open the report in a browser, updated while it runs"),
 ]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="make all runs again; complete ones move to OUT/.trash")
+    bool, typer.Option("--fresh", help="repeat all runs; complete ones move to OUT/.trash")
 ]
 Base = Annotated[
     Path | None,
@@ -279,7 +278,7 @@ HowCarried = Annotated[
 _WIDTH = None if sys.stdout.isatty() else 100  # of tables outside of a terminal
 
 TRACEBACK = "FEDSIM_TRACEBACK"
-"""The environment variable that, set, shows the whole traceback of an error of the user's code."""
+"""Environment variable: if set, errors of user code show their whole traceback."""
 
 _SHOW_ALL = f"{TRACEBACK}=1 shows the whole traceback"
 
@@ -339,7 +338,7 @@ def _fitted(text: str, indent: str = "  ") -> str:
 
 
 def mention_size(folder: Path) -> None:
-    """Print a note if the runs that were replaced in a folder of runs take much space."""
+    """Print a note if replaced runs take much space in a folder of runs."""
     from fedsim.core.memory import format_size
     from fedsim.running.cleaning import LARGE, is_large
 
@@ -357,15 +356,15 @@ def write_output(
     *,
     keep_name: bool = False,
 ) -> Iterator["Output"]:
-    """Context manager for what a command writes; see `fedsim.results.record.outputs`.
+    """Context manager for a command's output; see `fedsim.results.record.outputs`.
 
-    A remark says where it is, if that is not the wanted place.
+    A remark names the path of the output, if it differs from `wanted`.
     """
     from fedsim.results.record.outputs import Call, describe_move, output
 
-    with output(Call.of(command, places, **options), wanted, keep_name=keep_name) as made:
-        yield made
-    if moved := describe_move(wanted, made.place):
+    with output(Call.of(command, places, **options), wanted, keep_name=keep_name) as draft:
+        yield draft
+    if moved := describe_move(wanted, draft.place):
         remark(moved)
 
 
@@ -373,7 +372,7 @@ def practical_difference(text: str) -> float:
     """Return the practical difference of `--practical` as a share: "1%" is 0.01.
 
     Raises:
-        DataError: it is no percentage from 0 to below 100.
+        DataError: the text is not a percentage from 0 to below 100.
     """
     from fedsim.core.errors import DataError
 
@@ -388,27 +387,27 @@ def practical_difference(text: str) -> float:
 
 
 def comparison_options(comparison: "Comparison", **others: object) -> dict[str, object]:
-    """Return the options that decide what is written about a comparison."""
+    """Return the options that determine the output of a comparison."""
     targets = [str(case.target) for case in comparison.cases]
     return {"targets": targets, "against": comparison.against, **others}
 
 
 def suggest(*commands: str, quiet: bool = False) -> None:
-    """Print the next sensible commands, in a terminal only."""
+    """Print commands that a user may want next, in a terminal only."""
     if commands and out.is_terminal and not quiet:
         out.print(escape(f"next: {'   or   '.join(commands)}"), style="dim", soft_wrap=True)
 
 
 def check_out(place: Path, *, file: bool = False, option: str = "out") -> None:
-    """Check that the path of `--out` can be written, before anything begins.
+    """Check that the path of `--out` can be written, before any work begins.
 
     Args:
         place: a folder, or a file.
-        file: whether it is a file.
-        option: that has the path.
+        file: whether `place` is a file.
+        option: the option that set the path, without dashes; the error names it.
 
     Raises:
-        DataError: it cannot be; the text names the option.
+        DataError: the path cannot be written.
     """
     try:
         check_folder(place.absolute().parent if file else place)
@@ -419,10 +418,10 @@ def check_out(place: Path, *, file: bool = False, option: str = "out") -> None:
 
 
 def check_watch(*, watch: bool, browser: bool, quiet: bool) -> None:
-    """Check that a page is not both shown and left out.
+    """Check that no page is requested together with `--quiet`.
 
     Raises:
-        DataError: it is.
+        DataError: both are.
     """
     for name, shown in (("watch", watch), ("browser", browser)):
         if shown and quiet:
@@ -433,7 +432,7 @@ def within(place: Path, name: str) -> Path:
     """Return the default output folder within a study.
 
     Raises:
-        OutputError: it is a symbolic link.
+        OutputError: the folder is a symbolic link.
     """
     check_links(place, place / name)
     return place / name
@@ -441,7 +440,7 @@ def within(place: Path, name: str) -> Path:
 
 @contextmanager
 def _errors_of_user_code() -> Iterator[None]:
-    """Turn an exception of the user's code into its line, the exception and an exit code."""
+    """Report an exception of user code by its line and text, and exit with code 1."""
     try:
         yield
     except (FedsimError, OSError, MemoryError):
@@ -453,7 +452,7 @@ def _errors_of_user_code() -> Iterator[None]:
         if line is None or os.environ.get(TRACEBACK):
             raise
         err.print(escape(f"{line.file}:{line.number}, in {line.function}"), style="red")
-        notes = [each for each in getattr(error, "__notes__", ()) if line.place not in each]
+        notes = [text for text in getattr(error, "__notes__", ()) if line.place not in text]
         for text in (f"    {line.source}", said_by(error), *notes, _SHOW_ALL):
             err.print(escape(text), highlight=False)
         raise typer.Exit(1) from None

@@ -20,15 +20,16 @@ def list_command(
         str | None, typer.Argument(metavar="TABLE", help="one table, such as compressors; or all")
     ] = None,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="one block of it, such as top-k")
+        str | None, typer.Argument(metavar="NAME", help="one block of the table, such as top-k")
     ] = None,
     plugins: Plugins = None,
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """List the blocks that a scenario can name: algorithms, compressors, devices, ...
 
-    Without TABLE an overview; with TABLE its blocks and their sources;
-    with NAME one of them and its parameters.
+    Without TABLE, print an overview. With TABLE, print its blocks and
+    their sources. With TABLE and NAME, print one block with its
+    parameters.
     """
     from fedsim.cli import describe
     from fedsim.cli.describe import block_lines
@@ -44,10 +45,10 @@ def list_command(
             return
         if table is None:
             _out.print(describe.overview(known, _out.width))
-            _out.print("`fedsim list TABLE` shows one, `fedsim list TABLE NAME` one block of it.")
+            _out.print("`fedsim list TABLE` shows a table, `fedsim list TABLE NAME` one block.")
             return
         listed = describe.listings(known, _remark)
-        tables = {title.replace(" ", "-"): each for title, each in listed}
+        tables = {title.replace(" ", "-"): listing for title, listing in listed}
         if table not in (*tables, _ALL):
             hint = describe.held_by(table, known)
             text = f"unknown table: {unknown(table, [*tables, _ALL], hint)}"
@@ -60,12 +61,12 @@ def list_command(
             for part in parts:
                 _out.print(part)
             return
-    shown = tables if table == _ALL else {table: tables[table]}
+    selected = tables if table == _ALL else {table: tables[table]}
     if as_json:
-        print_json({title: of_table(each)["rows"] for title, each in shown.items()})
+        print_json({title: of_table(listing)["rows"] for title, listing in selected.items()})
         return
-    for each in shown.values():
-        _out.print(each)
+    for listing in selected.values():
+        _out.print(listing)
 
 
 @app.command("schema")
@@ -97,7 +98,7 @@ def fetch_command(
     with _errors():
         if name is None:
             _out.print(public_table())
-            _out.print("`fedsim fetch NAME` gets one into the cache, and checks it.")
+            _out.print("`fedsim fetch NAME` downloads one into the cache and verifies it.")
             return
         for path in fetch_named(name):
             _out.print(escape(str(path)))

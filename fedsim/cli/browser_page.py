@@ -1,8 +1,8 @@
-"""The report of a study in progress: a file that is drawn again and again while runs are made.
+"""The report of a study in progress: an HTML file that is redrawn while runs are made.
 
-Another process draws it, at a low priority, so that the runs do not wait for it. The page loads
-itself anew while the study is unfinished. Its last version leads to the report of the whole study,
-or says that the runs were stopped.
+Another process draws it, at a low priority, so that the runs do not wait for it. The page reloads
+itself while the study is unfinished. Its last version redirects to the report of the whole study,
+or states that the runs were stopped.
 """
 
 import os
@@ -36,13 +36,13 @@ from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
 PAGE = "report.html"
 """The page, in the folder of live files."""
 
-_PAUSE = 2.0  # seconds of real time between two drawings, at least
+_PAUSE = 2.0  # least seconds of real time between two drawings
 
-_SHARE = 0.05  # of real time, which drawing may take at most
+_SHARE = 0.05  # largest share of real time that drawing may take
 
-_NICE = 5  # by which the priority of the process is lower
+_NICE = 5  # increment of the drawing process's niceness
 
-_RUNS = 30  # lines of runs in progress
+_RUNS = 30  # most lines of runs in progress
 
 _NOTE = (
     '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>{head}'
@@ -64,51 +64,51 @@ class FollowedPage:
         self.led = False
 
     def write(self, content: str) -> None:
-        """Replace the page, whole.
+        """Replace the page atomically.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: the page cannot be written.
         """
         check_links(self.out, self.file.parent)
         write_whole(self.file, content.encode())
 
     def wait(self) -> None:
-        """Say that there is nothing to draw yet, and load the page anew after a while."""
+        """Write a page without results, which reloads itself after a while."""
         head = f'<meta http-equiv="refresh" content="{_PAUSE:g}">'
         self._note("Reading data, building and solving the problem.", head)
 
     def lead(self, report: Path) -> None:
-        """Lead to the report of the whole study."""
+        """Redirect to the report of the whole study."""
         link = f"../{escape(report.name)}"
         head = f'<meta http-equiv="refresh" content="0; url={link}">'
         self._note(f'All runs have ended: <a href="{link}">the report</a>.', head)
         self.led = True
 
     def stop(self) -> None:
-        """Say that nothing draws the page any more."""
-        again = f"<code>fedsim report {escape(str(self.out))}</code>"
-        self._note(f"The runs were stopped. {again} writes the report of those that have ended.")
+        """Write a page that does not reload, for runs that were stopped."""
+        command = f"<code>fedsim report {escape(str(self.out))}</code>"
+        self._note(f"The runs were stopped. {command} writes the report of the finished runs.")
 
     def _note(self, text: str, head: str = "") -> None:
         self.write(_NOTE.format(title=escape(self.out.name), head=head, text=text))
 
     def close(self) -> None:
-        """Leave no page that loads itself anew, and none where nothing was recorded."""
-        for left in self.file.parent.glob(f"{PAGE}.*"):  # of a drawing that was cut off
-            left.unlink(missing_ok=True)
+        """Leave no page that reloads itself, and no page of an empty folder."""
+        for draft in self.file.parent.glob(f"{PAGE}.*"):  # of a drawing that was cut off
+            draft.unlink(missing_ok=True)
         if study_in(self.out) is not None:
             if not self.led:
                 self.stop()
             return
         self.file.unlink(missing_ok=True)
-        with suppress(OSError):  # there is something in it
+        with suppress(OSError):  # not empty
             self.file.parent.rmdir()
             self.out.rmdir()
 
 
 @contextmanager
 def draw_page(out: Path) -> Iterator[FollowedPage]:
-    """Draw the page of a study again and again within the block.
+    """Redraw the page of a study while the block runs.
 
     Args:
         out: the folder of its runs, which need not exist yet.
@@ -125,7 +125,7 @@ def draw_page(out: Path) -> Iterator[FollowedPage]:
             with postpone_signals():
                 process.start()
         except OSError as error:
-            text = f"--browser: no page can be drawn here: {error.strerror or error}"
+            text = f"--browser: cannot start the drawing process: {error.strerror or error}"
             raise DataError("browser", text) from None
         yield page
     finally:
@@ -138,9 +138,9 @@ def draw_page(out: Path) -> Iterator[FollowedPage]:
 
 
 def open_browser(file: Path) -> None:
-    """Open a file in a browser with windows, if there is one; the caller does not wait.
+    """Open a file in a graphical browser, if there is one, without waiting for it.
 
-    A browser that draws in the terminal is left closed: it would cover the progress.
+    A text browser is not used: it would cover the progress in the terminal.
     """
     windows = sys.platform == "darwin" or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
@@ -151,7 +151,7 @@ def open_browser(file: Path) -> None:
 
 
 def _draw(out: Path) -> None:
-    """Draw the page in this process, until its parent has ended."""
+    """Redraw the page in this process until its parent has ended."""
     leave_signals_to_parent()
     with suppress(OSError):
         os.nice(_NICE)
@@ -167,7 +167,7 @@ def _draw(out: Path) -> None:
 
 
 class Drawing:
-    """Draws the page of a study; the tabs of ended runs are drawn when further ones have ended.
+    """Draws the page of a study; tabs of ended runs are redrawn when further runs have ended.
 
     Args:
         out: the folder of its runs.
@@ -180,10 +180,10 @@ class Drawing:
         self._recorded: Mapping[Key, Sequence[CurvePoint]] = {}
 
     def page(self, pause: float) -> str:
-        """Return the page of this moment, as HTML.
+        """Return the current page as HTML.
 
         Args:
-            pause: until it loads itself anew, s of real time.
+            pause: time until the page reloads itself, s of real time.
 
         Raises:
             FedsimError: the folder holds no record of its study yet.
@@ -192,7 +192,7 @@ class Drawing:
         ended = frozenset(now.done | now.failed)
         if ended != self._ended and time.monotonic() >= self._due:
             began = time.thread_time()
-            with suppress(DataError):  # none of them can be compared
+            with suppress(DataError):  # no run can be compared
                 study = ReportedStudy(Comparison.of([self._out]))
                 self._content, self._recorded = content_of(study), recorded_curves(study.rounds)
             self._ended = ended
@@ -201,21 +201,21 @@ class Drawing:
 
     def _lines(self, now: Snapshot) -> Mapping[Key, Sequence[CurvePoint]]:
         """Return the curves of runs in progress and of ended ones, in the order of the study."""
-        known = {**self._recorded, **{key: run.curve for key, run in now.running.items()}}
-        drawn = [key for key in now.runs if known.get(key)]
-        first = sorted(drawn, key=lambda key: key not in now.running)[:DRAWN]
-        return {key: known[key] for key in drawn if key in first}
+        curves = {**self._recorded, **{key: run.curve for key, run in now.running.items()}}
+        keys = [key for key in now.runs if curves.get(key)]
+        first = sorted(keys, key=lambda key: key not in now.running)[:DRAWN]
+        return {key: curves[key] for key in keys if key in first}
 
 
 def progress_of(
     now: Snapshot, lines: Mapping[Key, Sequence[CurvePoint]], pause: float = _PAUSE
 ) -> Progress:
-    """Return what the page shows of a moment.
+    """Return the content of the progress tab.
 
     Args:
         now: the state of the study.
         lines: the curves of its runs.
-        pause: until the page loads itself anew, s of real time.
+        pause: time until the page reloads itself, s of real time.
     """
     runs = list(now.running.values())
     begun = sum(run.round / run.rounds for run in runs if run.rounds)
@@ -227,18 +227,18 @@ def progress_of(
         {each.variant: [*_seeds(now, each.variant)] for each in now.status.variants},
         lines,
         [*_tables(now, runs[:_RUNS])],
-        [*more, *(f"{own.process}: {own.doing}" for own in now.campaigns if own.doing)],
+        [*more, *(f"{it.process}: {it.doing}" for it in now.campaigns if it.doing)],
         time.strftime("%H:%M:%S"),
         pause,
     )
 
 
 def _seeds(now: Snapshot, variant: str) -> Iterator[tuple[str, str]]:
-    """Yield the state of each run of a variant, and its words."""
+    """Yield the state of each run of a variant, and its label."""
     states = {"running": now.running, "done": now.done, "failed": now.failed}
     for key in now.runs:
         if key[0] == variant:
-            state = next((name for name, own in states.items() if key in own), "pending")
+            state = next((name for name, runs in states.items() if key in runs), "pending")
             run = now.running.get(key)
             share = f"{100 * run.round // run.rounds} %" if run and run.rounds else state
             yield state, f"seed {key[1]}: {share}"
@@ -256,16 +256,16 @@ def _tables(now: Snapshot, runs: Sequence[LiveRun]) -> Iterator[PageTable]:
         yield PageTable("Runs in progress", heads, [_row(run) for run in runs])
     if failed:
         yield PageTable("Failed", ("run", "reason"), failed)
-    for own in now.campaigns:
+    for campaign in now.campaigns:
         events = [
-            words(f"{format_number(each.seconds, ',.0f')} s", each.text)
-            for each in reversed(own.events)
+            words(f"{format_number(event.seconds, ',.0f')} s", event.text)
+            for event in reversed(campaign.events)
         ]
-        yield PageTable(f"Events of {own.process}", ("after", "event"), events)
+        yield PageTable(f"Events of {campaign.process}", ("after", "event"), events)
 
 
 def _row(run: LiveRun) -> list[TableCell]:
-    """Return the figures of a run in progress, as they are read."""
+    """Return the table row of a run in progress."""
     last = run.curve[-1] if run.curve else CurvePoint(0)
     name = "gap" if isfinite(last.gap) else "objective"
     value, left = getattr(last, name), time_left(run)

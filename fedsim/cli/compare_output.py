@@ -1,4 +1,4 @@
-"""What `fedsim compare` writes beside its tables for a terminal: one figure, CSV, JSON or LaTeX."""
+"""Other outputs of `fedsim compare` than its tables: one figure, CSV, JSON or LaTeX."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -20,12 +20,12 @@ Form = Literal["", "csv", "json", "latex"]
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for in place of a folder of tables and figures.
+    """The requested output, in place of a folder of tables and figures.
 
     Attributes:
-        out: the file of a figure; None for none.
-        axes: x and y of that figure, where they are given.
-        form: in which tables are printed; empty for that of a terminal.
+        out: the file of a figure; None for no figure.
+        axes: x and y of that figure, if set.
+        form: the format of printed tables; empty for tables in the terminal.
     """
 
     out: Path | None
@@ -42,55 +42,55 @@ class Request:
         as_json: bool,
         latex: bool,
     ) -> "Request":
-        """Return what the options of the command ask for.
+        """Return the request that the options of the command describe.
 
         Raises:
-            DataError: several forms are asked for, or a figure in a file of no format of figures.
+            DataError: the options name several formats, or a figure file of an unknown format.
         """
-        wanted: dict[Form, bool] = {"csv": csv, "json": as_json, "latex": latex}
-        forms: list[Form] = [name for name, asked in wanted.items() if asked]
+        options: dict[Form, bool] = {"csv": csv, "json": as_json, "latex": latex}
+        forms: list[Form] = [name for name, is_set in options.items() if is_set]
         if len(forms) > 1:
-            given = " and ".join(f"--{name}" for name in forms)
-            raise DataError("compare", f"got {given}; expected one of them")
+            names = " and ".join(f"--{name}" for name in forms)
+            raise DataError("compare", f"got {names}; expected one of them")
         form = forms[0] if forms else ""
-        drawn = any(axes)
-        if out is None and drawn:
-            text = "--x and --y are of one figure; expected --out FILE.pdf (or svg, png, pgf)"
+        has_axes = any(axes)
+        if out is None and has_axes:
+            text = "--x and --y need a figure; expected --out FILE.pdf (or svg, png, pgf)"
             raise DataError("out", text)
-        if out is not None and (drawn or out.suffix[1:].lower() in FORMATS):
+        if out is not None and (has_axes or out.suffix[1:].lower() in FORMATS):
             check_format(out.suffix[1:], out.name)
             return cls(out, axes, form)
         return cls(None, axes, form)
 
     @property
     def figure(self) -> bool:
-        """Whether it is a figure."""
+        """Whether a figure is requested."""
         return self.out is not None
 
     @property
     def alone(self) -> bool:
-        """Whether nothing else is printed or written."""
+        """Whether the request replaces the usual tables and files."""
         return self.figure or bool(self.form)
 
     def answer(
         self, comparison: Comparison, places: Sequence[Path], style: str, columns: int
     ) -> Iterator[str]:
-        """Draw the figure and yield what is printed, if either is asked for.
+        """Draw the requested figure, and yield the requested text to print.
 
         Args:
-            comparison: of the runs.
-            places: where they are.
-            style: of `PaperStyle`.
+            comparison: the comparison of the runs.
+            places: the folders of the runs.
+            style: a name or file for `PaperStyle`.
             columns: 1 or 2.
         """
         if self.out is not None:
             targets = [str(case.target) for case in comparison.cases]
             x, y = self.axes
             options = {"targets": targets, "x": x, "y": y, "style": style, "columns": columns}
-            with write_output("compare", places, self.out, options) as made:
-                caption = draw(comparison, made.path, self.axes, style, columns)
+            with write_output("compare", places, self.out, options) as draft:
+                caption = draw(comparison, draft.path, self.axes, style, columns)
             if not self.form:
-                yield f"figure in {made.place}: {caption}\n"
+                yield f"figure in {draft.place}: {caption}\n"
         if self.form:
             yield print_tables(comparison, self.form, columns)
 
@@ -98,15 +98,15 @@ class Request:
 def draw(
     comparison: Comparison, out: Path, axes: tuple[str | None, str | None], style: str, columns: int
 ) -> str:
-    """Draw the curves of a comparison into a file, as wide as columns of a style.
+    """Draw the curves of a comparison into a file, and return their caption.
 
-    Nothing stands above them: what they show is returned, for the caption.
+    The figure is as wide as columns of a style, and has no title.
 
     Args:
-        comparison: whose variants are drawn; with a target of the measure, it is a line.
+        comparison: its variants are drawn; a target on the y axis is a line.
         out: the file.
-        axes: x and y; rounds, and what the first target is of, where they are None.
-        style: of `PaperStyle`.
+        axes: x and y; by default rounds, and the measure of the first target.
+        style: a name or file for `PaperStyle`.
         columns: 1 or 2.
 
     Raises:
@@ -139,22 +139,22 @@ def write_files(
     """Write tables and figures of a comparison; return their folder.
 
     Args:
-        comparison: of the runs.
-        places: where they are.
-        out: the folder; `comparison` in the first place if None.
-        confidence: of intervals.
+        comparison: the comparison of the runs.
+        places: the folders of the runs.
+        out: the folder to write; `comparison` in the first place if None.
+        confidence: confidence level of intervals.
     """
-    apart = out is not None  # figures for elsewhere, where a caption says what they show
-    wanted = out or within(places[0], "comparison")
+    titles = out is None  # figures for a document have captions instead
+    folder = out or within(places[0], "comparison")
     level = {"confidence": confidence, "practical": comparison.practical}
-    options = comparison_options(comparison, **level, titles=not apart)
-    with write_output("compare", places, wanted, options) as made:
-        comparison.write(made.path, titles=not apart)
-    return made.place
+    options = comparison_options(comparison, **level, titles=titles)
+    with write_output("compare", places, folder, options) as draft:
+        comparison.write(draft.path, titles=titles)
+    return draft.place
 
 
 def print_tables(comparison: Comparison, form: Form, columns: int = 1) -> str:
-    """Return the table of costs as CSV, all tables as JSON, or those of costs as LaTeX."""
+    """Return the costs as CSV, all tables as JSON, or the tables of costs as LaTeX."""
     frames = comparison.frames()
     if form == "csv":
         return as_csv(frames["costs"]).decode()
@@ -162,6 +162,6 @@ def print_tables(comparison: Comparison, form: Form, columns: int = 1) -> str:
         tables = {
             name: json.loads(frame.to_json(orient="records")) for name, frame in frames.items()
         }
-        said: dict[str, Sequence[str]] = {"answers": comparison.answers, "notes": comparison.notes}
-        return json.dumps({**said, **tables}, indent=2) + "\n"
+        texts: dict[str, Sequence[str]] = {"answers": comparison.answers, "notes": comparison.notes}
+        return json.dumps({**texts, **tables}, indent=2) + "\n"
     return "\n".join(latex_tables(comparison, columns))

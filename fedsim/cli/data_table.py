@@ -15,14 +15,14 @@ from fedsim.scenario.building import Job
 _MANY = 40
 """Of more clients than this, the largest and the smallest are shown."""
 
-_EACH = 12  # of these
+_EACH = 12  # largest clients shown, and as many of the smallest
 
 
 def data_table(job: Job) -> Table | Group:
-    """Return the samples of each client, where the data describes them; else those of the split.
+    """Return a table of the samples of each client.
 
-    With names of clients, their labels, missing cells, and a test of whether labels are distributed
-    alike.
+    If the data describes its clients, the table has their names, labels and missing cells, and a
+    test of whether all clients have the same distribution of labels. Else it is the split's.
     """
     problem = job.problem
     if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
@@ -60,9 +60,9 @@ def _by_client(job: Job) -> Table:
 def _shares(problem: Problem) -> list[list[str]]:
     """Return the share of each label among every client's rows."""
     _, counts = label_counts(problem.labels, problem.rows)
-    return [[f"{format_number(100 * n / own.sum(), '.0f')} %" for n in own] for own in counts]
+    return [[f"{format_number(100 * n / row.sum(), '.0f')} %" for n in row] for row in counts]
 
 
 def _means(problem: Problem) -> list[list[str]]:
     parts = np.split(problem.labels, np.cumsum(problem.rows)[:-1])
-    return [[format_number(own.mean(), ".4g")] for own in parts]
+    return [[format_number(labels.mean(), ".4g")] for labels in parts]

@@ -29,14 +29,14 @@ from fedsim.physics.radios import CELLULAR, LORA, NB_IOT, RADIOS
 from fedsim.protocol.stop_rules import StopRule
 from fedsim.scenario.registries import REGISTRIES
 
-_BESIDE = 28  # columns of an overview that the names of its tables take
+_BESIDE = 28  # width of the first column of an overview, in characters
 _PRESETS: Mapping[str, Mapping[str, Preset]] = {
     "devices": DEVICES,
     "radios": {**RADIOS, **LORA, **NB_IOT, **CELLULAR},
     "countries": COUNTRIES,
 }
 _READ_BY = {"devices": "device kinds", "radios": "radio kinds", "countries": "carbon"}
-"""The tables of the classes that read their blocks."""
+"""The registry that reads the presets of each table."""
 
 _CITATIONS = "citations"
 FIGURE = ("value", "90 % interval", "basis", "source")
@@ -46,16 +46,16 @@ FIGURE = ("value", "90 % interval", "basis", "source")
 def listings(
     known: BlockCatalogue = NOTHING_GIVEN, failed: Failed | None = None
 ) -> Iterator[tuple[str, Table]]:
-    """Yield a table for everything that a scenario names by its kind, each with its name.
+    """Yield the name and the table of each type of block, of presets, and of citations.
 
     Args:
-        known: what a scenario can name.
+        known: the blocks that a scenario can name.
         failed: called for each unusable installed block, which is then left out.
 
     Raises:
-        BlockError: an installed one cannot be used, and `failed` is not given.
+        BlockError: an installed block cannot be used, and `failed` is None.
     """
-    sourced = [each for each in REGISTRIES if _declares(each, "source")]
+    sourced = [registry for registry in REGISTRIES if _declares(registry, "source")]
     for registry in sourced:
         yield registry.title or registry.several, _listing(registry, known, failed)
     for title, presets in _PRESETS.items():
@@ -72,28 +72,28 @@ def listings(
 
 def contents(known: BlockCatalogue) -> dict[str, Sequence[str]]:
     """Return the names in each table, by the name of the table."""
-    held = {registry.title or registry.several: known.names(registry) for registry in REGISTRIES}
-    held |= {title: tuple(presets) for title, presets in _PRESETS.items()}
-    held[_CITATIONS] = tuple(short for short, _ in _citations())
-    return {title.replace(" ", "-"): names for title, names in held.items()}
+    tables = {registry.title or registry.several: known.names(registry) for registry in REGISTRIES}
+    tables |= {title: tuple(presets) for title, presets in _PRESETS.items()}
+    tables[_CITATIONS] = tuple(short for short, _ in _citations())
+    return {title.replace(" ", "-"): names for title, names in tables.items()}
 
 
 def overview(known: BlockCatalogue, width: int) -> Table:
-    """Return a table of all tables, a line each: their names, and what is in them.
+    """Return the table of tables: one row per table, with its name and its first entries.
 
     Args:
-        known: what a scenario can name.
-        width: of the terminal.
+        known: the blocks that a scenario can name.
+        width: the width of the terminal, in characters.
     """
     rows = [(title, _some(names, width - _BESIDE)) for title, names in contents(known).items()]
     heads = "table", "kinds and presets that a scenario can name"
-    made = listing("", heads, rows)
-    made.title, made.show_edge = None, False  # so that it fits on a screen
-    return made
+    table = listing("", heads, rows)
+    table.title, table.show_edge = None, False  # so that it fits on a screen
+    return table
 
 
 def held_by(name: str, known: BlockCatalogue) -> str:
-    """Return the command that shows a block, where a name is that of one; else nothing."""
+    """Return a hint if the name of a table is that of a block or a file format; else ""."""
     titles = {registry.title or registry.several: registry for registry in REGISTRIES}
     for title, registry in titles.items():
         if name in known.names(registry):
@@ -116,7 +116,7 @@ _FORMATS = {
 
 
 def _some(names: Sequence[str], width: int) -> str:
-    """Return as many names as a line takes, and how many more there are."""
+    """Return as many names as fit on a line, and the number of the others."""
     for count in range(len(names), 0, -1):
         more = [f"and {len(names) - count} more"] if count < len(names) else []
         line = ", ".join([*names[:count], *more])
@@ -126,25 +126,26 @@ def _some(names: Sequence[str], width: int) -> str:
 
 
 def registry_of(table: str) -> Registry[Spec] | None:
-    """Return the registry whose blocks a table lists; of the tables of presets, of their blocks."""
+    """Return the registry of the blocks in a table, or of the presets in it."""
     title = _READ_BY.get(table, table.replace("-", " "))
-    return next((each for each in REGISTRIES if title == (each.title or each.several)), None)
+    return next((it for it in REGISTRIES if title == (it.title or it.several)), None)
 
 
 def presets_of(table: str) -> Mapping[str, Preset]:
-    """Return the presets that a table lists, or those of its kinds."""
+    """Return the presets in a table, or the presets of the kinds in it."""
     title = table.replace("-", " ")
-    return next((_PRESETS[each] for each, of in _READ_BY.items() if title in {each, of}), {})
+    pairs = _READ_BY.items()
+    return next((_PRESETS[presets] for presets, kinds in pairs if title in {presets, kinds}), {})
 
 
 def _listing(registry: Registry[Spec], known: BlockCatalogue, failed: Failed | None) -> Table:
-    """Return the table of a kind of block; of compressors with what each promises.
+    """Return the table of a registry's blocks; compressors also have their contract.
 
-    Where some are not fedsim's own, it says which file or package they are from.
+    If some blocks are not part of fedsim, a column names the file or package of each.
     """
-    said = {"law": "class and constant", "source": "source"}
-    further = [name for name in said if _declares(registry, name)]
-    heads = ["kind", "what it is", *(said[name] for name in further)]
+    titles = {"law": "class and constant", "source": "source"}
+    further = [name for name in titles if _declares(registry, name)]
+    heads = ["kind", "what it is", *(titles[name] for name in further)]
     models = known.every(registry, failed)
     rows = [
         [_kind(model, registry), _first_line(model), *(getattr(model, name) for name in further)]
@@ -158,7 +159,7 @@ def _listing(registry: Registry[Spec], known: BlockCatalogue, failed: Failed | N
 
 
 def _declares(registry: Registry[Spec], name: str) -> bool:
-    """Return whether every class of a registry has a class attribute."""
+    """Return whether the base class of a registry declares a class attribute."""
     return registry.base is not None and name in registry.base.__class_vars__
 
 
@@ -167,11 +168,11 @@ def _kind(model: type[Any], registry: Registry[Spec]) -> str:
 
 
 def figure_cells(preset: Preset, key: str) -> tuple[str, str, str, str]:
-    """Return what is known of a figure: value, 90 % interval in its unit, basis, short source.
+    """Return value, 90 % interval in its unit, basis, and short source of a preset's figure.
 
     Args:
-        preset: that has it.
-        key: of the figure; the cells are empty where the preset has none.
+        preset: the preset.
+        key: the key of the figure; the cells are empty if the preset lacks it.
     """
     written, doubt = _plain(preset.values.get(key, "")), preset.doubts.get(key)
     if doubt is None:
@@ -187,14 +188,14 @@ def _plain(value: str | float) -> str:
 
 
 def _figures(name: str, preset: Preset) -> list[tuple[str, ...]]:
-    """Return a line for each figure of a preset that is not nothing."""
+    """Return a row for each figure of a preset that is not zero."""
     nothing = ("0 W", "0 mW", "0 J/bit", "0 s")
     keys = [key for key, value in preset.values.items() if value not in nothing]
     return [(name if n == 0 else "", key, *figure_cells(preset, key)) for n, key in enumerate(keys)]
 
 
 def _citations() -> list[tuple[str, str]]:
-    """Return the sources of all presets, as they are cited and as they are found."""
+    """Return short and full form of the sources of all presets."""
     sources = {
         doubt.source
         for presets in _PRESETS.values()
@@ -208,7 +209,7 @@ def _first_line(model: type) -> str:
     return (getdoc(model) or "").partition("\n")[0]
 
 
-# One block that a scenario can name: what it is, its source, its parameters, an example.
+# The description of one block: docstring, source, parameters, and an example.
 
 _PLACES = {
     "algorithm": "algorithm: {}",
@@ -238,9 +239,9 @@ _PLACES = {
     "packet loss": "fleet: [{{radio: {{kind: wifi, loss: {}}}, ...}}]",
     "trace": "fleet: [{{radio: {{kind: wifi, up_trace: {}}}, ...}}]",
 }
-"""Where a block of a kind stands in a scenario."""
+"""By the name of a registry: the place of its blocks in a scenario."""
 
-_SMALL = 0.1
+_SMALL = 0.1  # the number of an example
 _SAID: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("algorithm", "fedsgm"): {"step_size": 0.1, "tolerance": 0.1},
     ("algorithm", "fedsgm-stale"): {"step_size": 0.1, "tolerance": 0.1},
@@ -268,20 +269,20 @@ _SAID: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("participation", "carbon-aware"): {"count": 10},
     ("participation", "importance"): {"count": 10},
 }
-"""What the example of a block says that needs one of several keys."""
+"""Keys of examples that cannot be derived from the fields, such as one of several required keys."""
 
 
 def block_lines(table: str, name: str, known: BlockCatalogue) -> Iterator[str | Table]:
-    """Yield what there is to say of one block, part by part.
+    """Yield the parts of the description of one block.
 
     Args:
-        table: that lists it, such as "algorithms".
-        name: its kind, or a preset's.
-        known: what a scenario can name.
+        table: the table that lists the block, such as "algorithms".
+        name: the kind of the block, or a preset.
+        known: the blocks that a scenario can name.
 
     Raises:
-        DataError: the table has none of this name.
-        BlockError: an installed one cannot be used.
+        DataError: the table has no block of this name.
+        BlockError: an installed block cannot be used.
     """
     registry = registry_of(table)
     names = known.names(registry) if registry else ()
@@ -294,13 +295,13 @@ def block_lines(table: str, name: str, known: BlockCatalogue) -> Iterator[str | 
         yield escape(rest.strip("\n"))
     preset = presets_of(table).get(name)
     source = preset.basis if preset else getattr(model, "source", "")
-    if source and isinstance(source, str):  # that of a charger is a method
+    if source and isinstance(source, str):  # a charger's `source` is a method
         yield f"source: {escape(source)}"
     rows = list(_parameters(model, registry, preset))
     yield listing("parameters", ("key", "default", "meaning"), rows) if rows else "no parameters"
     if preset and preset.doubts:
-        known_of = [(key, *figure_cells(preset, key)) for key in preset.doubts]
-        yield listing("uncertainty of its figures", ("key", *FIGURE), known_of)
+        uncertain = [(key, *figure_cells(preset, key)) for key in preset.doubts]
+        yield listing("uncertainty of its figures", ("key", *FIGURE), uncertain)
         for source in dict.fromkeys(doubt.source for doubt in preset.doubts.values()):
             yield f"{escape(source.short)}: {escape(str(source))}"
     block = _in_place(example(name, model, registry), model, registry)
@@ -308,7 +309,7 @@ def block_lines(table: str, name: str, known: BlockCatalogue) -> Iterator[str | 
 
 
 def example(name: str, model: type[BaseModel], registry: Registry[Spec]) -> dict[str, Any] | str:
-    """Return a block of a kind as a file may have it: with all that it needs, and no more."""
+    """Return a valid block of a kind with its required keys only."""
     if issubclass(model, Presettable) and name in model.presets:
         return name
     needed = {**_fields_of(model), **_SAID.get((registry.name, name), {})}
@@ -317,16 +318,16 @@ def example(name: str, model: type[BaseModel], registry: Registry[Spec]) -> dict
 
 
 def _in_place(block: dict[str, Any] | str, model: type[Spec], registry: Registry[Spec]) -> str:
-    """Return a block as it is written where it stands; a stop rule stands at its kind, as a key."""
+    """Return a block as YAML in its place; a stop rule's kind is its key there."""
     if not issubclass(model, StopRule) or isinstance(block, str):
         return as_written(block)
     keys = {key: value for key, value in block.items() if key != registry.key}
-    said = keys.get(model.value_key(), keys)
-    return f"{block[registry.key]}: {as_written(said)}"
+    value = keys.get(model.value_key(), keys)
+    return f"{block[registry.key]}: {as_written(value)}"
 
 
 def as_written(value: object) -> str:
-    """Return a value as YAML has it on one line.
+    """Return a value as YAML on one line.
 
     >>> as_written([None, True, 0.5, {"kind": "gd"}])
     '[null, true, 0.5, {kind: gd}]'
@@ -335,7 +336,7 @@ def as_written(value: object) -> str:
         case Enum() | BaseModel():
             return as_written(to_jsonable_python(value))
         case dict():
-            return f"{{{', '.join(f'{key}: {as_written(each)}' for key, each in value.items())}}}"
+            return f"{{{', '.join(f'{key}: {as_written(item)}' for key, item in value.items())}}}"
         case list() | tuple():
             return f"[{', '.join(map(as_written, value))}]"
         case None | bool():
@@ -352,7 +353,7 @@ def _docstring(model: type[BaseModel]) -> str:
 def _parameters(
     model: type[BaseModel], registry: Registry[Spec], preset: Preset | None
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the keys of a block with their defaults and what they mean."""
+    """Yield key, default and meaning of a block's parameters."""
     for key, field in model.model_fields.items():
         if key == registry.key:
             continue
@@ -367,35 +368,36 @@ def _parameters(
 
 
 def _sample(key: str, field: FieldInfo) -> object:
-    """Return a value that a field takes."""
-    of = field.annotation
-    kinds = next((each for each in field.metadata if isinstance(each, OneOf)), None)
+    """Return a valid value of a field."""
+    annotation = field.annotation
+    kinds = next((item for item in field.metadata if isinstance(item, OneOf)), None)
     if kinds is not None:
         return next(iter(kinds.registry.own))
-    quantity = next((each for each in field.metadata if isinstance(each, Quantity)), None)
+    quantity = next((item for item in field.metadata if isinstance(item, Quantity)), None)
     if quantity is not None:
         return quantity.example
-    if get_origin(of) is tuple:
-        inner = get_args(of)[0]
+    if get_origin(annotation) is tuple:
+        inner = get_args(annotation)[0]
         block = isinstance(inner, type) and issubclass(inner, BaseModel)
         return [_fields_of(inner) if block else _number(key, inner, field)]
-    choices = [each for each in (of, *get_args(of)) if get_origin(each) is Literal]
+    types = (annotation, *get_args(annotation))
+    choices = [part for part in types if get_origin(part) is Literal]
     if choices:
         return get_args(choices[0])[0]
-    if isinstance(of, type) and issubclass(of, BaseModel):
-        return _fields_of(of)
-    return _number(key, of, field)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return _fields_of(annotation)
+    return _number(key, annotation, field)
 
 
-def _number(key: str, of: object, field: FieldInfo) -> object:
-    """Return a number or a text that a field takes."""
-    parts = {each for each in (of, *get_args(of)) if each is not NoneType}
-    if Path in parts:
+def _number(key: str, annotation: object, field: FieldInfo) -> object:
+    """Return a valid number or text of a field with this annotation."""
+    types = {part for part in (annotation, *get_args(annotation)) if part is not NoneType}
+    if Path in types:
         return f"{key}.txt"
-    if str in parts:
-        return "1/L" if float in parts else key
-    least = next((float(str(each.ge)) for each in field.metadata if isinstance(each, Ge)), 0.0)
-    return max(int(least), 1) if of is int else least or _SMALL
+    if str in types:
+        return "1/L" if float in types else key
+    least = next((float(str(item.ge)) for item in field.metadata if isinstance(item, Ge)), 0.0)
+    return max(int(least), 1) if annotation is int else least or _SMALL
 
 
 def _fields_of(model: type[BaseModel]) -> dict[str, object]:

@@ -35,7 +35,7 @@ def _runs(plan: Plan) -> int:
 
 
 def _external_sets(plan: Plan) -> list[str]:
-    """Return the names of the data sets that do not come with fedsim."""
+    """Return the names of data sets that are not part of fedsim."""
     problem = plan.variants[0].scenario.problem
     parts = [each for each in (problem.data, problem.test) if isinstance(each, Catalogue)]
     return list(dict.fromkeys(part.name for part in parts))
@@ -50,10 +50,10 @@ def offer_downloads(plan: Plan) -> None:
 
 
 def fetch_named(name: str) -> list[Path]:
-    """Download a data set or traces, and return where they are.
+    """Download a data set or traces, and return the paths.
 
     Raises:
-        DataError: the name is unknown, the download fails, or the file is not the expected one.
+        DataError: the name is unknown, the download fails, or the file has another checksum.
     """
     if name in ENTRIES:
         return [fetch(name)]
@@ -64,7 +64,7 @@ def fetch_named(name: str) -> list[Path]:
 
 
 def public_table() -> Table:
-    """Return the files that can be fetched, and those to be downloaded by hand."""
+    """Return a table of the files to fetch, or to download by hand."""
     return listing(
         "to fetch", ("name", "download", "licence", "checksum", "for, by"), list(_rows())
     )
@@ -78,10 +78,10 @@ def _rows() -> Iterator[tuple[str, ...]]:
         size, _, place = entry.download.partition("from ")
         download = size.strip() or ("size unknown" if place else "by hand")
         yield name, download, licence, _describe(kinds), serves
-    for name, found in TRACE_SETS.items():
-        kinds = {file.known.partition(":")[0] for file in found.files}
-        serves = f"{found.serves}; {found.origin}; {found.page}"
-        yield name, found.download, found.licence, _describe(kinds), serves
+    for name, traces in TRACE_SETS.items():
+        kinds = {file.known.partition(":")[0] for file in traces.files}
+        serves = f"{traces.serves}; {traces.origin}; {traces.page}"
+        yield name, traces.download, traces.licence, _describe(kinds), serves
 
 
 def _describe(kinds: set[str]) -> str:

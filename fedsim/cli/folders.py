@@ -33,7 +33,7 @@ _NAMED = 3
 
 _MEANINGS = """\
 Runs in .earlier return when the scenario has their values again. Runs in
-.trash were replaced by --fresh, or damaged. Killed processes left the others.
+.trash were replaced by --fresh, or damaged. Killed processes left the rest.
 """
 
 
@@ -62,18 +62,18 @@ def clean(
     from fedsim.results.record.lock import hold
     from fedsim.running.cleaning import KINDS, check_is_study, removable, remove
 
-    asked = {"earlier": earlier, "trash": trash, "leftovers": leftovers}
+    selected = {"earlier": earlier, "trash": trash, "leftovers": leftovers}
     with _errors():
         check_is_study(place)
         with hold(place):
-            kinds = [kind for kind in KINDS if asked[kind]] or [*KINDS]
+            kinds = [kind for kind in KINDS if selected[kind]] or [*KINDS]
             items = removable(place, kinds)
             if not items:
                 _out.print(f"nothing to remove in {place}", markup=False)
                 return
             _out.print(_table(place, items))
             _out.print(_MEANINGS, highlight=False)
-            size = format_size(sum(each.size for each in items))
+            size = format_size(sum(item.size for item in items))
             if not yes:
                 _confirm(size)
             remove(place, items)
@@ -81,15 +81,13 @@ def clean(
 
 
 def _confirm(size: str) -> None:
-    """Ask whether to go on.
+    """Ask for confirmation.
 
     Raises:
-        Exit: not; with the code 2 if there is no terminal to ask in.
+        Exit: the user declines; with the code 2 if there is no terminal to ask in.
     """
     if not sys.stdin.isatty():
-        _err.print(
-            "nothing was removed, since there is no terminal to ask in; --yes removes it all"
-        )
+        _err.print("nothing was removed: no terminal to confirm in; --yes removes it all")
         raise typer.Exit(2)
     if not typer.confirm(f"Remove all of it, {size}?", default=False):
         _out.print("nothing was removed")
@@ -97,18 +95,18 @@ def _confirm(size: str) -> None:
 
 
 def _table(place: Path, items: Sequence["Removable"]) -> Table:
-    """Return what can be removed, a row each, with sums where there are several."""
+    """Return one row per removable item, and a row of sums if there are several."""
     from fedsim.core.tables import listing
     from fedsim.running.cleaning import KINDS
 
     rows = list[tuple[str, ...]]()
     for kind in KINDS:
-        own = [each for each in items if each.kind == kind]
-        for each in own[:_MOST]:
-            date = f"{datetime.fromtimestamp(each.date, UTC):%Y-%m-%d}" if each.date else "-"
-            rows.append((str(each.path.relative_to(place)), *_contents([each]), date))
-        if rest := own[_MOST:]:
-            rows.append((f"{len(rest)} more of them", *_contents(rest), ""))
+        of_kind = [item for item in items if item.kind == kind]
+        for item in of_kind[:_MOST]:
+            date = f"{datetime.fromtimestamp(item.date, UTC):%Y-%m-%d}" if item.date else "-"
+            rows.append((str(item.path.relative_to(place)), *_contents([item]), date))
+        if rest := of_kind[_MOST:]:
+            rows.append((f"{len(rest)} more", *_contents(rest), ""))
     if len(items) > 1:
         rows.append(("all", *_contents(items), ""))
     heads = ("path", "runs", "size", "last changed")
@@ -116,14 +114,14 @@ def _table(place: Path, items: Sequence["Removable"]) -> Table:
 
 
 def _contents(items: Sequence["Removable"]) -> tuple[str, str]:
-    """Return the runs and the size of several items, as a table has them."""
+    """Return the cells of several items: their runs, and their size."""
     from fedsim.core.memory import format_size
 
-    runs = [name for each in items for name in each.variants]
+    runs = [name for item in items for name in item.variants]
     names = [*dict.fromkeys(runs)]
     more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    said = f"{len(runs)} of {', '.join([*names[:_NAMED], *more])}" if runs else "-"
-    return said, format_size(sum(each.size for each in items))
+    text = f"{len(runs)} of {', '.join([*names[:_NAMED], *more])}" if runs else "-"
+    return text, format_size(sum(item.size for item in items))
 
 
 @app.command()
@@ -144,7 +142,7 @@ def history(
     with _errors():
         calls = read_history(place)
         if as_json:
-            typer.echo(json.dumps([asdict(each) for each in calls], indent=2))
+            typer.echo(json.dumps([asdict(call) for call in calls], indent=2))
         elif calls:
             _out.print(_calls_table(place, calls))
         else:
@@ -152,13 +150,13 @@ def history(
 
 
 def _calls_table(place: Path, calls: Sequence["PastCall"]) -> Table:
-    """Return the calls of a history, a row each, the oldest first."""
+    """Return one row per call of a history, the oldest first."""
     from fedsim.core.tables import listing
 
     heads = ("begun (UTC)", "scenario", "runs", "made", "ended", "best variant")
     meanings = "runs: variants x seeds; made: runs that the call computed"
     return listing(
-        f"calls of `fedsim run` in {place}; {meanings}", heads, [_call_row(each) for each in calls]
+        f"calls of `fedsim run` in {place}; {meanings}", heads, [_call_row(call) for call in calls]
     )
 
 
@@ -192,16 +190,16 @@ def diff_command(
 
     with _errors():
         sides = [_side(place, plugins or ()) for place in (one, other)]
-        found = differences(*sides)
+        differing = differences(*sides)
         if as_json:
-            typer.echo(json.dumps([_plain(each) for each in found], indent=2))
+            typer.echo(json.dumps([_plain(value) for value in differing], indent=2))
         else:
-            _print_differences(sides, found)
-    raise typer.Exit(1 if found else 0)
+            _print_differences(sides, differing)
+    raise typer.Exit(1 if differing else 0)
 
 
 def _side(place: Path, plugins: Sequence[Path]) -> "Side":
-    """Return one of two sides: a folder of runs, or a scenario."""
+    """Return one side of the comparison, from a folder of runs or a scenario."""
     from fedsim.results.analysis.differences import Side
     from fedsim.results.record.scenarios import parse
     from fedsim.scenario import dump, load
@@ -215,7 +213,7 @@ def _side(place: Path, plugins: Sequence[Path]) -> "Side":
 
 
 def _plain(difference: "DifferingValue") -> dict[str, Any]:
-    """Return a difference as JSON has it: a number that is not finite is null."""
+    """Return a difference for JSON, in which numbers that are not finite are null."""
     from math import isfinite
 
     return {
@@ -224,20 +222,20 @@ def _plain(difference: "DifferingValue") -> dict[str, Any]:
     }
 
 
-def _print_differences(sides: Sequence["Side"], found: Sequence["DifferingValue"]) -> None:
-    """Print a table for each part that differs, and say what could not be compared."""
+def _print_differences(sides: Sequence["Side"], values: Sequence["DifferingValue"]) -> None:
+    """Print a table for each part that differs, and notes on sides without results."""
     from fedsim.core.tables import listing
     from fedsim.results.analysis.differences import describe_values
 
     _out.print(f"A is {sides[0].name}\nB is {sides[1].name}", markup=False, highlight=False)
-    for part in dict.fromkeys(each.part for each in found):
-        own = [each for each in found if each.part == part]
-        rows = [(each.variant, each.key, *describe_values(each)) for each in own]
+    for part in dict.fromkeys(value.part for value in values):
+        of_part = [value for value in values if value.part == part]
+        rows = [(value.variant, value.key, *describe_values(value)) for value in of_part]
         heads = ("variant", "key", "A", "B", "B / A")
         columns = [number for number in range(5) if any(row[number] for row in rows)]
         cells = [[row[number] for number in columns] for row in rows]
         _out.print(listing(part, [heads[number] for number in columns], cells))
-    if not found:
+    if not values:
         _out.print("nothing differs")
     for side in sides:
         if not side.runs:

@@ -1,4 +1,4 @@
-"""`fedsim init --from FILE`: a scenario generated from a table, and what was found in it."""
+"""`fedsim init --from FILE`: a scenario generated from a table, and the roles of its columns."""
 
 import os
 import re
@@ -14,12 +14,12 @@ from fedsim.problems.tables.columns import quote
 from fedsim.problems.tables.guess import Guess
 
 _ROUNDS = 500
-_GAP = 0.001  # to the optimum at which a run has its answer; of amounts, of their variance
+_GAP = 0.001  # target gap; for a regression, as a share of the variance of the labels
 _SEEDS = 5
 
 
 def roles_table(seen: Guess, path: Path) -> Table:
-    """Return what each column was taken for: type, role, missing cells, and why."""
+    """Return type, role and missing cells of each column, and the reason for the role."""
     rows = []
     for column in seen.columns:
         left_out = column.role in {"identifier", "text", "empty", "constant"}
@@ -31,14 +31,14 @@ def roles_table(seen: Guess, path: Path) -> Table:
         elif column.role == "client":
             reason = seen.why_client
         elif column.role == "dropped":
-            reason = "as asked"
+            reason = "--drop"
         rows.append((column.name, column.type, role, f"{column.missing:,}", reason))
     title = f"{path.name}: {len(seen.found.frame):,} rows, {seen.found.words}"
     return listing(title, ("column", "type", "role", "missing", "why"), rows)
 
 
 def notes(seen: Guess) -> Iterator[str]:
-    """Yield how the table was read, where it could be read otherwise, and what is doubtful."""
+    """Yield notes on choices made in reading the table, and on ambiguous columns."""
     described = seen.samples.described
     for note in described.notes if described else ():
         if not note.startswith("missing cells") and not (
@@ -53,10 +53,11 @@ def notes(seen: Guess) -> Iterator[str]:
         )
     if seen.doubtful:
         several = ", ".join(seen.doubtful)
-        text = f"any of {several} could hold the clients: name it with --client"
-        yield f"{text}; until then rows are dealt out at random"
+        text = f"any of {several} could hold the clients: choose one with --client"
+        yield f"{text}; until then rows are assigned to clients at random"
     elif not seen.client:
-        yield "no column of clients was found (--client names one): rows are dealt out at random"
+        text = "no column of clients was found (choose one with --client)"
+        yield f"{text}: rows are assigned to clients at random"
 
 
 def name_of(path: Path) -> str:
@@ -73,9 +74,9 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
     """Return a commented scenario in YAML that runs on the table.
 
     Args:
-        seen: what the table shows.
-        path: of the table.
-        folder: that the scenario will be in.
+        seen: the roles guessed for the columns.
+        path: the path of the table.
+        folder: the folder of the scenario, for a relative path to the table.
     """
     described = seen.samples.described
     labels = described.labels if described else {}
@@ -98,8 +99,8 @@ def scenario_text(seen: Guess, path: Path, folder: Path) -> str:
             *_clients(seen, clients),
             *_left_out(seen),
             *_marks(seen),
-            "    # Missing cells are filled, and numbers scaled, by the rows of all clients as if",
-            "    # these were shared at no cost. With `fit: clients` each client uses its own.",
+            "    # Missing cells are filled and numbers scaled by statistics over the rows of all",
+            "    # clients, at no cost. With `fit: clients` each client uses its own rows.",
             "    fit: all",
             "    preprocess: [intercept]",
             "  split: groups" if seen.client else _deal(clients),
@@ -133,8 +134,8 @@ def _gap(seen: Guess) -> float:
 def _loss(seen: Guess) -> str:
     if seen.classes == 2:
         described = seen.samples.described
-        given = "" if described and described.labels else ", labels: plus-minus"
-        return f"{{kind: logistic, l2: 0.01{given}}}"
+        labels = "" if described and described.labels else ", labels: plus-minus"
+        return f"{{kind: logistic, l2: 0.01{labels}}}"
     return f"{{kind: {'softmax' if seen.classes else 'squared'}, l2: 0.01}}"
 
 
@@ -154,7 +155,7 @@ def _clients(seen: Guess, clients: int) -> Iterator[str]:
 
 
 def _marks(seen: Guess) -> Iterator[str]:
-    marks = dict.fromkeys(mark for own in seen.marks.values() for mark in own)
+    marks = dict.fromkeys(mark for texts in seen.marks.values() for mark in texts)
     if marks:
         written = ", ".join("'" + mark.replace("'", "''") + "'" for mark in marks)
         yield f"    missing_marks: [{written}]  # among numbers: they count as missing"

@@ -1,4 +1,4 @@
-"""The tables of `fedsim check`: what all variants share, each job, the split, the differences."""
+"""The tables of `fedsim check`: shared settings, one job, the split, and differing settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import floor, inf
@@ -59,7 +59,7 @@ def job_table(job: Job, opening: Opening) -> Group:
 
 
 IN_FULL = 6
-"""Of more variants than this, only the first one is described."""
+"""Largest number of variants that are all described; of more, only the first one is."""
 
 _MOST_KINDS = 4
 """Number of pairs of device and radio that are named on one line."""
@@ -68,7 +68,7 @@ _MOST_KINDS = 4
 def overview(
     jobs: Sequence[Job], openings: Mapping[str, Opening], models: Sequence[tuple[str, str]]
 ) -> Table:
-    """Return the settings of all variants, a row per key; those of one variant have its name.
+    """Return the settings of all variants, one row per key; rows of one variant have its name.
 
     Args:
         jobs: one per variant.
@@ -85,8 +85,8 @@ def overview(
     table.add_column()
     for key, texts in variants.items():
         for number, (text, names) in enumerate(texts.items()):
-            of = "" if len(names) == len(jobs) else f"{', '.join(names)}: "
-            table.add_row("" if number else key, escape(f"{of}{text}"))
+            prefix = "" if len(names) == len(jobs) else f"{', '.join(names)}: "
+            table.add_row("" if number else key, escape(f"{prefix}{text}"))
     for key, text in models:
         table.add_row(escape(key), escape(text))
     return table
@@ -103,7 +103,7 @@ def _settings(job: Job, opening: Opening) -> Iterator[tuple[str, str]]:
         yield "", sentence
     yield "fleet", _fleet(job)
     yield "model", _model(job)
-    if not isinstance(job.problem, ProgramProblem):  # whose clients alone know their losses
+    if not isinstance(job.problem, ProgramProblem):  # only the clients can evaluate their losses
         yield "objective", _objective(job)
     yield "optimum", _optimum(job)
     if job.parameters:
@@ -116,14 +116,14 @@ def _settings(job: Job, opening: Opening) -> Iterator[tuple[str, str]]:
 
 
 def differences_of_clients(job: Job) -> Iterator[str]:
-    """Yield how much clients differ, and what is fitted, where the data describes them."""
+    """Yield differences in size and labels of clients that the data describes, and fits to them."""
     problem = job.problem
     if isinstance(problem, ProgramProblem) or problem.naming.missing is None:
         return
     if len(problem.rows) > 1:
         yield size_sentence(problem.rows)
-        if (found := label_test(problem.labels, problem.rows)) is not None:
-            yield str(found)
+        if (test := label_test(problem.labels, problem.rows)) is not None:
+            yield str(test)
     if problem.naming.fitted:
         yield problem.naming.fitted
 
@@ -142,7 +142,7 @@ def _fleet(job: Job) -> str:
 def _as_written(value: object) -> str:
     """Return a parameter, blocks and lists on one line."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_as_written(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {_as_written(item)}' for key, item in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_as_written, value))}]"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -170,9 +170,9 @@ def _optimum(job: Job) -> str:
 
 
 def _special(job: Job) -> Iterator[tuple[str, str]]:
-    """Yield what most scenarios do not have: key and text."""
+    """Yield settings that most scenarios lack: key and text."""
     if job.scenario.counting == "iterates":
-        text = "a round is evaluated with the model held before its update (counting: iterates)"
+        text = "each round is evaluated with the model before its update (counting: iterates)"
         yield "counting", text
     if job.local is not None:
         yield "local", job.local.description
@@ -182,13 +182,13 @@ def _special(job: Job) -> Iterator[tuple[str, str]]:
         yield "server", text
     if size := vector_memory(job.scenario, job.clients, job.problem.dimension):
         text = (
-            "the server stores the state of its vectors at each client (wire.down.error_feedback:"
-            f" ef21): up to {shown_size(size)} of memory, and as much again for the clients"
+            "the server stores one EF21 state per client (wire.down.error_feedback: ef21):"
+            f" up to {shown_size(size)} of memory, and as much again for the clients"
         )
         yield "memory", text
     if relays := relays_of(job.deployment):
         many = "1 client forwards" if len(relays) == 1 else f"{len(relays)} clients forward"
-        yield "relays", f"{many} messages of others, which their radios and batteries pay for"
+        yield "relays", f"{many} messages of other clients, at the cost of radio and battery"
 
 
 def _facts(job: Job) -> Iterator[str]:
@@ -202,7 +202,7 @@ def _facts(job: Job) -> Iterator[str]:
 
 
 def _objective(job: Job) -> str:
-    """Return F as a formula, with the range of the clients' weights in it."""
+    """Return the objective as a formula, and the range of the clients' weights."""
     problem = job.problem
     text = problem.describe_objective()
     if problem.weighting != "sum":
@@ -224,7 +224,7 @@ def _notice(job: Job) -> str:
 
 
 def _evaluator(job: Job) -> str:
-    """Describe what computes the clients' work, and whether the scenario says so."""
+    """Describe the evaluator, and whether the scenario sets it."""
     name = job.computing[EVALUATOR]
     by = "" if job.scenario.evaluator else ", chosen automatically"
     text = f"client work runs {_EVALUATORS[name]} (evaluator: {name}{by})"
@@ -245,8 +245,8 @@ _EVALUATORS = {
 def _observer(job: Job) -> str:
     """Describe the observer's share of all computation; a value costs half a gradient."""
     rows, every = [loss.rows for loss in job.problem.losses], job.every
-    wanted = job.scenario.participation.among(len(rows)).wanted
-    sampled = 1.0 if wanted is None else wanted / len(rows)
+    cohort = job.scenario.participation.among(len(rows)).wanted
+    sampled = 1.0 if cohort is None else cohort / len(rows)
     clients = sampled * sum(job.algorithm.samples_per_round(external) for external in rows)
     observing = sum(rows) / 2 / every
     each = "the model of every round" if every == 1 else f"one model in {every}, and the last"
@@ -270,7 +270,7 @@ def _round_timeout(job: Job) -> str:
 
 
 def _cohort_noun(job: Job) -> str:
-    """Return what is counted of a cohort: clients, or with gateways each message down."""
+    """Return the unit of `cohort`: clients, or with gateways messages down."""
     return "messages down to clients and gateways" if job.tiers else "clients"
 
 
@@ -292,21 +292,21 @@ def _totals(job: Job, opening: Opening) -> Iterator[str]:
 
 
 def _beside_the_rows(job: Job, cost: RoundCost) -> str:
-    """Return why the bits of all clients are not the sum of the table's rows; empty if they are."""
+    """Return why total bits differ from the sum of the table's rows; empty if they do not."""
     if job.tiers:
-        return "; a gateway's bits are those of both hops"
+        return "; a gateway's bits count both hops"
     if job.scenario.network.broadcast == "cell":
-        return "; a broadcast counts once here, and in the table for each receiver"
+        return "; a broadcast counts once here, but once per receiver in the table"
     columns = ["bits_up"] if job.setup.overlay is not None else ["bits_up", "bits_down"]
     rows = int(cost.clients[columns].to_numpy().sum())
     totals = cost.traffic.as_dict()
     if sum(totals[each] for each in columns) == rows:
         return ""
-    return "; the table is without messages lost, retransmitted or in transit"
+    return "; the table excludes messages lost, retransmitted or in transit"
 
 
 def _batteries(job: Job, opening: Opening) -> Iterator[str]:
-    """Yield an extrapolation to the round in which the first battery is empty."""
+    """Yield the estimated round in which the first battery is empty."""
     first = int(np.argmin(opening.lasts))
     if opening.lasts[first] < inf:
         group = job.groups[job.members[first]]
@@ -325,10 +325,10 @@ def _unit_of_progress(job: Job) -> str:
 
 def _kind_of_client(job: Job, number: int) -> tuple[str, ...]:
     """Return the attributes of a group's clients."""
-    mine = members_of(job, number)
-    rows = [job.problem.losses[client].rows for client in mine if client < job.clients] or [0]
+    members = members_of(job, number)
+    rows = [job.problem.losses[client].rows for client in members if client < job.clients] or [0]
     return (
-        str(len(mine)),
+        str(len(members)),
         job.groups[number].device.kind,
         job.groups[number].radio.kind,
         f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}",
@@ -342,7 +342,7 @@ def _by_group(costs: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 
 
 def _drain(job: Job, number: int, opening: Opening) -> str:
-    """Return the share of a battery that the last of these rounds takes."""
+    """Return the mean share of a battery that the last of the first rounds takes."""
     shares = opening.shares[members_of(job, number)]
     return (
         "mains"
@@ -357,13 +357,13 @@ _FEW_CLIENTS = 8
 """Largest number of clients with a column each in the table of the split."""
 
 _FEW_LABELS = 20
-"""Largest number of distinct labels that are taken for classes, not for a regression's values."""
+"""Largest number of distinct labels that count as classes, not as values of a regression."""
 
 
 def split_table(job: Job) -> Table:
-    """Return the number of samples of each client, and the shares of labels if these are few.
+    """Return the number of samples and, with few labels, the share of each label per client.
 
-    With many clients it shows minimum, median and maximum in each group of the fleet.
+    With many clients, the columns are groups of the fleet, with minimum, median and maximum.
     """
     rows = job.problem.rows
     if len(rows) <= _FEW_CLIENTS:
@@ -372,10 +372,10 @@ def split_table(job: Job) -> Table:
         members = job.deployment.members.numbers()
         groups = range(len(job.deployment.groups))
         columns = {f"group {g}": np.flatnonzero(members == g) for g in groups}
-    lines = [("samples", *[_range(rows[mine]) for mine in columns.values()])]
-    external = isinstance(job.problem, ProgramProblem)  # whose labels only the clients know
+    lines = [("samples", *[_range(rows[members]) for members in columns.values()])]
+    external = isinstance(job.problem, ProgramProblem)  # only the clients have the labels
     for label, shares in () if external else _label_shares(job.problem.labels, rows):
-        cells = [_range(np.rint(100 * shares[mine]), " %") for mine in columns.values()]
+        cells = [_range(np.rint(100 * shares[members]), " %") for members in columns.values()]
         lines.append((f"label {label:g}", *cells))
     test = job.problem.test
     held = f", {test.rows:,} for testing" if test else ""
@@ -398,7 +398,7 @@ def _label_shares(labels: Array, rows: NDArray[np.int_]) -> Iterator[tuple[float
     """Yield each label with its share of every client's samples, shape (M,), if they are few.
 
     Args:
-        labels: of all samples, client by client.
+        labels: the labels of all samples, ordered by client.
         rows: the number of samples of each client, shape (M,).
     """
     distinct, kinds = np.unique(labels, return_inverse=True)
@@ -411,7 +411,7 @@ def _label_shares(labels: Array, rows: NDArray[np.int_]) -> Iterator[tuple[float
 
 
 def _range(figures: NDArray[Any], unit: str = "") -> str:
-    """Return one whole number, or minimum, median and maximum of several."""
+    """Return minimum, median and maximum, or one number if they are equal."""
     least, middle, most = (
         format_number(figure, ".0f") for figure in np.percentile(figures, (0, 50, 100))
     )
@@ -424,7 +424,7 @@ LEFT_OUT = (
     "Not included: computation and energy of server and observer, and anything else the devices do."
 )
 
-_MANY = 6  # values of a variant that are shown
+_MANY = 6  # most values that are shown per variant
 
 
 def differences(plan: Plan) -> Table:

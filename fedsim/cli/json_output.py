@@ -1,7 +1,7 @@
-"""What commands print with --json: one document on standard output, and nothing else there.
+"""The JSON documents of commands with --json, the only text on standard output.
 
-Numbers are those of the tables in Python, in base units and with all digits; unknown and infinite
-ones are null. Keys may be added in later versions.
+Numbers have base units and all digits, as the tables in Python do; unknown and infinite numbers are
+null. Later versions may add keys.
 """
 
 import json
@@ -30,14 +30,14 @@ def print_json(document: Mapping[str, object]) -> None:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any document
-    """Return a value of types that JSON has; numbers that it lacks are None."""
+    """Return a value in types that JSON has; numbers that are not finite become None."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Path):
         return str(value)
-    if hasattr(value, "tolist"):  # of numpy
+    if hasattr(value, "tolist"):  # NumPy arrays and scalars
         return _plain(value.tolist())
     if isinstance(value, float):
         return value if isfinite(value) else None
@@ -53,7 +53,7 @@ def rows_of(frame: "pd.DataFrame") -> list[dict[str, object]]:
 
 
 def of_table(table: Table) -> dict[str, object]:
-    """Return a table of texts: its title, and its rows by the heads of its columns."""
+    """Return the title and the rows of a table; each row maps column heads to texts."""
     heads = [_text(column.header) for column in table.columns]
     cells = [[_text(cell) for cell in column.cells] for column in table.columns]
     rows = [dict(zip(heads, row, strict=True)) for row in zip(*cells, strict=True)]
@@ -74,9 +74,9 @@ def of_run(
     """Return the document of `fedsim run`.
 
     Args:
-        result: of the runs.
-        kept: how many of them were there before.
-        shard: which share of the study they are; None for all.
+        result: the runs.
+        kept: the number of runs that existed before and were not repeated.
+        shard: the share of the study's runs, as K/N; None for all runs.
         figure: the file of the figure, if it was drawn.
     """
     return {

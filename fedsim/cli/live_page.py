@@ -19,38 +19,38 @@ from fedsim.results.record.live import LiveCampaign, LiveRun
 from fedsim.running.probe import duration
 from fedsim.running.watching import Key, Snapshot, Watcher, headline, time_left
 
-_PAUSE = 1.0  # seconds of real time between two looks, at least
+_PAUSE = 1.0  # least seconds of real time between two readings of the folder
 
-_SHARE = 0.01  # of real time, which looking and drawing may take at most
+_SHARE = 0.01  # largest share of real time that reading and drawing may take
 
 _LINE = 10.0  # seconds of real time between two lines outside of a terminal
 
-_WIDE = 72  # columns from which on the rate and the worker of a run fit
+_WIDE = 72  # least width of a terminal, in characters, at which the time left is shown
 
-_RUNS, _EVENTS = 8, 5  # lines of each
+_RUNS, _EVENTS = 8, 5  # most lines of each
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int, *, log: bool = False) -> str:
-    """Return a curve of block characters; what is not a number is a blank.
+    """Return a curve of block characters; NaN is a blank.
 
     Args:
         values: from left to right.
         width: in characters.
-        log: whether equal ratios are equally high; values up to 0 are blanks then.
+        log: whether the scale is logarithmic; values of 0 or less are blanks then.
 
     >>> sparkline([1, 2, 3, 4, 5, 6, 7, 8], 8), sparkline([100, 1, float("nan"), 0.01], 4, log=True)
     ('▁▂▃▄▅▆▇█', '█▄ ▁')
     """
     places = [number * len(values) // width for number in range(width)] if values else []
-    shown = [_height(values[place], log=log) for place in dict.fromkeys(places)]
-    known = [each for each in shown if isfinite(each)]
-    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
+    heights = [_height(values[place], log=log) for place in dict.fromkeys(places)]
+    finite = [height for height in heights if isfinite(height)]
+    low, span = min(finite, default=0.0), max(finite, default=0.0) - min(finite, default=0.0)
     top = len(_BLOCKS) - 1
     return "".join(
-        _BLOCKS[int(top * (each - low) / span) if span else 0] if isfinite(each) else " "
-        for each in shown
+        _BLOCKS[int(top * (height - low) / span) if span else 0] if isfinite(height) else " "
+        for height in heights
     )
 
 
@@ -61,7 +61,7 @@ def _height(value: float, *, log: bool) -> float:
 
 
 def page(now: Snapshot, width: int) -> RenderableType:
-    """Return the page of a study for a terminal of some width."""
+    """Return the page of a study for a terminal of this width, in characters."""
     runs = list(now.running.values())
     parts: list[RenderableType] = [Text(headline(now), style="bold"), _variants(now)]
     for run in runs[:_RUNS]:
@@ -69,8 +69,8 @@ def page(now: Snapshot, width: int) -> RenderableType:
         parts += _curves(run, width)
     if len(runs) > _RUNS:
         parts.append(Text(f"and {len(runs) - _RUNS} more runs in progress", style="dim"))
-    for own in now.campaigns:
-        parts += map(_cut, _campaign(own))
+    for campaign in now.campaigns:
+        parts += map(_cut, _campaign(campaign))
     return Group(*parts)
 
 
@@ -115,50 +115,53 @@ def _run_line(run: LiveRun, width: int) -> Table:
 
 
 def _curves(run: LiveRun, width: int) -> Iterator[Text]:
-    """Yield the curves of a run: its gap, or its objective, and its joules."""
+    """Yield the curves of a run: its gap or its objective, and its energy."""
     gaps = [point.gap for point in run.curve]
-    known = any(map(isfinite, gaps))
-    name, values = ("gap", gaps) if known else ("objective", [each.objective for each in run.curve])
+    has_gap = any(map(isfinite, gaps))
+    objectives = [point.objective for point in run.curve]
+    name, values = ("gap", gaps) if has_gap else ("objective", objectives)
     for label, curve, log, unit in (
-        (name, values, known, ""),
+        (name, values, has_gap, ""),
         ("joules", [point.joules for point in run.curve], False, "J"),
     ):
-        last = next((each for each in reversed(curve) if isfinite(each)), None)
+        last = next((value for value in reversed(curve) if isfinite(value)), None)
         if last is not None:
             line = sparkline(curve, max(width - 26, 8), log=log)
             figure = quantity(last, unit) if unit else format_number(last, ".3g")
             yield Text(f"  {label:<9} {line} {figure}", no_wrap=True, overflow="ellipsis")
 
 
-def _campaign(own: LiveCampaign) -> Iterator[str]:
+def _campaign(campaign: LiveCampaign) -> Iterator[str]:
     """Yield the workers of a campaign, and its last events."""
-    late = f", last report {format_number(own.age, '.0f')} s ago" if own.age > 5 else ""
-    yield f"{own.process}: {own.ended} of {own.runs} ended{late}{own.doing and ': '}{own.doing}"
-    for run in own.running:
+    age, doing = campaign.age, campaign.doing
+    late = f", last report {format_number(age, '.0f')} s ago" if age > 5 else ""
+    state = f"{campaign.ended} of {campaign.runs} ended{late}"
+    yield f"{campaign.process}: {state}{doing and ': '}{doing}"
+    for run in campaign.running:
         rate = "" if isnan(run.rate) else f", {format_number(run.rate, '.3g')} rounds/s"
         if run.worker:
             yield f"  {run.worker}: {run.variant}, seed {run.seed}{rate}"
-    for event in own.events[-_EVENTS:]:
+    for event in campaign.events[-_EVENTS:]:
         yield f"{event.seconds:7.0f} s  {event.text}"
 
 
-def _looks(watcher: Watcher, over: threading.Event) -> Iterator[Snapshot]:
-    """Yield the state of a study again and again, for a small share of the time."""
+def _snapshots(watcher: Watcher, stop: threading.Event) -> Iterator[Snapshot]:
+    """Yield the state of a study repeatedly until `stop` is set."""
     pause = 0.0
-    while not over.wait(pause):
+    while not stop.wait(pause):
         began = time.thread_time()
-        with suppress(FedsimError, OSError):  # the folder is not there yet, or changes right now
+        with suppress(FedsimError, OSError):  # the folder does not exist yet, or is being changed
             yield watcher.look()
         pause = max(_PAUSE, (time.thread_time() - began) / _SHARE)
 
 
 def _show(console: Console, states: Iterable[Snapshot], *, ends: bool) -> None:
-    """Show states as they come, on a page that is removed, or outside of a terminal in lines.
+    """Show states on a page that is removed at the end; without a terminal, as lines.
 
     Args:
         console: to print on.
-        states: of the study.
-        ends: whether to end when the study is over.
+        states: the states of the study.
+        ends: whether to return when all runs have ended.
     """
     if not console.is_terminal:
         _print_lines(console, states, ends=ends)
@@ -173,23 +176,23 @@ def _show(console: Console, states: Iterable[Snapshot], *, ends: bool) -> None:
 def _print_lines(console: Console, states: Iterable[Snapshot], *, ends: bool) -> None:
     counts, printed = (-1, -1), 0.0
     for now in states:
-        seen = len(now.done), len(now.failed)
-        if seen != counts or time.monotonic() - printed >= _LINE:
-            counts, printed = seen, time.monotonic()
+        ended = len(now.done), len(now.failed)
+        if ended != counts or time.monotonic() - printed >= _LINE:
+            counts, printed = ended, time.monotonic()
             console.print(headline(now), markup=False, highlight=False, soft_wrap=True)
         if ends and now.over:
             return
 
 
 def follow(console: Console, out: Path) -> None:
-    """Show a study until its runs have ended, or no process makes them.
+    """Show a study until its runs have ended, or no process works on it.
 
     Raises:
         DataError: the folder holds no record of its study, or a damaged one.
     """
     watcher = Watcher(out)
     watcher.look()
-    _show(console, _looks(watcher, threading.Event()), ends=True)
+    _show(console, _snapshots(watcher, threading.Event()), ends=True)
     final = watcher.look()
     if console.is_terminal:
         console.print(page(final, console.width))
@@ -197,9 +200,9 @@ def follow(console: Console, out: Path) -> None:
 
 @contextmanager
 def live_page(console: Console, out: Path) -> Iterator[None]:
-    """Show a study within the block, while its runs are made."""
-    over = threading.Event()
-    states = _looks(Watcher(out), over)
+    """Show a study while the block runs."""
+    stop = threading.Event()
+    states = _snapshots(Watcher(out), stop)
     thread = threading.Thread(
         target=_show, args=(console, states), kwargs={"ends": False}, daemon=True
     )
@@ -207,5 +210,5 @@ def live_page(console: Console, out: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join()

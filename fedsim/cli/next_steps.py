@@ -1,4 +1,4 @@
-"""The one or two commands that make sense after another one, as they would be typed."""
+"""Suggestions of the next one or two commands."""
 
 import shlex
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Steps = tuple[str, ...]
 
 
 def command(name: str, *words: object) -> str:
-    """Return a command of fedsim as it is typed.
+    """Return a command line of fedsim, quoted for a shell.
 
     >>> command("report", "runs/my study")
     "fedsim report 'runs/my study'"
@@ -32,13 +32,13 @@ def command(name: str, *words: object) -> str:
 
 @dataclass(frozen=True)
 class TypedRun:
-    """What was typed after `fedsim run` or `fedsim check`.
+    """The arguments of a `fedsim run` or `fedsim check`.
 
     Attributes:
         file: the scenario.
-        overrides: those of `--set`.
-        plugins: those of `--plugin`.
-        out: that of `--out`; None where it was not given.
+        overrides: the values of `--set`.
+        plugins: the values of `--plugin`.
+        out: the value of `--out`; None if it was omitted.
     """
 
     file: Path
@@ -47,27 +47,27 @@ class TypedRun:
     out: Path | None = None
 
     def again(self, *changes: str, name: str = "run") -> str:
-        """Return the command, with further overrides in place of those of the same keys."""
-        keys = {each.partition("=")[0] for each in changes}
-        kept = [each for each in self.overrides if each.partition("=")[0] not in keys]
-        sets = [word for each in (*kept, *changes) for word in ("--set", each)]
-        plugins = [word for each in self.plugins for word in ("--plugin", each)]
+        """Return the command with further overrides, which replace overrides of the same keys."""
+        keys = {text.partition("=")[0] for text in changes}
+        unchanged = [text for text in self.overrides if text.partition("=")[0] not in keys]
+        sets = [word for text in (*unchanged, *changes) for word in ("--set", text)]
+        plugins = [word for path in self.plugins for word in ("--plugin", path)]
         out = [] if self.out is None or name != "run" else ["--out", self.out]
         return command(name, self.file, *sets, *plugins, *out)
 
 
 def after_run(result: "Result", typed: TypedRun) -> Steps:
-    """Return what makes sense once the runs of a scenario have ended.
+    """Return the next commands after the runs of a scenario.
 
-    Runs that diverged ask for a smaller step, runs that ended before they reached their target for
-    more rounds; of results, several variants are compared, and one is looked at.
+    After divergence it is a run with a smaller step size; after runs that missed their target at
+    the limit of rounds, one with more rounds; else a comparison of variants, or a report on one.
     """
     summary, folder = result.summary, result.folder
     if summary.empty:
         return ()
     complete = summary["status"].map(lambda status: end_of(status).complete)
     if not complete.any():
-        # The reason of a run that diverged states 1/L, where its method has a step by it.
+        # The reason of a diverged run states 1/L only if its method has a step size relative to it.
         if summary["reason"].str.contains("1/L = ", regex=False).all():
             return (typed.again("algorithm.step_size=1/L"),)
         return (typed.again(name="check"),)
@@ -84,17 +84,17 @@ def after_run(result: "Result", typed: TypedRun) -> Steps:
 
 
 def after_comparison(comparison: "Comparison", place: Path, *, reported: bool = False) -> Steps:
-    """Return what makes sense once costs to the first target are known.
+    """Return the next commands after a comparison.
 
     Args:
-        comparison: of the runs.
-        place: where they are.
-        reported: whether the page on them is written already.
+        comparison: the comparison of the runs.
+        place: the folder of the runs.
+        reported: whether the report is written already.
     """
     case = comparison.cases[0]
     labels = comparison.runs.labels
-    own = case.costs[case.costs["variant"].isin(list(labels))]
-    arrived = own.loc[own["reached"], "variant"].nunique()
+    costs = case.costs[case.costs["variant"].isin(list(labels))]
+    arrived = costs.loc[costs["reached"], "variant"].nunique()
     report = () if reported else (command("report", place),)
     if arrived < len(labels) and case.target.measure:
         bound = reached_by_all(comparison.runs.rounds, case.target, list(labels))
@@ -109,29 +109,29 @@ def after_comparison(comparison: "Comparison", place: Path, *, reported: bool = 
 def reached_by_all(
     rounds: "pd.DataFrame", target: "Target", variants: Sequence[str]
 ) -> float | None:
-    """Return the strictest value of a target's measure that all runs have reached, in two digits.
+    """Return the strictest two-digit value of a target's measure that all runs have reached.
 
-    None where some run has never evaluated it, or all starts have reached it at no cost.
+    None if a run never evaluated the measure, or if every initial model meets the value already.
     """
     from fedsim.results.analysis.costs import feasible_figure
 
     measure, higher = target.measure, higher_is_better(target.measure)
-    own = rounds[rounds["variant"].isin(list(variants))]
-    runs = [own["variant"], own["seed"]]
-    by_run = feasible_figure(own, measure).groupby(runs, observed=True)
+    selected = rounds[rounds["variant"].isin(list(variants))]
+    runs = [selected["variant"], selected["seed"]]
+    by_run = feasible_figure(selected, measure).groupby(runs, observed=True)
     best = (by_run.max() if higher else by_run.min()).to_numpy(np.float64)
     if not len(best) or not np.isfinite(best).all():
         return None
     worst = float(best.min() if higher else best.max())
     if worst == 0:
         return None
-    exact = Decimal(worst)  # in binary 1.9 / 0.1 is not 19, and a digit would be lost
+    exact = Decimal(worst)  # binary floats would lose a digit: 1.9 / 0.1 is not 19
     unit = Decimal(1).scaleb(exact.adjusted() - 1)
     bound = exact.quantize(unit, ROUND_FLOOR if higher else ROUND_CEILING)
-    # A gap has to be below its target; so a value that is one already in two digits goes up.
+    # A gap has to be below its target, so a worst gap with two exact digits needs the next value.
     if not higher and float(bound) <= worst:
         bound += unit
-    starts = own.loc[own["round"] == 0, measure]
+    starts = selected.loc[selected["round"] == 0, measure]
     free = starts >= float(bound) if higher else starts <= float(bound)
     if len(starts) and free.all():
         return None  # a target that costs nothing

@@ -35,8 +35,8 @@ def variant_names(plan: Plan) -> dict[str, str]:
 
 def report(result: Result) -> None:
     """Print answer, causes, costs and final model quality, draw the figure, and print the paths."""
-    if said := result.shown.explained_answer():
-        _out.print(f"{escape(said)}\n")
+    if answer := result.shown.explained_answer():
+        _out.print(f"{escape(answer)}\n")
     _out.print(result.shown.costs())
     _out.print(result.shown.outcome())
     figure = draw_overview(result)
@@ -52,18 +52,18 @@ def print_ends(result: Result, labels: Mapping[str, str]) -> int:
     if not result.runs:  # a shard can be empty
         return 0
     complete = result.summary["status"].map(lambda status: end_of(status).complete)
-    others = result.summary[~complete]  # notes report on complete ones
-    for row in others.to_dict("records"):
+    incomplete = result.summary[~complete]  # notes report on complete ones
+    for row in incomplete.to_dict("records"):
         ending = Ending(row["status"], row["reason"])
         _err.print(escape(f"{labels[row['variant']]}, seed {row['seed']}: {ending}"), style="red")
-    return max((end_of(status).code for status in others["status"]), default=0)
+    return max((end_of(status).code for status in incomplete["status"]), default=0)
 
 
 def draw_overview(result: Result) -> Path:
     """Draw the figure of a study into its folder, and return its path."""
     figure = result.folder / "convergence.png"
-    with write_output("run", [result.folder], figure, {}, keep_name=True) as made:
-        analysis.save(result.shown.overview(), made.path)
+    with write_output("run", [result.folder], figure, {}, keep_name=True) as draft:
+        analysis.save(result.shown.overview(), draft.path)
     return figure
 
 
@@ -73,10 +73,10 @@ _LONG = 1.0  # seconds of real time without a report until the current activity 
 
 _BUILDING, _READING = "reading data, building and solving the problem", "reading data"
 
-_WIDE = 80  # columns of a terminal in which the longer text fits
+_WIDE = 80  # least width of a terminal, in characters, for the longer text
 
 _FEW = 20
-"""Largest number of runs that keep their lines when they have ended."""
+"""Largest number of runs whose lines stay when they have ended."""
 
 
 @contextmanager
@@ -102,13 +102,14 @@ def progress_table(
 
 
 class _TimeColumn(ProgressColumn):
-    """How long a run has taken, and while it goes on, how long its other rounds will take."""
+    """Elapsed time of a run, and the estimated time of its remaining rounds."""
 
     def render(self, task: Task) -> Text:
-        """Return both, with their labels."""
-        taken = _clock(task.finished_time if task.finished else task.elapsed)
-        left = None if task.finished else task.time_remaining
-        return Text(f"{taken} taken" + ("" if left is None else f", {_clock(left)} left"))
+        """Return both times with their labels."""
+        elapsed = _clock(task.finished_time if task.finished else task.elapsed)
+        remaining = None if task.finished else task.time_remaining
+        left = "" if remaining is None else f", {_clock(remaining)} left"
+        return Text(f"{elapsed} taken{left}")
 
 
 def _clock(seconds: float | None) -> str:
@@ -131,7 +132,7 @@ class _Polling(Progress):
     table: "_Table | None" = None
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Return the bars."""
+        """Return the bars, with the current activity."""
         if self.table is not None:
             self.table.look()
         yield from super().get_renderables()
@@ -151,10 +152,10 @@ class _Table:
         self._shares: dict[tuple[str, int], float] = {}  # of rounds, of runs in progress
         self._drawn = 0.0
         self._last_report = time.monotonic()
-        self._last: TaskID | None = None  # the line of the run that reported last, and continues
+        self._last: TaskID | None = None  # line of the run that reported last, while it runs
 
     def look(self) -> None:
-        """Show the current activity of this process if nothing was reported for long."""
+        """Show the current activity of this process if no progress was reported for long."""
         words = current_activity() if time.monotonic() - self._last_report >= _LONG else ""
         if not words:
             return
@@ -188,7 +189,7 @@ class _Table:
             self._progress.update(self._whole, completed=self._ended + sum(self._shares.values()))
 
     def _end(self, line: TaskID, reached: RunProgress) -> None:
-        """Fill the bar of a run that has ended: its stop rule may have come early."""
+        """Fill the bar of a run that has ended, even if a stop rule ended it early."""
         self._ended += 1
         self._last = None
         state = f"{self._ended} of {self._runs}"

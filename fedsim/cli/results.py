@@ -82,14 +82,14 @@ def compare(
     from fedsim.cli.compare_output import Request, write_files
 
     with _errors():
-        wanted = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
+        request = Request.of(out, (x, y), csv=csv, as_json=as_json, latex=latex)
         if out is not None:
-            check_out(out, file=wanted.figure)
+            check_out(out, file=request.figure)
         share = practical_difference(practical)
         comparison = _comparison(places, targets, against, (confidence, share))
-        for said in wanted.answer(comparison, places, style, columns):
-            typer.echo(said, nl=False)
-        if wanted.alone:
+        for text in request.answer(comparison, places, style, columns):
+            typer.echo(text, nl=False)
+        if request.alone:
             return
         _print_comparison(comparison)
         place = write_files(comparison, places, out, confidence)
@@ -106,7 +106,7 @@ def _comparison(
     against: str | None,
     level: tuple[float, float],
 ) -> "Comparison":
-    """Return a comparison; where no run has ended, print how far each came, and fail."""
+    """Return a comparison; if no run has ended, print the progress of each run, and raise."""
     from fedsim.core.errors import DataError
     from fedsim.results import analysis
 
@@ -114,7 +114,7 @@ def _comparison(
         return analysis.Comparison.of(places, targets or (), against, *level)
     except DataError:
         if (table := analysis.so_far(places)) is not None:
-            _out.print(table)  # all there is while no run has ended
+            _out.print(table)
         raise
 
 
@@ -153,11 +153,11 @@ def report_command(
             check_out(out, file=True)
         check_page(out)
         comparison = analysis.Comparison.of([place], targets or ())
-        with _write_output("report", [place], page, comparison_options(comparison)) as made:
-            report.write_comparison(comparison, made.path)
+        with _write_output("report", [place], page, comparison_options(comparison)) as draft:
+            report.write_comparison(comparison, draft.path)
     for text in comparison.explained_answers:
         _out.print(f"{escape(text)}\n")
-    _out.print(f"report in {escape(str(made.place))}")
+    _out.print(f"report in {escape(str(draft.place))}")
     _next(*after_comparison(comparison, place, reported=True), quiet=quiet)
 
 
@@ -215,37 +215,37 @@ def status_command(
 
     with _errors():
         if study.is_dir():
-            found = status(study)
+            progress = status(study)
         else:
             plan = load(study, overrides=overrides or (), blocks=blocks_in(plugins or ()))
-            found = status(out or Path("runs") / plan.folder_name, study_of(plan))
+            progress = status(out or Path("runs") / plan.folder_name, study_of(plan))
         if as_json:
             from fedsim.cli.json_output import of_status, print_json
 
-            print_json(of_status(Snapshot.of(found)))
+            print_json(of_status(Snapshot.of(progress)))
             return
-        parts = [(each.done, each.running, each.failed, each.pending) for each in found.variants]
+        parts = [(it.done, it.running, it.failed, it.pending) for it in progress.variants]
         rows = [
-            (each.variant, *(str(len(part)) for part in states))
-            for each, states in zip(found.variants, parts, strict=True)
+            (variant.variant, *(str(len(seeds)) for seeds in states))
+            for variant, states in zip(progress.variants, parts, strict=True)
         ]
         sums = [sum(map(len, column)) for column in zip(*parts, strict=True)]
         if len(rows) > 1:
             rows.append(("all", *map(str, sums)))
         heads = ("variant", "done", "running", "failed", "pending")
-        _out.print(listing(escape(f"{found.name}, in {found.folder}"), heads, rows))
-        for each in found.variants:
-            for seed, reason in each.reasons.items():
-                _out.print(escape(f"{each.variant}, seed {seed}: {reason}"), style="red")
-        now = Snapshot.of(found)
-        for said in _describe_running(now):
-            _out.print(escape(said))
+        _out.print(listing(escape(f"{progress.name}, in {progress.folder}"), heads, rows))
+        for variant in progress.variants:
+            for seed, reason in variant.reasons.items():
+                _out.print(escape(f"{variant.variant}, seed {seed}: {reason}"), style="red")
+        now = Snapshot.of(progress)
+        for text in _describe_running(now):
+            _out.print(escape(text))
         _out.print(_ahead(now, sum(sums[1:2] + sums[3:])))
-        _mention_size(found.folder)
+        _mention_size(progress.folder)
 
 
 def _describe_running(now: "Snapshot") -> Iterator[str]:
-    """Yield how far each run in progress is that reports it."""
+    """Yield round and time left of each run that reports its progress."""
     from fedsim.running.probe import duration
     from fedsim.running.watching import time_left
 
@@ -257,14 +257,13 @@ def _describe_running(now: "Snapshot") -> Iterator[str]:
 
 
 def _ahead(now: "Snapshot", count: int) -> str:
-    """Return the estimated time until all runs have ended, `count` of which have not."""
+    """Return the estimated time until the `count` unfinished runs have ended."""
     from fedsim.running.probe import duration
 
     if not count:
         return "all runs have ended"
     seconds = now.seconds
-    known = not isnan(seconds)
-    time = f"{duration(seconds)} left at most" if known else "time left: not known yet"
+    time = "time left: not known yet" if isnan(seconds) else f"{duration(seconds)} left at most"
     hint = "" if now.status.held else "; no process is running: repeat the command to resume"
     return f"{time}{hint}"
 
@@ -273,10 +272,10 @@ def _ahead(now: "Snapshot", count: int) -> str:
 def watch_command(
     place: Annotated[Path, typer.Argument(metavar="DIR", help="a folder that `fedsim run` writes")],
 ) -> None:
-    """Show a study while it runs, in another process too, until its runs have ended.
+    """Follow a study from any process until its runs have ended.
 
-    In a terminal it is a page with curves, the time left, workers and
-    events; elsewhere a line every ten seconds.
+    In a terminal, show a page with curves, the time left, workers and
+    events; elsewhere print a line every ten seconds.
     """
     from fedsim.cli.live_page import follow
 
@@ -297,7 +296,7 @@ def examples_command(
 ) -> None:
     """List the scenarios that come with fedsim, each with its question; `fedsim run NAME` runs it.
 
-    With the name of one, print it.
+    With NAME, print this scenario.
     """
     from fedsim.cli.downloads import examples_table
     from fedsim.scenario.examples import example

@@ -60,9 +60,9 @@ def run_command(
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
-    Complete runs of the same scenario, data and code are kept; runs
-    with other values move to OUT/.earlier and come back with their
-    values. A folder with runs of another scenario is not touched.
+    Complete runs of the same scenario, data and code are kept. Runs
+    with other values move to OUT/.earlier, and return when the scenario
+    has these values again. A folder of another scenario is not changed.
     """
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.next_steps import TypedRun, after_run
@@ -99,7 +99,7 @@ def run_command(
 
 
 def _print_result(result: "Result", kept: int, share: "Shard", *, as_json: bool) -> None:
-    """Print what the runs have given: answer, tables and figure, or a JSON document."""
+    """Print the results: answer, tables and figure, or a JSON document."""
     from fedsim.cli.json_output import of_run, print_json
     from fedsim.cli.progress import draw_overview, report
     from fedsim.running.folder import WHOLE
@@ -118,14 +118,14 @@ def _print_result(result: "Result", kept: int, share: "Shard", *, as_json: bool)
 
 
 def _dates_of_ends(out: Path) -> dict[Path, int]:
-    """Return when each ended run of a folder was recorded, by the file that is written last."""
+    """Return when each ended run in a folder was completed: the date of its summary, in ns."""
     from fedsim.results.record.folder import SUMMARY
 
     return {path.parent: path.stat().st_mtime_ns for path in out.glob(f"*/*/{SUMMARY}")}
 
 
 def _count_kept(result: "Result", before: Mapping[Path, int]) -> int:
-    """Return the number of runs that have been there before and were not made again."""
+    """Return the number of runs that existed before and were not repeated."""
     after = _dates_of_ends(result.folder)
     return sum(folder in before and before[folder] == after.get(folder) for folder in result.runs)
 
@@ -139,7 +139,7 @@ def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
     """Return the shard to make.
 
     Raises:
-        DataError: the shard is invalid, or two places to make runs are given.
+        DataError: the shard is invalid, or both jobs and a cluster are requested.
     """
     from fedsim.running.cluster import check_choice
     from fedsim.running.folder import WHOLE, Shard
@@ -174,27 +174,31 @@ def check(
     with _errors():
         plan = load(file, overrides=overrides or (), blocks=blocks_in(plugins or ()))
         offer_downloads(plan)
-        found = check_plan(plan)
+        checked = check_plan(plan)
         if as_json:
             from fedsim.cli.json_output import of_check, print_json
 
-            print_json(of_check(found))
+            print_json(of_check(checked))
             return
         _out.print(f"{escape(str(file))} is valid", style="green")
-        _out.print(escape(found.title))
-        _out.print(found.table())
+        _out.print(escape(checked.title))
+        _out.print(checked.table())
         _out.print(LEFT_OUT)
-        for concern in found.concerns:
+        for concern in checked.concerns:
             _note(str(concern))
-        for note in found.notes:
+        for note in checked.notes:
             _remark(note)
-        if len(found.jobs) > 1:
+        if len(checked.jobs) > 1:
             _out.print(differences(plan))
-        models = [(model.key, model.text) for model in found.models]
-        _out.print(overview(found.jobs, found.openings, models))
+        every = ", ".join(job.variant.name for job in checked.jobs)
+        models = [
+            (model.key, model.text if model.about == every else f"{model.about}: {model.text}")
+            for model in checked.models
+        ]
+        _out.print(overview(checked.jobs, checked.openings, models))
         typed = TypedRun(file, overrides or (), plugins or ())
         if details:
-            _print_details(found)
+            _print_details(checked)
         else:
             _out.print(
                 "More: --details shows labels, costs per group of clients, and all settings."
@@ -202,15 +206,15 @@ def check(
     _next(typed.again(), quiet=quiet)
 
 
-def _print_details(found: "Check") -> None:
+def _print_details(checked: "Check") -> None:
     """Print the data of each problem, and the tables of each variant."""
     from fedsim.cli.data_table import data_table
     from fedsim.cli.job_table import IN_FULL, job_table
 
     problem = None
-    for number, job in enumerate(found.jobs):
+    for number, job in enumerate(checked.jobs):
         if job.problem is not problem:
             _out.print(data_table(job))
         problem = job.problem
-        if not number or len(found.jobs) <= IN_FULL:
-            _out.print(job_table(job, found.openings[job.variant.name]))
+        if not number or len(checked.jobs) <= IN_FULL:
+            _out.print(job_table(job, checked.openings[job.variant.name]))

@@ -1,4 +1,4 @@
-"""Showing runs while they are made: bars, the page of the terminal, or the report in a browser."""
+"""Display of runs in progress: bars, a page in the terminal, or the report in a browser."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def show_runs(
     out: Path, count: int, labels: Mapping[str, str], *, quiet: bool, watch: bool
 ) -> "Iterator[Watch]":
-    """Show runs in the terminal within the block; yield the callback for their progress."""
+    """Show runs in the terminal while the block runs; yield the callback for their progress."""
     from fedsim.cli.live_page import live_page
     from fedsim.cli.progress import progress_table
     from fedsim.running.run import ignore_progress
@@ -31,7 +31,7 @@ def show_runs(
 
 @contextmanager
 def follow_in_browser(out: Path) -> Iterator[None]:
-    """Draw the report again and again within the block, and the whole one at the end."""
+    """Redraw the report while the block runs, and write the whole report at the end."""
     from fedsim.cli.browser_page import draw_page, open_browser
     from fedsim.core.errors import DataError
     from fedsim.results.analysis import Comparison
@@ -44,10 +44,10 @@ def follow_in_browser(out: Path) -> Iterator[None]:
         try:
             comparison = Comparison.of([out])
             options = comparison_options(comparison)
-            with _write_output("report", [out], out / "report.html", options) as made:
-                write_comparison(comparison, made.path)
+            with _write_output("report", [out], out / "report.html", options) as draft:
+                write_comparison(comparison, draft.path)
         except DataError as error:
             _remark(f"there is no report: {error}")
         else:
-            page.lead(made.place)
-            _err.print(f"report in {made.place}", markup=False, highlight=False)
+            page.lead(draft.place)
+            _err.print(f"report in {draft.place}", markup=False, highlight=False)

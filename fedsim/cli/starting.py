@@ -67,7 +67,7 @@ def init_command(
 
     with _errors():
         if table is None and (target or client or drop or header is not None):
-            text = "--target, --client, --drop and --header are about a table; give --from"
+            text = "--target, --client, --drop and --header need a table; give --from"
             raise DataError("init", text)
         if table is None:
             first = _quickstart()
@@ -84,8 +84,8 @@ def init_command(
             ".gitignore": _IGNORED,
         }
         files = {name: text for name, text in files.items() if not (folder / name).exists()}
-        for each, text in files.items():
-            write_whole(folder / each, text.encode())
+        for file, text in files.items():
+            write_whole(folder / file, text.encode())
     _out.print(f"{', '.join(files)} in {escape(str(folder.absolute()))}")
     where = "" if folder.absolute() == Path.cwd() else f"cd {escape(str(folder))} && "
     _out.print(f"next: {where}fedsim {'run' if table is None else 'check'} {name}.yaml")
@@ -109,7 +109,7 @@ def _of_table(
     *,
     header: bool | None,
 ) -> tuple[str, str, str]:
-    """Return the same of a scenario for a table; print what its columns were taken for."""
+    """Return name, question and text of a scenario for a table; print the roles of its columns."""
     from fedsim.cli.from_table import name_of, notes, roles_table, scenario_text
     from fedsim.problems.tables.guess import guess
 

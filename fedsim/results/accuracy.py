@@ -1,9 +1,9 @@
-"""How far the models of networks are from packets, as `analysis/reality` measured it.
+"""Errors of the network models against packet-level references, measured by `analysis/reality`.
 
 A check of a scenario and a report state the figures of its own regime: whether packets are lost at
 random, how many messages are sent at once, how long they are, and whether first windows fit the
-queue (`fedsim.results.record.regimes` chooses them). They are those of cases that no model was made
-with. tests/test_reality_table.py holds each of them to what is stored in analysis/reality, and
+queue (`fedsim.results.record.regimes` chooses them). No model was fitted to these cases.
+tests/test_reality_table.py compares the figures with those in analysis/reality, and
 docs/explanation/truth.md shows them as a table.
 """
 
@@ -33,7 +33,7 @@ class Accuracy(NamedTuple):
         worst: the largest size, percent.
         cases: their number.
         flows: the least and the most messages at once.
-        bytes: the same of a message's size.
+        bytes: the least and the largest size of a message, bytes.
         rates: of the narrowest link on its way, bit/s; None where modulations were varied.
         trips: of round trips without queues, s; None where the air is the only way.
     """
@@ -55,7 +55,7 @@ class Accuracy(NamedTuple):
 
     @property
     def extent(self) -> str:
-        """What the cases are, in words."""
+        """The range of the cases, as text."""
         low, high = self.flows
         count = (
             "1 message" if high == 1 else f"{low if low == high else f'{low} to {high}'} messages"
@@ -89,7 +89,7 @@ def amount(value: float, unit: str) -> str:
     ('1.2 MB', '320 ms', '1 kB')
     """
     value = float(f"{value:.2g}")
-    least, prefix = next(each for each in _SIZES if value >= each[0])
+    least, prefix = next(size for size in _SIZES if value >= size[0])
     return f"{value / (least or 1e-6):.3g} {prefix}{unit}"
 
 

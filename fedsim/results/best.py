@@ -1,4 +1,4 @@
-"""The best round of a run, of those whose model was kept."""
+"""The best round of a run among those with a stored model."""
 
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,7 @@ from fedsim.results.record.scenarios import parse, read_text
 
 
 class HasRounds(Protocol):
-    """What a `Result` has of its runs' rounds."""
+    """The part of a `Result` that is read here."""
 
     @property
     def runs(self) -> tuple[Path, ...]:
@@ -29,40 +29,42 @@ class HasRounds(Protocol):
 def best_round(
     result: HasRounds, variant: str | None, seed: int | None, measure: str | None
 ) -> int:
-    """Return the round with the best value of a measure, of those whose model was kept.
+    """Return the round with the best value of a measure, among rounds with a stored model.
 
-    It is the first of several equal ones. A model that breaks its constraint is not the best one.
+    Of several equal values the first counts. Rounds whose model violates the constraint do not.
 
     Args:
-        result: of the runs.
-        variant: of the run; the first one if None.
-        seed: of the run.
+        result: the result of the runs.
+        variant: the variant of the run; the first one if None.
+        seed: the seed of the run.
         measure: a column of `result.rounds`; if None, that of `models.best` of the scenario, and
             test_accuracy where it has none.
 
     Raises:
-        DataError: the measure is no column of `result.rounds`, or no kept round has a value of it.
+        DataError: `result.rounds` lacks the measure, or no round with a stored model has a value.
         ValueError: there is no such run.
     """
     from fedsim.results.analysis.costs import feasible_figure  # noqa: PLC0415 - loads rich
 
-    rounds, own = result.rounds, variant or result.runs[0].parent.name
-    folder = folder_of(result.runs, own, seed)
+    rounds, name = result.rounds, variant or result.runs[0].parent.name
+    folder = folder_of(result.runs, name, seed)
     named = measure or _measure_of(folder)
     if named not in rounds:
         raise DataError("measure", f"got {named!r}; expected one of {', '.join(rounds.columns)}")
-    of_run = (rounds["variant"] == own) & (rounds["seed"] == int(folder.name.removeprefix("seed-")))
-    kept = rounds[of_run & rounds["round"].isin(read_rounds(folder))]
-    values = feasible_figure(kept, named).set_axis(kept["round"]).dropna()
+    of_run = (rounds["variant"] == name) & (
+        rounds["seed"] == int(folder.name.removeprefix("seed-"))
+    )
+    stored = rounds[of_run & rounds["round"].isin(read_rounds(folder))]
+    values = feasible_figure(stored, named).set_axis(stored["round"]).dropna()
     if values.empty:
-        text = f"no round of {own} whose model was kept has a value of {named}"
+        text = f"no round of {name} whose model was kept has a value of {named}"
         raise DataError("measure", f"{text}; models: {{best: {named}}} keeps the best one's")
     place = int(values.argmax() if higher_is_better(named) else values.argmin())
     return int(values.index[place])
 
 
 def _measure_of(folder: Path) -> str:
-    """Return the figure by which a run has kept its best model."""
+    """Return the figure that selects the best model of a run."""
     models = parse(read_text(folder), folder / SCENARIO).get("models")
     best = models.get("best") if isinstance(models, dict) else None
     return str(best or "test_accuracy")

@@ -28,18 +28,18 @@ from fedsim.results.record.scenarios import Note, mark_labels, once
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants shown by default, in a table and in its figure
 
-_MOST_MEASURES = 4  # of a figure: the gap, and three of those that were asked for
+_MOST_MEASURES = 4  # rows of a figure: the gap and three measures
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of a result.
+    """The tables, figures and sentences that display a result.
 
     Attributes:
-        name: of the study; empty where it is not known.
+        name: the name of the study; empty if unknown.
         summary, rounds: the tables of these names.
-        notes: what a reader has to know.
-        place: where the runs are, as a sentence has it.
+        notes: notes on the runs.
+        place: a sentence with the folder of the runs.
         setting: data, fleet and seeds in a few words.
         runs: the folders of the runs that have ended, by variant and seed.
     """
@@ -65,7 +65,7 @@ class Shown:
         """Return the figure, as `Result.plot` describes it.
 
         Raises:
-            DataError: there is no such column, or several panels are to go into one axes.
+            DataError: there is no such column, or one axes is given for several panels.
         """
         costs = list(x) or analysis.with_grams(analysis.AXES, self.rounds)
         if ax is not None and len(costs) > 1:
@@ -74,8 +74,8 @@ class Shown:
                 raise DataError("x", text)
             costs = ["round"]
         if len(costs) == 1:
-            own = analysis.plot_curves(self, costs[0], y, ax=ax, width=width, out=out, **curves)
-            return figure_of(own)
+            axes = analysis.plot_curves(self, costs[0], y, ax=ax, width=width, out=out, **curves)
+            return figure_of(axes)
         for cost in costs:
             check_column(self.rounds, cost, "x")
         columns = min(len(costs), 2)
@@ -107,11 +107,11 @@ class Shown:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What to call each variant of which a run has ended."""
+        """The label of each variant with an ended run."""
         return {} if self.summary.empty else analysis.labels_of(self.summary)
 
     def answer(self) -> str:
-        """Return which variant took the least, by how much, and how sure that is; or nothing."""
+        """Return a sentence on the cheapest variant and the certainty of that; empty if unknown."""
         if mixed := self._mixed:
             return mixed
         target, (costs, worlds) = self._question
@@ -119,21 +119,21 @@ class Shown:
 
     @property
     def _mixed(self) -> str:
-        """Why the runs cannot be compared, since they count rounds otherwise; or nothing."""
+        """Why the runs cannot be compared: they count rounds differently; empty if they can be."""
         return "" if self.summary.empty else mixed_counting(self.summary, self.labels)
 
     def cause(self) -> str:
-        """Return the causes of the difference that the answer is about, or nothing."""
+        """Return the causes of the difference in the answer; empty if there is no answer."""
         if self._mixed:
             return ""
         target, (costs, worlds) = self._question
         pair = leading(costs, target, self.labels, worlds=worlds)
-        found = analysis.explain(self.runs, self.rounds, costs, pair)
-        return "" if found is None else found.sentence()
+        causes = analysis.explain(self.runs, self.rounds, costs, pair)
+        return "" if causes is None else causes.sentence()
 
     @cached_property
     def _question(self) -> tuple[analysis.Target, tuple[pd.DataFrame, pd.DataFrame | None]]:
-        """The target that `answer` is about, the costs to it, and verdicts in sampled worlds."""
+        """The target of `answer`, the costs to it, and verdicts in sampled worlds."""
         target = analysis.Target.usual(self.summary)
         folders = tuple(self.runs.values())
         runs = EndedRuns(folders, self.rounds, self.summary, self.labels)
@@ -141,14 +141,14 @@ class Shown:
         return target, (target.costs(self), worlds)
 
     def explained_answer(self) -> str:
-        """Return the answer, and in a second line its causes, where there are any; or nothing."""
+        """Return the answer, and its causes on a second line; empty if there is no answer."""
         return "\n".join(filter(None, (self.answer(), self.cause())))
 
     def costs(self, most: int | None = None) -> Table:
-        """Return what each variant has cost to its target, or altogether where there was none.
+        """Return the table of each variant's cost to its target, or in total if it has no target.
 
         Args:
-            most: how many variants are shown, the first of the scenario; all if None.
+            most: the largest number of variants, the first of the scenario; all if None.
         """
         labels, target = self.labels, analysis.Target.usual(self.summary)
         means = analysis.mean_cost(target.costs(self), list(labels)[:most])
@@ -158,29 +158,29 @@ class Shown:
         return analysis.cost_table(means, mark_labels(labels, self.notes), title)
 
     def outcome(self, most: int | None = None) -> Table:
-        """Return what each variant has come to, and what has ended its runs; see `costs`."""
+        """Return the table of each variant's final figures and reasons for the end; see `costs`."""
         labels = dict(islice(mark_labels(self.labels, self.notes).items(), most))
         return analysis.outcome_table(self.rounds, self.summary, labels, "final model quality")
 
     def text(self) -> str:
-        """Return what `print` shows."""
+        """Return the text for `print`."""
         if self.summary.empty:
             return f"no run has ended\n{self.place}"
         both = self.costs(_MOST_ROWS), self.outcome(_MOST_ROWS)
         return "\n\n".join([*map(tables.as_text, both), self.place])
 
     def html(self) -> str:
-        """Return what a notebook shows: the table, a strip of figures, notes, where it is."""
+        """Return the HTML for a notebook: table, figures, notes and folder."""
         last = f"<p>{_words(self.place)}</p>"
         if self.summary.empty:
             return f"<p>no run has ended</p>\n{last}"
         notes = "".join(f"<li>{_words(str(note))}</li>" for note in once(self.notes))
-        said = f"<ul>{notes}</ul>\n" if notes else ""
+        list_of_notes = f"<ul>{notes}</ul>\n" if notes else ""
         costs, outcome = map(tables.as_html, (self.costs(_MOST_ROWS), self.outcome(_MOST_ROWS)))
-        return f"{costs}{outcome}{_image(self._strip())}\n{said}{last}"
+        return f"{costs}{outcome}{_image(self._strip())}\n{list_of_notes}{last}"
 
     def _strip(self) -> Figure:
-        """Return all costs side by side, of as many variants as can be distinguished."""
+        """Return a figure of all costs side by side, for as many variants as can be told apart."""
         labels = dict(islice(self.labels.items(), _MOST_DRAWN))
         rounds = self.rounds[self.rounds["variant"].isin(list(labels))]
         return analysis.convergence(
@@ -189,7 +189,7 @@ class Shown:
 
 
 def _image(figure: Figure) -> str:
-    """Return a figure as an image within a page, no wider than that."""
+    """Return a figure as an HTML image, at most as wide as the page."""
     width, height = (round(figure.dpi * inches) for inches in figure.get_size_inches())
     return (
         f'<img style="max-width: 100%; height: auto" width="{width}" height="{height}"'

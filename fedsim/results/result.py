@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a scenario's runs have written, as pandas tables; see `fedsim.results.record.schema`.
+    """The tables of a scenario's runs, for pandas; see `fedsim.results.record.schema`.
 
     A notebook shows it as a table of what each variant has cost, and a figure; so does `print`,
-    without the figure. What draws and writes pages is loaded when it is asked for first.
+    without the figure. Modules that draw and write pages are loaded on first use.
 
     Attributes:
         folder: OUT, with a folder `<variant>/seed-<n>` per run.
         runs: the folders of the runs, in the order of the scenario and of all tables.
-        foreseen: notes from before the runs: on existing runs of an earlier state of the scenario,
+        foreseen: notes made before the runs: on existing runs of an earlier state of the scenario,
             and on the scenario.
         temporary: whether the folder is removed when the session ends.
     """
@@ -51,7 +51,7 @@ class Result:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """The event logs, one row a span."""
+        """The event logs, one row per span."""
         return read.read_all(self.runs, "events")
 
     @cached_property
@@ -66,14 +66,14 @@ class Result:
 
     @cached_property
     def edges(self) -> pd.DataFrame:
-        """What went over each pair of sender and receiver; see `fedsim.results.analysis.edges`."""
+        """The traffic of each pair of sender and receiver; see `fedsim.results.analysis.edges`."""
         from fedsim.results.analysis import edges
 
         return edges(self.events)
 
     @cached_property
     def models(self) -> pd.DataFrame:
-        """The models that were kept, one row each, in the column model as arrays in their shape."""
+        """The stored models, one row per model; the column `model` holds arrays."""
         return read_models(self.runs)
 
     def model(
@@ -84,18 +84,18 @@ class Result:
         *,
         client: int | None = None,
     ) -> Array:
-        """Return one model in its shape, (d,) or a matrix, and read no other run's.
+        """Return one model, of shape (d,) or a matrix, without reading other runs.
 
         Args:
             variant: of the run; the first one of the scenario if None.
             seed: of the run; may be left out where the variant has one only.
-            round: after which; the last one if None; "best" for that with the best value of the
+            round: the round; the last one if None; "best" for the round with the best value of the
                 figure in `models={"best": ...}`.
-            client: whose own model, from 0, as `models={"clients": True}` keeps them; None for the
-                server's.
+            client: the number of a client, for its own model (needs `models={"clients": True}`);
+                None for the server's.
 
         Raises:
-            ValueError: there is no such run, or the model was not kept; the text says which are.
+            ValueError: there is no such run, or the model was not stored; the text lists others.
             DataError: a file is damaged.
 
         Example:
@@ -111,36 +111,36 @@ class Result:
         seed: int | None = None,
         round: int | None = None,  # noqa: A002 - as the column is called
     ) -> Array:
-        """Return the models of all nodes of a run among peers, which `models.clients` keeps.
+        """Return the models of all nodes of a run among peers (`models: {clients: true}`).
 
         Args:
             variant: of the run; the first one of the scenario if None.
             seed: of the run; may be left out where the variant has one only.
-            round: after which; the last one if None.
+            round: the round; the last one if None.
 
         Returns:
-            Row i is the model of client-i, shape (M, d), or (M, ...) where a model is a matrix; NaN
-            where it has left.
+            Row i is the model of client-i, shape (M, d), or (M, ...) if a model is a matrix; NaN
+            if the client has left.
 
         Raises:
-            ValueError: there is no such run, or they were not kept; the text says which are.
+            ValueError: there is no such run, or its models were not stored.
             DataError: a file is damaged.
         """
         return nodes_of(self.runs, variant, seed, round)
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row per run: how it ended, what it reached and what it cost."""
+        """One row per run: its end, its final figures and its cost."""
         return read.read_summaries(self.runs)
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What has no effect, or not the one that is meant: of the scenario, then of its runs."""
+        """Notes on settings without effect, or with an unexpected one."""
         return *self.foreseen, *self.seen
 
     @cached_property
     def seen(self) -> tuple[Note, ...]:
-        """What is to be said of the runs, now that they have ended."""
+        """Notes on the ended runs."""
         return tuple(
             Note(f"{row['variant']}, seed {row['seed']}", *text.split(": ", 1))
             for row in self.summary.to_dict("records")
@@ -162,21 +162,21 @@ class Result:
         width: float | str | None = None,
         out: str | Path | None = None,
     ) -> "Figure":
-        """Draw a column of the rounds against what had been spent by then, or any other column.
+        """Draw a column of the rounds against the cost so far, or against another column.
 
         Args:
             y: a column of `rounds`: "gap", "objective", a measure of the scenario, or a cost; the
                 gap if not given, and the objective where no optimum is known.
-            x: one or several columns, a panel each: "round", "bits", "bits_up", "t", "joules", or
-                a measure; the first four costs if not given, and "round" where `ax` is.
+            x: one or several columns, one panel per column: "round", "bits", "bits_up", "t",
+                "joules", or a measure; by default the first four costs, with `ax` "round".
             by: "variant" for the mean over seeds with a band, "seed" for one curve per run.
             band: "min-max" over the seeds, "std" (one standard deviation), "interval" (95 %,
                 Student's t), or "none".
-            ends: "hold": a seed that has ended counts on with its last values, from the small bar
+            ends: "hold": a seed that has ended keeps its last values, from the small bar
                 across the curve on; "stop": a curve ends with the first of its seeds.
-            log: whether y is logarithmic, and averaged so; a gap is if None.
-            target: value of y at which a line is drawn.
-            labels: variant -> its name in the legend, of those that are drawn; all if None.
+            log: whether the y axis and the means are logarithmic; if None, only for a gap.
+            target: the value of y at which a line is drawn.
+            labels: variant -> its name in the legend; other variants are left out. All if None.
             ax: axes of matplotlib to draw on; a new figure if None.
             width: of a new figure: inches, or a style of papers, such as "ieee" for its column.
             out: file to save the figure to; its ending gives the format: png, svg, pdf or pgf.
@@ -189,10 +189,10 @@ class Result:
             >>> figure.axes[0].get_xlabel()
             'energy (J)'
         """
-        wanted = (x,) if isinstance(x, str) else tuple(x)
+        columns = (x,) if isinstance(x, str) else tuple(x)
         curves: dict[str, Any] = {"by": by, "band": band, "ends": ends, "log": log}
         curves |= {"target": target, "labels": labels}
-        return self.shown.figure(wanted, y, ax=ax, width=width, out=out, **curves)
+        return self.shown.figure(columns, y, ax=ax, width=width, out=out, **curves)
 
     def plot_network(
         self,
@@ -204,7 +204,7 @@ class Result:
         round: int | None = None,  # noqa: A002 - the name of the column
         out: str | Path | None = None,
     ) -> "Axes":
-        """Draw the graph of a run, its edges as wide as what went over them.
+        """Draw the graph of a run; the width of an edge shows its traffic.
 
         `fedsim.results.analysis.animate_network` writes all rounds as one page with a slider.
 
@@ -215,30 +215,30 @@ class Result:
                 the place of each node, x and y in any unit.
             variant: the first one if None.
             seed: the first one if None.
-            round: only what was sent in this round; in the whole run if None.
+            round: only messages of this round; of the whole run if None.
             out: file to save the figure to; its ending gives the format.
 
         Raises:
             DataError: there is no such value, layout, variant, seed or round, a node has no place,
                 or nothing was sent.
-            ValueError: the models of nodes, which are asked for, were not kept.
+            ValueError: the models of nodes, which `value` needs, were not stored.
 
         Example:
             >>> axes = result.plot_network("joules", out=out / "network.pdf")
         """
         from fedsim.results.analysis import plot_network
 
-        asked: dict[str, Any] = {"layout": layout, "variant": variant, "seed": seed}
-        return plot_network(self, value, round=round, out=out, **asked)
+        options: dict[str, Any] = {"layout": layout, "variant": variant, "seed": seed}
+        return plot_network(self, value, round=round, out=out, **options)
 
     def compare(
         self, *targets: str, against: str | None = None, confidence: float = 0.95
     ) -> "Comparison":
-        """Compare what the variants have cost to reach a target, and say how sure that is.
+        """Compare the variants by their cost to reach a target, with confidence intervals.
 
         Args:
-            targets: such as "gap=1e-5" or "test_accuracy=0.9"; without any, the gap at which the
-                runs were to stop, and their whole cost where there was none.
+            targets: such as "gap=1e-5" or "test_accuracy=0.9"; by default the gap of the stop rule,
+                or the total cost without such a rule.
             against: the variant that the others are compared with; the first one if not given.
             confidence: of the intervals, between 0 and 1.
 
@@ -257,17 +257,17 @@ class Result:
     def causes(
         self, one: str, other: str, cost: str = "joules", *, target: str | None = None
     ) -> "Causes":
-        """Take the difference in cost between two variants apart into causes that add up to it.
+        """Split the difference in cost between two variants into causes that add up to it.
 
         Args:
             one: a variant.
             other: the variant to compare it with.
             cost: "joules", "t" (s) or "bits".
-            target: up to which costs are counted, such as "gap=1e-5"; as for `compare` if None.
+            target: costs count up to this target, such as "gap=1e-5"; as for `compare` if None.
 
         Raises:
             DataError: there is no such variant, cost or target, no seed in which both reached it,
-                or the causes cannot be found; the text says why.
+                or the causes cannot be determined; the text says why.
 
         Example:
             >>> found = result.causes("gd", "base", "bits", target="gap=1e5")
@@ -281,7 +281,7 @@ class Result:
 
         Args:
             out: the file to write; `report.html` in the folder if not given.
-            targets: what is to be reached, as for `compare`.
+            targets: as for `compare`.
 
         Raises:
             DataError: there are no runs to report, or no run evaluates a target.
@@ -297,7 +297,7 @@ class Result:
 
     @property
     def place(self) -> str:
-        """Where the runs are, as a sentence has it, and for how long."""
+        """A sentence with the folder of the runs, and its lifetime if it is temporary."""
         count = f"{len(self.runs)} run{'s' if len(self.runs) > 1 else ''}"
         stay = ", until this session ends" if self.temporary else ""
         return f"{count} in {self.folder}{stay}"
@@ -309,12 +309,12 @@ class Result:
             return f"{self.place}, which cannot be read: {error}"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the HTML for a notebook."""
         return self.shown.html()
 
     @property
     def shown(self) -> "Shown":
-        """What a terminal and a notebook show of it."""
+        """The display of the result in a terminal or a notebook."""
         from fedsim.results.display import Shown
 
         study = read_study(self.folder)
@@ -339,10 +339,10 @@ class Result:
 
 
 def open(folder: str | Path) -> Result:  # noqa: A001 - as it is called: fedsim.open
-    """Return what runs have left in a folder, as `run` returned it when they were made.
+    """Return the result of the runs in a folder, as `run` returned it when they were made.
 
-    Runs that have not ended are among them: their events and rounds can be read as far as they
-    went, and the summary has no row of them.
+    Unfinished runs are included: their events and rounds can be read as far as they
+    went, but the summary has no row for them.
 
     Args:
         folder: OUT with all its runs, one variant's folder in it, or one run's folder.
@@ -360,9 +360,9 @@ def open(folder: str | Path) -> Result:  # noqa: A001 - as it is called: fedsim.
         raise missing("folder", place)
     study = read_study(place)
     runs = run_folders(place)
-    known = {} if study is None else study.variants
-    if known:  # what a scenario no longer has stays in its folder, and is no part of it
-        runs = [path for path in runs if path.parent.name in known]
+    variants = {} if study is None else study.variants
+    if variants:  # variants that the scenario no longer has stay in the folder, but are left out
+        runs = [path for path in runs if path.parent.name in variants]
     if not runs:
         raise DataError("folder", read.hold_no_runs(place))
     return Result(place, tuple(runs))

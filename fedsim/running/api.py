@@ -53,7 +53,7 @@ from fedsim.scenario.building import Builder, Job
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     from fedsim.scenario.from_graph import AnyGraph
 
-# Folders of runs for which the caller gives none: they last until the session ends.
+# Temporary folders for runs without `out`: they last until the Python session ends.
 
 
 def session_folder(name: str) -> Path:
@@ -98,9 +98,9 @@ def notebook_bar(name: str, runs: int) -> Iterator[Watch]:
         yield ignore_progress
         return
     with _bar()(total=runs, desc=name, bar_format=_FORMAT, leave=False) as bar:
-        kept = _Bar(bar)
-        with kept.looking():
-            yield kept
+        progress_bar = _Bar(bar)
+        with progress_bar.looking():
+            yield progress_bar
 
 
 def in_notebook() -> bool:
@@ -132,17 +132,17 @@ class _Bar:
     @contextmanager
     def looking(self) -> Iterator[None]:
         """Within the block, show the current activity if no progress was reported for long."""
-        over = threading.Event()
-        looker = threading.Thread(target=self._look_until, args=(over,), daemon=True)
+        stop = threading.Event()
+        looker = threading.Thread(target=self._look_until, args=(stop,), daemon=True)
         looker.start()
         try:
             yield
         finally:
-            over.set()
+            stop.set()
             looker.join()
 
-    def _look_until(self, over: threading.Event) -> None:
-        while not over.wait(_LONG):
+    def _look_until(self, stop: threading.Event) -> None:
+        while not stop.wait(_LONG):
             if time.monotonic() - self._last_report >= _LONG and (words := current_activity()):
                 self._bar.set_postfix_str(words)
 
@@ -189,12 +189,12 @@ def run(
 ) -> Result:
     """Run every variant of a scenario under every seed.
 
-    A run that fails does not stop the others. When all have ended, failures are raised as an error
-    that names variant and seed; a run that diverged, lost all its clients, or ended with a larger
-    objective than it began with gives a `RunWarning`. Complete runs in `out` of the same scenario,
-    data, code and versions are reused; others are moved into `OUT/.earlier`, and may come back.
-    Functions, classes, modules and other objects handed over in Python are never taken for the
-    same unless they have the same `version`: their runs are made again, which a warning counts.
+    A run that fails does not stop the others. When all have ended, an error names variant and seed
+    of failed runs. A run that diverged, lost all its clients, or ended above its initial objective
+    gives a `RunWarning`. Complete runs in `out` of the same scenario, data, code and versions are
+    reused; others are moved into `OUT/.earlier`, and return when the scenario is changed back.
+    Python objects in the scenario, such as functions, classes and modules, count as changed unless
+    `version` is the same: their runs are repeated, with a warning.
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
@@ -203,15 +203,15 @@ def run(
         blocks: user-defined classes that the scenario may name by their kind.
         watch: called with the progress of runs; if None, a notebook shows a bar.
         jobs: number of runs at a time; with more than 1, each is made in a worker process.
-        executor: of `concurrent.futures`, Dask, submitit: makes the runs instead; it is left open.
-        fresh: make all runs again; complete ones are moved into `OUT/.trash`.
+        executor: of `concurrent.futures`, Dask or submitit; it makes the runs, and is left open.
+        fresh: repeat all runs; complete ones are moved into `OUT/.trash`.
         carry: "bytes" encodes and decodes every message; the logs are the same as with "values".
-        tell: called with each note: settings without effect, runs that are made again or failed.
+        tell: called with each note: settings without effect, runs that are repeated or failed.
         cluster: a Dask cluster that makes the runs: "tcp://host:8786", or "local:4" (workers).
         shard: "3/16" makes the third of sixteen shares, beside other processes with the same `out`.
         check: whether to raise and warn by the final states of runs, which the summary has, too.
         graph: of networkx, of peers, or of links where "server" is a node; see `fedsim.load`.
-        version: a text that stands for the code handed over in Python, such as a commit.
+        version: a text that identifies the Python objects in the scenario, such as a commit.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is invalid; nothing has run.
@@ -244,7 +244,7 @@ def run_plan(
     share: Shard = WHOLE,
     check: bool = True,
 ) -> Result:
-    """Run what a plan asks for; all but the plan and the share is as for `run`."""
+    """Make the runs of a plan, or a share of them; for the other arguments see `run`."""
     builder, place = Builder(plan, _check_carry(carry)), None if out is None else Path(out)
     with record_optima() as optima:
         notes = _preflight(plan, builder, place, tell, fresh=fresh)
@@ -296,7 +296,7 @@ class _RunRequest:
     def _make_recorded(self, folder: Path) -> Result:
         """Make the runs, and record the call in the folder's history."""
         study = study_of(self.plan)
-        count = len(self.share.of([each for seeds in study.seeds.values() for each in seeds]))
+        count = len(self.share.of([seed for seeds in study.seeds.values() for seed in seeds]))
         shard = "" if self.share == WHOLE else f"{self.share.number}/{self.share.shares}"
         with record_call(folder, study, count, shard, fresh=self.fresh) as call:
             call.counts = self.counts
@@ -311,16 +311,16 @@ class _RunRequest:
 
     @property
     def _code(self) -> list[str]:
-        """The names of all code that was handed over in Python."""
+        """The names of all Python objects in the scenario."""
         return code_in([variant.scenario for variant in self.plan.variants])
 
     def _tell_of_code(self) -> None:
-        """Tell what has become of complete runs of code handed over in Python, if of any."""
+        """Report runs of Python objects that were repeated, or kept after an interruption."""
         if again := self.counts[AGAIN]:
             self.tell(Note(self.plan.name, RUNS, _made_again(again, self._code)))
         if kept := self.counts[RESUMED]:
-            text = f"{_runs(kept)} kept of this campaign, which was cut off: the script, its"
-            also = "arguments and the files of its code are unchanged; fresh=True makes all again"
+            text = f"{_runs(kept)} kept from an interrupted call, as the script, its arguments and"
+            also = "the files of its code are unchanged; fresh=True repeats all runs"
             self.tell(Note(self.plan.name, RUNS, f"{text} {also}"))
 
     def _make(self, folder: Path, journal: CampaignJournal | None = None) -> Result:
@@ -330,17 +330,16 @@ class _RunRequest:
             tell = live.tell(self.tell)
             campaign = Campaign(order, self.share, tell, self.counts, journal)
             bar = notebook_bar(self.plan.name, len(campaign.runs))
-            shown = nullcontext(self.watch) if self.watch else bar
-            with shown as callback, live.publish(len(campaign.runs)):
+            display = nullcontext(self.watch) if self.watch else bar
+            with display as callback, live.publish(len(campaign.runs)):
                 runs = self.make_runs(campaign, live.watch(callback))
         return Result(folder, runs, self.notes)
 
 
 def _made_again(count: int, code: Sequence[str]) -> str:
-    """Return the sentence that runs were made again for code handed over in Python."""
     return (
-        f"{_runs(count)} made again, as code handed over in Python ({', '.join(code)}) may have"
-        " changed: run(..., version='1') keeps runs as long as the version is the same"
+        f"{_runs(count)} made again, as Python objects in the scenario ({', '.join(code)}) may have"
+        " changed; run(..., version='1') keeps runs as long as the version is the same"
     )
 
 
@@ -370,7 +369,7 @@ def _share(shard: str | None, jobs: int, executor: Executor | None, cluster: str
     """Validate where runs are made, and return which of them.
 
     Raises:
-        DataError: the shard is invalid, or more than one place is given.
+        DataError: the shard is invalid, or more than one of jobs, executor and cluster is set.
         ValueError: `jobs` is below 1.
     """
     end_if_loading()
@@ -392,7 +391,7 @@ def _check_carry(carry: Carry) -> Carry:
 def _preflight(
     plan: Plan, builder: Builder, out: Path | None, tell: Tell, *, fresh: bool
 ) -> tuple[Note, ...]:
-    """Check the plan and its folder; return the notes, after calling `tell` with each."""
+    """Check the plan and its folder; call `tell` with each note, and return the notes."""
     if out is not None:
         check_folder(out)
     if out is not None and not fresh:

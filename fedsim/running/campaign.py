@@ -66,9 +66,9 @@ class Campaign:
         order: the plan and its folder.
         shard: the share of the runs to make.
         tell: called with a note for each run that fails.
-        counts: how many runs were made, kept, brought back, and have failed so far; and how many
-            of code handed over in Python were made again, or kept as it was cut off before.
-        journal: the list of its complete runs, where nothing else shows which these are.
+        counts: the numbers of runs that were made, kept, brought back, and have failed so far; of
+            runs with Python objects also those that were made again, or kept after an interrupt.
+        journal: the list of its complete runs, if the folder alone does not show it.
     """
 
     order: Order
@@ -98,8 +98,8 @@ class Campaign:
         """
         with self.order.home() as home:
             for run in self.runs:
-                known = self._find(run)
-                self._take(watch, make(self.order, builder, home, known, watch))
+                task = self._find(run)
+                self._take(watch, make(self.order, builder, home, task, watch))
         return self._check_outcomes()
 
     def in_processes(self, jobs: int, watch: Watch) -> tuple[Path, ...]:
@@ -118,81 +118,80 @@ class Campaign:
 
     def _make_in_pools(self, runs: Sequence[Run], jobs: int, watch: Watch) -> None:
         """Make runs in worker processes, in further pools where processes die."""
-        left = self._run_pool(runs, jobs, watch)
-        while left:
-            suspects = [run for run in left if self._has_begun(run)] or left[:1]
+        remaining = self._run_pool(runs, jobs, watch)
+        while remaining:
+            suspects = [run for run in remaining if self._has_begun(run)] or remaining[:1]
             for run in suspects:
                 if self._run_pool([run], 1, watch):
-                    text = (
-                        "its worker process died twice, perhaps because memory was short;"
-                        " fewer --jobs need less"
-                    )
+                    text = "its worker process died twice, perhaps out of memory; try fewer --jobs"
                     error = RunError(f"{run_name(self.order, run)}: {text}")
                     self._take(watch, Outcome(run, error=error))
-            left = self._run_pool([run for run in left if run not in suspects], jobs, watch)
+            remaining = self._run_pool(
+                [run for run in remaining if run not in suspects], jobs, watch
+            )
 
     def by(self, engine: ExecutorEngine, watch: Watch) -> tuple[Path, ...]:
         """Make the runs by an executor; return their folders.
 
-        A pool of processes on this machine that has lost one takes no more runs: processes of
-        fedsim's own make those that it has left.
+        A pool of processes on this machine that has lost a process takes no more runs; new
+        processes make the remaining ones.
 
         Raises:
             FedsimError: a run has failed; the others are made.
             RunError: the executor takes no more runs, or its workers cannot make any.
         """
         ended = set[tuple[str, int]]()
-        watch, left = once(watch, ended), dict.fromkeys(self.runs)
+        watch, remaining = once(watch, ended), dict.fromkeys(self.runs)
         try:
-            self._collect(engine, left, watch)
+            self._collect(engine, remaining, watch)
         except BrokenExecutor as error:
             if not engine.processes:
-                count = sum(self._key(run) not in ended for run in left)
+                count = sum(self._key(run) not in ended for run in remaining)
                 runs = "1 run" if count == 1 else f"{count} runs"
-                kept = "the others are kept, and the same command makes the missing ones"
-                raise RunError(f"{error}: {runs} had not ended; {kept}") from error
-            self._make_in_pools([*left], engine.processes, watch)
+                hint = "the others are kept; repeat the command to make the missing ones"
+                raise RunError(f"{error}: {runs} had not ended; {hint}") from error
+            self._make_in_pools([*remaining], engine.processes, watch)
         return self._check_outcomes()
 
-    def _collect(self, engine: ExecutorEngine, left: dict[Run, None], watch: Watch) -> None:
-        """Make runs by an executor; those whose outcome has come are taken out of `left`.
+    def _collect(self, engine: ExecutorEngine, remaining: dict[Run, None], watch: Watch) -> None:
+        """Make runs by an executor; those whose outcome has come leave `remaining`.
 
         Raises:
             BrokenExecutor: it takes no more runs.
         """
-        for outcome in engine.outcomes(self.order, [*map(self._find, left)], watch):
+        for outcome in engine.outcomes(self.order, [*map(self._find, remaining)], watch):
             if outcome.files is not None and self.order.place is not None:
                 folder, trash = self.order.folder(outcome.run), self.order.trash
-                given = self.order.place, outcome.seconds, trash if self.order.fresh else ""
-                unpack(outcome.files, folder, *given)
+                arguments = self.order.place, outcome.seconds, trash if self.order.fresh else ""
+                unpack(outcome.files, folder, *arguments)
             if outcome.ended is not None and outcome.earlier is None:
                 watch(outcome.ended)
-            del left[outcome.run]
+            del remaining[outcome.run]
             self._take(watch, outcome)
 
     def _run_pool(self, runs: Sequence[Run], jobs: int, watch: Watch) -> list[Run]:
         """Make runs in a pool of processes; return those without an outcome if a process died."""
-        left = dict.fromkeys(runs)
+        remaining = dict.fromkeys(runs)
         if runs:
             with workers(min(jobs, len(runs)), watch) as pool, suppress(BrokenExecutor):
                 # An interrupt must not leave a process half started.
-                self._collect(ExecutorEngine(pool, postpone_signals), left, watch)
-        return [*left]
+                self._collect(ExecutorEngine(pool, postpone_signals), remaining, watch)
+        return [*remaining]
 
     def _find(self, run: Run) -> Known:
-        """Return a run with what has been made of it; damaged earlier runs go to the trash."""
+        """Return a run with its existing files, if any; damaged earlier runs go to the trash."""
 
-        def discard_damaged(kept: Path) -> None:
+        def discard_damaged(earlier: Path) -> None:
             with suppress(OutputError):  # it is left out in any case
-                discard(self.order.out, kept)
-            text = f"the earlier run in {kept} is damaged and moves into {TRASH}"
+                discard(self.order.out, earlier)
+            text = f"the earlier run in {earlier} is damaged and moves into {TRASH}"
             variant = self.order.plan.variants[run.number].name
             self.tell(Note(variant, RUNS, f"seed {run.seed}: {text}: the run is made again"))
 
-        known = find_finished(self.order, run, discard_damaged)
-        if self.journal is None or known.there is None:
-            return known
-        return known._replace(resumed=self.journal.has(known.there.manifest[SEAL]))
+        outcome = find_finished(self.order, run, discard_damaged)
+        if self.journal is None or outcome.there is None:
+            return outcome
+        return outcome._replace(resumed=self.journal.has(outcome.there.manifest[SEAL]))
 
     def _key(self, run: Run) -> tuple[str, int]:
         return self.order.plan.variants[run.number].name, run.seed
@@ -200,7 +199,9 @@ class Campaign:
     def _has_begun(self, run: Run) -> bool:
         homes = self.order.out, *(self.order.place.homes() if self.order.place else ())
         folders = [RunFolder.place(home, *self._key(run)) for home in homes]
-        return any((each / SCENARIO).exists() and not (each / SUMMARY).exists() for each in folders)
+        return any(
+            (folder / SCENARIO).exists() and not (folder / SUMMARY).exists() for folder in folders
+        )
 
     def _take(self, watch: Watch, *outcomes: Outcome) -> None:
         """Bring earlier runs back; register the runs that failed, and report them."""
@@ -230,10 +231,12 @@ class Campaign:
             Unfinished: several runs have failed.
         """
         errors = list(self._failed.values())
-        if len(errors) == 1 or (errors and all(isinstance(each, OutputError) for each in errors)):
+        if len(errors) == 1 or (errors and all(isinstance(error, OutputError) for error in errors)):
             raise _of_run(errors[0], self.order, next(iter(self._failed)))
         if errors:
-            failed = [f"{run_name(self.order, run)}: {each}" for run, each in self._failed.items()]
+            failed = [
+                f"{run_name(self.order, run)}: {error}" for run, error in self._failed.items()
+            ]
             raise Unfinished(len(self.runs), failed) from errors[0]
         if self.journal is not None:
             self.journal.end()

@@ -36,11 +36,11 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
 
 def added_notes(plan: Plan) -> Iterator[Note]:
     """Yield a note for each variant that an override adds, on purpose or by a misspelt name."""
-    others = [each.name for each in plan.variants if each.name not in plan.added]
+    others = [variant.name for variant in plan.variants if variant.name not in plan.added]
     for name in plan.added:
         hint = nearest(name, others)
-        own = next((each.name for each in plan.variants if each.own), "")
-        way = f"; keys of {own} are set without variants.{own}" if own else ""
+        base = next((variant.name for variant in plan.variants if variant.own), "")
+        way = f"; keys of {base} are set without variants.{base}" if base else ""
         text = f"an override adds this variant; the scenario has {', '.join(others)}{hint}{way}"
         yield Note(name, "variants", text)
 
@@ -68,20 +68,20 @@ def accuracy_notes(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iter
         scenario = job.scenario.model_dump(mode="json", include={"network", "fleet"})
         rounds = openings[job.variant.name].rounds
         messages = RoundMessages.of_round(rounds[-1].traffic.as_dict()) if rounds else None
-        for found in errors_of_models(scenario["network"], scenario["fleet"], messages):
-            alike.setdefault(". ".join(found), []).append(job.variant.name)
+        for sentences in errors_of_models(scenario["network"], scenario["fleet"], messages):
+            alike.setdefault(". ".join(sentences), []).append(job.variant.name)
     for text, variants in alike.items():
         yield Note(", ".join(variants), "network.model", text)
 
 
 def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
-    """Yield what the graphs of peers and their media are; a note for variants that share one."""
+    """Yield descriptions of graphs of peers and of media; one note for variants that share one."""
     alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if (overlay := job.deployment.overlay) is not None:
             text = describe_any(overlay)
             if not getattr(job.algorithm, "weighs", True):
-                text = text.partition(", spectral gap")[0]  # of weights that it does not use
+                text = text.partition(", spectral gap")[0]  # the method has no mixing weights
             alike.setdefault(("peers", text), []).append(job.variant.name)
         if (medium := job.deployment.medium) is not None:
             alike.setdefault(("medium", medium.describe()), []).append(job.variant.name)
@@ -90,7 +90,7 @@ def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
 
 
 def tier_notes(jobs: Sequence[Job]) -> Iterator[Note]:
-    """Yield what tiers are; a note for variants that share them."""
+    """Yield descriptions of tiers; one note for variants that share them."""
     alike: dict[str, list[str]] = {}
     for job in jobs:
         if (tree := job.deployment.hierarchy) is not None:
@@ -103,7 +103,7 @@ def tier_notes(jobs: Sequence[Job]) -> Iterator[Note]:
 
 
 def event_notes(jobs: Sequence[Job]) -> Iterator[Note]:
-    """Yield what takes more time, and why; a note for variants that share the reason."""
+    """Yield why rounds or segments take a slower path; one note per reason."""
     alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if why := why_events(job.setup) or why_slower(job.setup):
@@ -129,9 +129,9 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
         yield from _unassigned_rows(job)
         yield from _rounded_values(job)
         yield from (Note(job.variant.name, *note) for note in estimate_notes(job))
-        known = openings.get(job.variant.name)
-        yield from _identical_seeds(job, known)
-        yield from ineffective_settings(job, known)
+        first_rounds = openings.get(job.variant.name)
+        yield from _identical_seeds(job, first_rounds)
+        yield from ineffective_settings(job, first_rounds)
 
 
 def _chosen_by_readers(job: Job) -> Iterator[Note]:
@@ -152,8 +152,8 @@ def _duplicate_variants(jobs: Sequence[Job]) -> Iterator[Note]:
         name = first.setdefault(key, job.variant.name)
         if name != job.variant.name:
             text = (
-                f"identical to {name}, so one scenario runs twice: all its values are set there"
-                " already (a block is merged key by key with the base's block of the same kind)"
+                f"identical to {name}, so the same scenario runs twice (a block is merged key by"
+                " key with the base's block of the same kind)"
             )
             yield Note(job.variant.name, "variants", text)
 
@@ -167,7 +167,7 @@ def _unlimited_notes(job: Job) -> Iterator[Note]:
 
 
 def _unassigned_rows(job: Job) -> Iterator[Note]:
-    """Yield a note if the split leaves rows out: the optimum is then not that of all rows."""
+    """Yield a note if the split leaves rows out: the optimum then excludes these rows."""
     problem = job.problem
     if isinstance(problem, ProgramProblem) or not (count := problem.unassigned):
         return
@@ -209,12 +209,12 @@ def _full_batches(job: Job, block: BaseModel, key: str) -> Iterator[Note]:
             yield from _full_batches(job, value, where)
 
 
-def _identical_seeds(job: Job, known: Opening | None) -> Iterator[Note]:
+def _identical_seeds(job: Job, first_rounds: Opening | None) -> Iterator[Note]:
     """Yield a note if all seeds make the same run, as far as the first rounds show."""
     count = len(job.variant.seeds)
     if count == 1 or job.drawn:
         return
-    began = known or opening(job)
+    began = first_rounds or opening(job)
     if len(began.rounds) == ROUNDS and not began.drew:
         text = (
             f"got {count}, but neither the problem nor the first {ROUNDS} rounds draw a random"

@@ -1,4 +1,4 @@
-"""Removing what a folder of runs no longer needs: earlier runs, the trash, and leftovers.
+"""Removal of unneeded files from a folder of runs: earlier runs, the trash, and leftovers.
 
 Leftovers are files of processes that were killed: drafts, progress files, staging folders, and the
 parts of a table that is whole. Runs in their places stay, whether they have ended or not.
@@ -65,8 +65,8 @@ def check_is_study(out: Path) -> None:
     """
     if not out.is_dir():
         raise missing("clean", out)
-    own = (EARLIER, TRASH, MAKING, LIVE)
-    if study_in(out) is None and not any((out / name).is_dir() for name in own):
+    folders = (EARLIER, TRASH, MAKING, LIVE)
+    if study_in(out) is None and not any((out / name).is_dir() for name in folders):
         raise DataError("clean", hold_no_runs(out))
 
 
@@ -85,13 +85,13 @@ def removable(out: Path, kinds: Collection[str] = tuple(KINDS)) -> list[Removabl
     for name in (EARLIER, TRASH, LIVE, MAKING):
         check_links(out, out / name)
     staging.rescue(out)
-    found = list[Removable]()
+    items = list[Removable]()
     for kind, name in KINDS.items():
         if kind in kinds:
             paths = _leftovers(out) if kind == LEFTOVERS else _entries(out / name)
-            own = [_measure(kind, path) for path in paths]
-            found += sorted(own, key=lambda each: (-each.size, each.path))
-    return found
+            of_kind = [_measure(kind, path) for path in paths]
+            items += sorted(of_kind, key=lambda item: (-item.size, item.path))
+    return items
 
 
 def _entries(folder: Path) -> Iterator[Path]:
@@ -126,12 +126,12 @@ def _is_left(path: Path) -> bool:
 def _measure(kind: str, path: Path) -> Removable:
     """Return a file or folder with its size; nothing is read through symbolic links."""
     variants, size, date = list[str](), 0, 0.0
-    for each in _files_below(path):
+    for file in _files_below(path):
         with suppress(OSError):
-            facts = each.lstat()
+            facts = file.lstat()
             size, date = size + facts.st_size, max(date, facts.st_mtime)
-            if each.name == SUMMARY:
-                variants.append(each.parents[1].name)
+            if file.name == SUMMARY:
+                variants.append(file.parents[1].name)
     return Removable(kind, path, tuple(sorted(variants)), size, date)
 
 
@@ -181,9 +181,9 @@ def is_large(out: Path, limit: int = LARGE) -> bool:
     for name in (EARLIER, TRASH):
         folder = out / name
         if folder.is_dir() and not folder.is_symlink():
-            for each in _files_below(folder):
+            for file in _files_below(folder):
                 with suppress(OSError):
-                    size += each.lstat().st_size
+                    size += file.lstat().st_size
                 if size > limit:
                     return True
     return False

@@ -1,4 +1,4 @@
-"""The folder of a study: whether it is that of a plan, what happens to its runs, and its progress.
+"""The folder of a study: its match with a plan, the runs that a plan replaces, and its progress.
 
 An edited scenario that is run again continues in its own folder: runs of unchanged variants are
 kept, the others are made again, and the earlier ones are moved (`fedsim.results.record.earlier`).
@@ -50,13 +50,13 @@ def check_place(study: Study, out: Path) -> None:
     there = study_in(out)
     if there is None or study.is_edited(there) or not study.changed_variants(there):
         return
-    own, other = _name_of(study), _name_of(there)
-    text = f"{out} holds runs of {other}, and this is {own}: nothing was written"
+    new, old = _name_of(study), _name_of(there)
+    text = f"{out} holds runs of {old}, and this is {new}: nothing was written"
     moved = ", ".join(study.changed_variants(there))
-    over = f", or --fresh to move {moved} into {TRASH}"
-    name = "" if study.priced else ", the scenario another name"
-    helps = f"give another folder with --out{name}{'' if study.priced else over}"
-    raise DataError("out", f"{text}; {helps}")
+    options = "give another folder with --out"
+    if not study.priced:
+        options += f", the scenario another name, or --fresh to move {moved} into {TRASH}"
+    raise DataError("out", f"{text}; {options}")
 
 
 def _name_of(study: Study) -> str:
@@ -86,36 +86,34 @@ def changes(plan: Plan, out: Path) -> Iterator[Note]:
 
 def _of_other_versions(plan: Plan, out: Path) -> Iterator[Note]:
     """Yield a note if there are runs whose log has another version of the schema."""
-    found: dict[str, list[str]] = {}
+    variants_by_version: dict[str, list[str]] = {}
     for variant in plan.variants:
         for path in run_folders(out / variant.name):
             try:
                 read_manifest(path)
             except VersionError as error:
-                found.setdefault(error.describe_version(), []).append(variant.name)
+                variants_by_version.setdefault(error.describe_version(), []).append(variant.name)
             except DataError:
                 continue
-            break  # its other seeds were made with it
-    for text, variants in found.items():
+            break  # all seeds of a variant have the same version
+    for text, variants in variants_by_version.items():
         moved = f"they move into {EARLIER}, and new runs are made"
         yield Note(", ".join(variants), RUNS, f"{out} has runs whose log {text}: {moved}")
 
 
 def _change(variant: Variant, out: Path) -> str:
-    """Return what becomes of the runs of a variant that has changed."""
-    own = (
+    """Describe where the runs of a changed variant move, and whether earlier ones return."""
+    earlier = (
         next(earlier_runs(out, variant.name, seed, variant.fingerprint), None)
         for seed in variant.seeds
     )
-    if any(own):
-        return (
-            f"they move into {EARLIER}, and its runs with the present values come back from there"
-        )
+    if any(earlier):
+        return f"they move into {EARLIER}, and runs with the present values come back from there"
     return f"they move into {EARLIER}, and new runs are made"
 
 
 def _values(variant: Variant, out: Path) -> str:
-    """Return, in brackets, the values in which a variant differs from that of its runs."""
+    """Return, in brackets, the values in which a variant differs from its recorded runs."""
     now = _plain(dump(variant.scenario))
     for path in run_folders(out / variant.name):
         try:
@@ -156,11 +154,11 @@ class Shard(NamedTuple):
         >>> Shard.parse("3/16").of(range(40))
         [2, 18, 34]
         """
-        found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
-        shard = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
+        match = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
+        shard = cls(int(match[1]), int(match[2])) if match else cls(0, 0)
         if not 1 <= shard.number <= shard.shares:
-            wanted = "expected K/N with K from 1 to N, such as 3/16"
-            raise DataError("shard", f"shard: got {text!r}; {wanted}")
+            hint = "expected K/N with K from 1 to N, such as 3/16"
+            raise DataError("shard", f"shard: got {text!r}; {hint}")
         return shard
 
     def of(self, runs: Sequence[_T]) -> list[_T]:
@@ -254,7 +252,9 @@ def _variants(
     study: Study, out: Path, making: set[tuple[str, str]], *, in_use: bool
 ) -> Iterator[VariantStatus]:
     for name, made_from in study.variants.items():
-        found: dict[str, list[int]] = {state: [] for state in (DONE, RUNNING, FAILING, PENDING)}
+        seeds_by_state: dict[str, list[int]] = {
+            state: [] for state in (DONE, RUNNING, FAILING, PENDING)
+        }
         took, reasons = list[float](), dict[int, str]()
         for seed in study.seeds.get(name, ()):
             folder = RunFolder.place(out, name, seed)
@@ -262,14 +262,14 @@ def _variants(
             begun = (folder / SCENARIO).exists() and not (folder / SUMMARY).exists()
             if state != DONE and in_use and ((name, folder.name) in making or begun):
                 state, reason = RUNNING, ""
-            found[state].append(seed)
+            seeds_by_state[state].append(seed)
             if reason:
                 reasons[seed] = reason
             if state == DONE and (seconds := run_duration(folder)) is not None:
                 took.append(seconds)
         # Not the mean: after one jump of the clock it would be years.
         typical = median(took) if took else nan
-        done, running, failed, pending = (tuple(seeds) for seeds in found.values())
+        done, running, failed, pending = (tuple(seeds) for seeds in seeds_by_state.values())
         yield VariantStatus(name, done, running, failed, pending, typical, reasons)
 
 

@@ -78,7 +78,7 @@ def record_call(
         fresh: whether existing runs are made again.
     """
     call, serial = OpenCall(), token_hex(8)
-    seeds = [len(each) for each in study.seeds.values()]
+    seeds = [len(seeds_of_variant) for seeds_of_variant in study.seeds.values()]
     begun = {
         "call": serial,
         "begun": _now(),
@@ -139,14 +139,17 @@ def best_variant(rows: Sequence[Mapping[Hashable, Any]]) -> str:
         by_variant.setdefault(row["variant"], []).append(row)
     target = max(_number(row, "target") for row in rows)  # NaN if one has none
     reached = {
-        name: fmean(_number(row, "joules") for row in own)
-        for name, own in by_variant.items()
-        if all(_at_end(row, "gap") <= _number(row, "target") for row in own)
+        name: fmean(_number(row, "joules") for row in rows_of_variant)
+        for name, rows_of_variant in by_variant.items()
+        if all(_at_end(row, "gap") <= _number(row, "target") for row in rows_of_variant)
     }
     if best := _least(reached):
         return f"{best}: {quantity(reached[best], 'J')} to gap={target:g}"
     measure = "objective" if any(isnan(_number(row, "gap")) for row in rows) else "gap"
-    ends = {name: fmean(_at_end(row, measure) for row in own) for name, own in by_variant.items()}
+    ends = {
+        name: fmean(_at_end(row, measure) for row in rows_of_variant)
+        for name, rows_of_variant in by_variant.items()
+    }
     best = _least(ends)
     return f"{best}: {measure} {format_number(ends[best], '.3g')}" if best else ""
 
@@ -163,8 +166,8 @@ def _at_end(row: Mapping[Hashable, Any], name: str) -> float:
 
 def _least(values: Mapping[str, float]) -> str:
     """Return the name of the least value; empty if none is a number."""
-    known = {name: value for name, value in values.items() if not isnan(value)}
-    return min(known, key=lambda name: known[name]) if known else ""
+    finite = {name: value for name, value in values.items() if not isnan(value)}
+    return min(finite, key=lambda name: finite[name]) if finite else ""
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ def runs_without_history(out: Path) -> str:
         raise (
             missing("history", out) if not out.is_dir() else DataError("history", hold_no_runs(out))
         )
-    dates = [each.stat().st_mtime for path in runs for each in path.glob(SUMMARY)]
+    dates = [summary.stat().st_mtime for path in runs for summary in path.glob(SUMMARY)]
     spans = [f"{datetime.fromtimestamp(date, UTC):%Y-%m-%d %H:%M}" for date in sorted(dates)]
     when = f", ended from {spans[0]} to {spans[-1]} (UTC)" if spans else ""
     counted = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
@@ -236,11 +239,11 @@ def runs_without_history(out: Path) -> str:
 
 def _past_call(held_line: Mapping[str, Any], *, held: bool) -> PastCall:
     """Return a call from its lines; an entry of another type counts as missing."""
-    own = {
+    entries = {
         name: held_line[name]
         for name, kind in PastCall.__annotations__.items()
         if type(held_line.get(name)) is kind
     }
     running = held and may_run(held_line.get("host"), held_line.get("process"))
-    own.setdefault("ended", RUNNING if running else KILLED)
-    return PastCall(**own)
+    entries.setdefault("ended", RUNNING if running else KILLED)
+    return PastCall(**entries)

@@ -41,9 +41,9 @@ def imports(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     text = text.replace("\\\n", " ")
     if _ON_DEMAND not in text:
         text = _CHECKED.sub("", text)
-    for found in _STATEMENT.finditer(text):
-        before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
-        names = re.sub(r"#[^\n]*", "", found[1] or found[2] or "").split(",")
+    for match in _STATEMENT.finditer(text):
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        names = re.sub(r"#[^\n]*", "", match[1] or match[2] or "").split(",")
         firsts = tuple(words[0] for name in names if (words := name.split()))
         if source := _FROM.search(before):
             yield "".join(source[1].split()), firsts
@@ -67,8 +67,8 @@ class Sources:
     @cached_property
     def hash(self) -> str:
         """A hash of the modules, independent of the names under which they were loaded."""
-        each = sorted(sha256(content).digest() for content in self.modules.values())
-        return sha256(b"".join(each)).hexdigest()
+        digests = sorted(sha256(content).digest() for content in self.modules.values())
+        return sha256(b"".join(digests)).hexdigest()
 
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -102,19 +102,19 @@ def sources(roots: Mapping[str, bytes], known: Container[str] = ()) -> Sources:
         roots: their texts by their names; imports of the packages that contain them are followed.
         known: names of modules that are skipped, with their imports.
     """
-    own = frozenset(name.partition(".")[0] for name in roots)
+    own_packages = frozenset(name.partition(".")[0] for name in roots)
     modules, packages, waiting = dict(roots), set[str](), list(roots)
     while waiting:
         name = waiting.pop()
         for other, names in _imports(name, modules[name]):
             top = other.partition(".")[0]
-            if top not in own and _is_installed(top):
+            if top not in own_packages and _is_installed(top):
                 packages.add(top)
                 continue
-            for each, path in _load(other, names):
-                if each not in modules and each not in known:
-                    modules[each] = path.read_bytes()
-                    waiting.append(each)
+            for module, path in _load(other, names):
+                if module not in modules and module not in known:
+                    modules[module] = path.read_bytes()
+                    waiting.append(module)
     return Sources(modules, frozenset(packages))
 
 
@@ -140,13 +140,13 @@ def _load(name: str, names: tuple[str, ...]) -> list[tuple[str, Path]]:
     parts = name.split(".")
     if parts[0] in sys.stdlib_module_names:
         return []
-    wanted = [".".join(parts[: count + 1]) for count in range(len(parts))]
+    modules = [".".join(parts[: count + 1]) for count in range(len(parts))]
     if names and (spec := _spec(name)) and spec.submodule_search_locations:
-        wanted += [f"{name}.{each}" for each in names]
-    specs = ((each, _spec(each)) for each in wanted)
+        modules += [f"{name}.{submodule}" for submodule in names]
+    specs = ((submodule, _spec(submodule)) for submodule in modules)
     return [
-        (each, Path(spec.origin))
-        for each, spec in specs
+        (submodule, Path(spec.origin))
+        for submodule, spec in specs
         if spec and spec.has_location and spec.origin
     ]
 

@@ -45,7 +45,7 @@ _EVENTS = 12
 
 @dataclass(slots=True)
 class _Reported:
-    """What was reported of a run that is in progress."""
+    """The last report on a run in progress."""
 
     progress: RunProgress
     begun: float
@@ -83,7 +83,9 @@ class LiveReporter:
 
     def __init__(self, out: Path, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
         self._out, self._clock = out, clock
-        self._labels = labels({each.name: each.scenario.algorithm.kind for each in plan.variants})
+        self._labels = labels(
+            {variant.name: variant.scenario.algorithm.kind for variant in plan.variants}
+        )
         self._began = clock()
         self._process = f"{platform.node()}, process {os.getpid()}"
         self._file = f"{platform.node()}-{os.getpid()}-{id(self):x}.json"
@@ -115,21 +117,21 @@ class LiveReporter:
         """Store the progress of a run."""
         key, now = (progress.variant, progress.seed), self._clock()
         with self._one:
-            known = self._running.get(key)
+            reported = self._running.get(key)
             if progress.ended:
-                self._end(progress, begun=known is not None)
+                self._end(progress, begun=reported is not None)
                 return
-            if known is None:
+            if reported is None:
                 self._leave(progress.worker)
-                known = self._running[key] = _Reported(progress, now, progress.round, now)
+                reported = self._running[key] = _Reported(progress, now, progress.round, now)
                 self._add_event(f"{self._name_of(progress)} has begun")
-            known.progress, known.reported = progress, now
+            reported.progress, reported.reported = progress, now
             if not isnan(progress.t) and not progress.doing:
                 point = progress.round, progress.t, progress.objective, progress.gap
-                known.curve.add(CurvePoint(*point, progress.joules))
+                reported.curve.add(CurvePoint(*point, progress.joules))
 
     def _leave(self, worker: str) -> None:
-        """Remove the runs that a worker has left without an end, since it begins another one."""
+        """Remove runs that a worker abandoned: it begins another run without their end."""
         for key in [key for key, run in self._running.items() if run.progress.worker == worker]:
             del self._running[key]
 
@@ -150,10 +152,10 @@ class LiveReporter:
         self._events.append(LiveEvent(self._clock() - self._began, text))
 
     def state(self) -> LiveCampaign:
-        """Return what is published now."""
+        """Return the state to publish now."""
         words, now = current_activity(), self._clock()
         with self._one:
-            running = tuple(each.as_live(now, words) for each in self._running.values())
+            running = tuple(run.as_live(now, words) for run in self._running.values())
             events = tuple(self._events)
         doing = "" if running else words
         ended, seconds = self._ended, now - self._began
@@ -166,8 +168,8 @@ class LiveReporter:
         Args:
             runs: the number of runs of the campaign.
         """
-        self._runs, over = runs, threading.Event()
-        thread = threading.Thread(target=self._publish_until, args=(over,), daemon=True)
+        self._runs, stop = runs, threading.Event()
+        thread = threading.Thread(target=self._publish_until, args=(stop,), daemon=True)
         try:
             thread.start()
         except RuntimeError:  # there is no memory for a thread
@@ -177,14 +179,14 @@ class LiveReporter:
             yield
         finally:
             with defer_signals():
-                over.set()
+                stop.set()
                 thread.join()
                 remove_live(self._out, self._file)
 
-    def _publish_until(self, over: threading.Event) -> None:
+    def _publish_until(self, stop: threading.Event) -> None:
         """Write the file, at most once a pause and for a share of the time, until `over` is set."""
         pause = _PAUSE
-        while not over.wait(pause):
+        while not stop.wait(pause):
             before = time.thread_time()
             write_live(self._out, self._file, self.state())
             pause = max(_PAUSE, (time.thread_time() - before) / _SHARE)

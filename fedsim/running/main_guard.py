@@ -2,7 +2,7 @@
 
 A spawned Python process begins by importing the script that was run. If that script calls
 `fedsim.run` outside of `if __name__ == "__main__":`, each worker would begin the study again, and
-start workers in turn. Such a worker ends with a special exit code, by which its parent knows the
+start workers in turn. Such a worker ends with a special exit code, which shows its parent the
 reason.
 """
 
@@ -60,9 +60,9 @@ def mark_workers(note: Path | None = None) -> Iterator[None]:
     Args:
         note: created by a worker that ends in `end_if_loading`, if exit codes are not available.
     """
-    said = {_PARENT: str(os.getpid()), _NOTE: "" if note is None else str(note)}
-    before = {name: os.environ.get(name) for name in said}
-    os.environ |= said
+    variables = {_PARENT: str(os.getpid()), _NOTE: "" if note is None else str(note)}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ |= variables
     try:
         with _without_missing_script():
             yield
@@ -76,9 +76,9 @@ def mark_workers(note: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _without_missing_script() -> Iterator[None]:
-    """Let workers import no script where it is no file: it was read from standard input.
+    """Prevent workers from importing a script that is not a file: it was read from standard input.
 
-    Then the caller's module is as that of `python -c`, which workers do without.
+    The caller's module then looks like that of `python -c`, which workers do not import.
     """
     main = sys.modules["__main__"]
     script = getattr(main, "__file__", None)

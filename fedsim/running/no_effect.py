@@ -1,4 +1,4 @@
-"""Notes on settings of a scenario that have no effect on its runs, as far as is known before."""
+"""Notes on settings of a scenario that have no effect on its runs, found before any run."""
 
 from collections.abc import Iterator
 
@@ -60,19 +60,19 @@ def _unmet_stops(job: Job) -> Found:
         if isinstance(rule, Patience) and rule.rounds >= stop.rounds:
             text = f"got {rule.rounds} rounds, but a run has {stop.rounds}: it never ends a run"
             yield "stop.patience", text
-    best, wanted = job.reference, stop.objective
-    if best is None or wanted is None or job.personal or job.algorithm.constrained:
+    best, target = job.reference, stop.objective
+    if best is None or target is None or job.personal or job.algorithm.constrained:
         return
     if not best.certified:
         return  # a smaller value may exist
-    if wanted < best.value - 1e-9 * abs(best.value):
+    if target < best.value - 1e-9 * abs(best.value):
         smallest = format_number(best.value, ".6g")
-        text = f"got {wanted:g}, but the smallest objective is {smallest}: it never ends a run"
+        text = f"got {target:g}, but the smallest objective is {smallest}: it never ends a run"
         yield "stop.objective", text
 
 
 def _labels(job: Job) -> Found:
-    """Yield labels of one class, and a split by the labels of a target that is a number."""
+    """Yield labels of one class, and splits by label of a real-valued target."""
     problem = job.problem
     if isinstance(problem, ProgramProblem):
         return  # only the clients know their labels
@@ -91,10 +91,9 @@ def _labels(job: Job) -> Found:
         least, most = problem.rows.min(), problem.rows.max()
         size = f"{least:,}" if least == most else f"{least:,} to {most:,}"
         text = (
-            f"got {split}, but the target has {len(distinct):,} distinct values in"
-            f" {len(labels):,} rows, each of which is dealt out as a class of its own: clients do"
-            f" not differ in their targets, and have {size} rows; shards divides the sorted target,"
-            " clusters goes by the features"
+            f"got {split}, which treats each of the target's {len(distinct):,} distinct values in"
+            f" {len(labels):,} rows as a class: clients get {size} rows with the same targets on"
+            " average; shards divides the sorted target, clusters divides by features"
         )
         yield "problem.split", text
 
@@ -104,8 +103,9 @@ def _compression(job: Job) -> Found:
     count, wire = job.sent_values, job.scenario.wire
     for way in ("up", "down"):
         compressor = getattr(wire, way).compressor
-        own = not type(compressor).__module__.startswith("fedsim.")  # it may do anything
-        if own or isinstance(compressor, Identity) or count > _LARGEST:
+        # A user-defined compressor may have effects that a trial would not show.
+        custom = not type(compressor).__module__.startswith("fedsim.")
+        if custom or isinstance(compressor, Identity) or count > _LARGEST:
             continue
         vector, rng = np.random.default_rng(0).standard_normal(count), np.random.default_rng(1)
         payload = compressor.sender()(vector, rng, wire.values)
@@ -113,13 +113,13 @@ def _compression(job: Job) -> Found:
         if longest > plain:
             text = (
                 f"got {compressor.kind}, which takes {longest:,} bits for the {count:,} values of"
-                f" the model, and {plain:,} bits send them in full: it saves nothing"
+                f" the model; uncompressed they take {plain:,} bits, so it saves nothing"
             )
             yield f"wire.{way}.compressor", text
 
 
 def _intensity(job: Job) -> Found:
-    """Yield a threshold of intensity that the electricity is never below."""
+    """Yield a threshold of carbon intensity that the clients' electricity never meets."""
     policy = job.participation
     if not isinstance(policy, CarbonAwareParticipation) or policy.below is None:
         return

@@ -1,9 +1,9 @@
 """The cost of a job's first rounds: a dry run, recorded separately.
 
-It is the job's own method, in its own world, under its own random streams; so the rounds are those
-that a run begins with, message by message, bit by bit and joule by joule: with radios that wake
-up, latency, clients that are drawn, lost packets, and all that a method sends beside its model.
-Nothing is written where runs are kept. What comes after the last of these rounds is not known.
+The job's method runs in the job's world with the job's random streams. So the rounds equal the
+first rounds of a run, in every message, bit and joule: with promotions of radios, latency, client
+sampling, lost packets, and everything that a method sends beside its model. Nothing is written into
+the folder of runs. Later rounds are not simulated.
 """
 
 import tempfile
@@ -36,71 +36,71 @@ from fedsim.sim.world import World
 
 # Round times on this machine: the mean of the rounds after the first one.
 #
-# The first one is left out, in which kernels are compiled and files are read; and what is looked up
-# between two rounds, as the run itself does without it. A round takes no longer than the processor
-# was at work for it, on however many threads: what other programs take from it is not counted.
+# The first round is left out, since kernels are compiled and files are read in it. The probe's
+# readings between two rounds are left out as well, since a run does not take them. A round counts
+# with the smaller of wall-clock and processor time, so that other programs do not count.
 
 _FEWEST = 2  # rounds that are timed in any case
 
 
 class Enough(RunError):
-    """Rounds have been timed for as long as was wanted."""
+    """Rounds have been timed for the requested time."""
 
 
 class Pace:
-    """Keeps the time between the marks that ends of rounds are.
+    """Measures the real time of rounds.
 
     Args:
-        wanted: seconds for which rounds are timed; two at the least, if there are so many.
+        budget: seconds for which rounds are timed; at least two rounds are.
     """
 
-    def __init__(self, wanted: float) -> None:
-        self._wanted = wanted
+    def __init__(self, budget: float) -> None:
+        self._budget = budget
         self._marks = 0
-        self._left = (0.0, 0.0)  # when the clocks of the wall and of the processor went on
+        self._resumed = (0.0, 0.0)  # wall-clock and processor time at the end of the last mark
         self._first, self._later = 0.0, 0.0  # seconds of the first round, and of all others
 
     @property
     def seconds(self) -> float:
-        """Of a round; 0 where none has ended."""
+        """Seconds per round; 0 if no round has ended."""
         rounds = self._marks - 1
         return self._later / (rounds - 1) if rounds > 1 else self._first
 
     @contextmanager
     def round(self) -> Iterator[None]:
-        """Note the end of a round, or the start of the first; what is done within takes no time.
+        """Mark the end of a round, or the start of the first; the block's time does not count.
 
         Raises:
-            Enough: rounds have been timed for as long as is wanted.
+            Enough: rounds have been timed for the requested time.
         """
-        self._note()
+        self._mark()
         yield
-        if self._marks > _FEWEST and self._first + self._later > self._wanted:
-            raise Enough("timed for as long as is wanted")
-        self._left = perf_counter(), process_time()
+        if self._marks > _FEWEST and self._first + self._later > self._budget:
+            raise Enough("timed for the requested time")
+        self._resumed = perf_counter(), process_time()
 
-    def _note(self) -> None:
+    def _mark(self) -> None:
         wall, worked = perf_counter(), process_time()
-        taken = min(wall - self._left[0], worked - self._left[1])
+        elapsed = min(wall - self._resumed[0], worked - self._resumed[1])
         if self._marks == 1:
-            self._first = taken
+            self._first = elapsed
         elif self._marks > 1:
-            self._later += taken
+            self._later += elapsed
         self._marks += 1
 
 
 ROUNDS = 2
-"""How many rounds are looked at: in the first one radios are idle still, in the second not."""
+"""Number of rounds whose cost is shown: in the first one radios start from idle, later not."""
 
 MOST = 500
-"""How many there are at the most where they are timed."""
+"""Largest number of rounds that are timed."""
 
 _ROWS, _ROWS_EACH = 100_000, 10_000
-"""Rows of the log after which rounds that do not end are left: so many, and so many a client."""
+"""Largest number of log rows of a probe: a constant, and a term per client."""
 
 
 class Endless(RunError):
-    """The first rounds have filled a log and are not over."""
+    """The first rounds did not end within the largest number of log rows."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ class RoundCost:
     """One round of a run.
 
     Attributes:
-        seconds: how long it takes.
-        traffic: what it costs all clients together, as the round table has it.
-        clients: one row per client: the columns of the client table that are costs.
+        seconds: its duration.
+        traffic: its cost for all clients together, as in the round table.
+        clients: one row per client, with the cost columns of the client table.
     """
 
     seconds: float
@@ -120,16 +120,16 @@ class RoundCost:
 
 @dataclass(frozen=True)
 class Opening:
-    """How a run begins.
+    """The first rounds of a run.
 
     Attributes:
-        rounds: its first rounds, `ROUNDS` of them where nothing ends it before.
-        ended: why there are no more of them; empty where there are.
-        lasts: in how many rounds like the last one each battery would be empty from its charge at
-            the start, if nothing charged it; infinite on mains and where a round draws nothing.
-        shares: what share of each battery such a round takes, shape (M,); NaN on mains.
-        drew: whether a random stream was drawn from.
-        pace: seconds that this machine takes for a round, see `fedsim.running.probe`.
+        rounds: `ROUNDS` rounds, or fewer if the run ends earlier.
+        ended: why the run ended earlier; empty if it did not.
+        lasts: number of rounds like the last one until each battery is empty, from its initial
+            charge and without charging; infinite on mains and if a round draws nothing.
+        shares: share of each battery that such a round takes, shape (M,); NaN on mains.
+        drew: whether any random number was drawn.
+        pace: real time of a round on this machine, s; see `fedsim.running.probe`.
     """
 
     rounds: tuple[RoundCost, ...]
@@ -141,25 +141,25 @@ class Opening:
 
 
 def opening(job: Job, timed: float = 0.0) -> Opening:
-    """Return how a job's run begins.
+    """Simulate the first rounds of a job's run.
 
     Args:
         job: the run.
-        timed: seconds of real time for which it goes on after its first rounds, to be timed.
+        timed: seconds of real time for which further rounds are simulated, to time them.
     """
-    with drawing() as drawn:
-        setup = replace(job).setup  # another one than the run's, which has streams of its own
+    with drawing() as has_drawn:
+        setup = replace(job).setup  # a copy: the probe must not advance the run's random streams
         most = min(MOST if timed else ROUNDS, setup.stop.rounds)
         setup = replace(setup, stop=setup.stop.model_copy(update={"rounds": most}))
         pace = Pace(timed)
         rounds, ended = _first(setup, pace)
     lasts, shares = _batteries(setup, rounds)
     ended = ended if len(rounds) < ROUNDS else ""
-    return Opening(tuple(rounds), ended, lasts, shares, drawn(), pace.seconds)
+    return Opening(tuple(rounds), ended, lasts, shares, has_drawn(), pace.seconds)
 
 
 def _first(setup: WorldConfig, pace: Pace) -> tuple[list[RoundCost], str]:
-    """Return the first rounds of a world, and why it ends."""
+    """Return the first rounds of a world, and the reason for its end."""
     with tempfile.TemporaryDirectory() as name:
         book = _book(Path(name), len(setup.fleet))
         marks: list[_Mark] = []
@@ -171,7 +171,7 @@ def _first(setup: WorldConfig, pace: Pace) -> tuple[list[RoundCost], str]:
                 spent = book.clients({}, world.meters()).set_index("client")
                 marks.append(_Mark(world.calendar.now, replace(world.traffic), spent))
 
-        world = World(setup, book, mark)  # which marks round 0, where nothing is spent yet
+        world = World(setup, book, mark)  # also marks round 0, before any cost
         try:
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 ended = world.run()
@@ -181,7 +181,7 @@ def _first(setup: WorldConfig, pace: Pace) -> tuple[list[RoundCost], str]:
 
 
 def _book(folder: Path, clients: int) -> RunRecorder:
-    """Return a book that is never closed, and refuses to become too long."""
+    """Return a recorder that raises `Endless` if its log becomes too long."""
     rows, most = 0, _ROWS + _ROWS_EACH * clients
 
     def count(chunk: RowColumns) -> None:
@@ -195,11 +195,7 @@ def _book(folder: Path, clients: int) -> RunRecorder:
 
 
 class _Mark(NamedTuple):
-    """What has been spent until the end of a round.
-
-    Attributes:
-        now, traffic, clients: simulated time and costs so far.
-    """
+    """Simulated time and costs up to the end of a round."""
 
     now: float
     traffic: Traffic
@@ -207,7 +203,7 @@ class _Mark(NamedTuple):
 
 
 def _between(before: _Mark, after: _Mark) -> RoundCost:
-    """Return the round between two marks."""
+    """Return the cost of the round between two marks."""
     was = before.traffic.as_dict()
     spent = {name: total - was[name] for name, total in after.traffic.as_dict().items()}
     clients = after.clients - before.clients
@@ -216,9 +212,9 @@ def _between(before: _Mark, after: _Mark) -> RoundCost:
 
 
 def _batteries(setup: WorldConfig, rounds: list[RoundCost]) -> tuple[Array, Array]:
-    """Return how many rounds like the last each battery lasts, and its share of each."""
+    """Return `Opening.lasts` and `Opening.shares`."""
     powered = [(member.battery, member.capacity) for member in setup.fleet]
-    lost = [  # of the battery, for a joule that the client draws
+    lost = [  # share of the battery per joule that the client draws
         np.nan if one is None else 1 / (one.discharge_efficiency * capacity)
         for one, capacity in powered
     ]
@@ -230,29 +226,28 @@ def _batteries(setup: WorldConfig, rounds: list[RoundCost]) -> tuple[Array, Arra
 
 
 def _usable(battery: Battery) -> float:
-    """Return the share of a battery that its client has to spend once it is on."""
+    """Return the share of a battery between the client's start and the cut-off."""
     begin = battery.restarts_at if battery.starts_empty else battery.charge
     return begin - battery.cutoff
 
 
 # Size estimates of a plan: its number of runs, and their duration on this machine.
 
-_LONG = 2.0  # seconds that are not worth while to be spent a second time
+_LONG = 2.0  # longest building time that is measured again, s
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 @dataclass(frozen=True)
 class Extent:
-    """The runs of a plan, made one after the other.
+    """Number and total duration of the runs of a plan, made one after the other.
 
     Attributes:
-        name: the plan's.
-        variants: how many there are.
-        seeds: of each variant, in their order.
-        seconds: that this machine takes if nothing else keeps it busy, and every run has all its
-            rounds.
-        early: whether a rule may end a run before that.
+        name: the name of the plan.
+        variants: the number of variants.
+        seeds: the number of seeds of each variant.
+        seconds: the time on this machine, if it is otherwise idle and no run ends early.
+        early: whether a stop rule may end a run early.
     """
 
     name: str
@@ -263,7 +258,7 @@ class Extent:
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return sum(self.seeds)
 
     def __str__(self) -> str:
@@ -277,13 +272,13 @@ class Extent:
 def extent(
     plan: Plan, jobs: Sequence[Job], openings: Mapping[str, Opening], built: float
 ) -> Extent:
-    """Return how much a plan comes to.
+    """Estimate the number and the duration of a plan's runs.
 
     Args:
-        plan: what is asked for.
+        plan: the plan.
         jobs: its variants, each under its first seed.
-        openings: how their runs begin, by variant, with the time that their rounds take.
-        built: seconds that `jobs` took to be built.
+        openings: the first rounds of their runs, by variant, with the time of a round.
+        built: seconds that it took to build `jobs`.
     """
     seeds = tuple(len(variant.seeds) for variant in plan.variants)
     again = _rebuilt(plan, jobs, built) if max(seeds) > 1 else 0.0
@@ -296,9 +291,9 @@ def extent(
 
 
 def _rebuilt(plan: Plan, jobs: Sequence[Job], built: float) -> float:
-    """Return how long all variants take to be built under one seed more, s.
+    """Return the time to build all variants under a further seed, s.
 
-    The first time includes what is loaded once; so one is built again where that is cheap.
+    The first build includes loading of libraries, so a fast build is measured a second time.
     """
     if built > _LONG:
         return built
@@ -313,7 +308,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration of real time as people say it.
+    """Return a duration of real time in words.
 
     >>> duration(0.2), duration(45), duration(700), duration(7200), duration(1e6)
     ('a second', 'about 45 s', 'about 12 minutes', 'about 2 hours', 'about 12 days')
@@ -329,7 +324,7 @@ def duration(seconds: float) -> str:
     return f"about {format_number(seconds / _DAY, '.0f')} days"
 
 
-# The cost of a round for a client of each group of the fleet.
+# The cost of a round per client of each group of the fleet.
 
 COSTS = ("bits_down", "bits_up", "receive_s", "compute_s", "send_s", "joules")
 """The columns of costs that are shown."""
@@ -341,7 +336,7 @@ def members_of(job: Job, group: int) -> NDArray[np.intp]:
 
 
 def group_costs(job: Job, began: Opening) -> pd.DataFrame:
-    """Return the means over the clients of each group of what each first round costs one.
+    """Return the mean cost per client of each of the first rounds, by group of the fleet.
 
     One row per round and group, with the columns variant, round, group, clients, device, radio and
     those of `COSTS`.
@@ -352,13 +347,13 @@ def group_costs(job: Job, began: Opening) -> pd.DataFrame:
 def _rows(job: Job, began: Opening) -> Iterator[dict[str, object]]:
     for number, cost in enumerate(began.rounds, 1):
         for index, group in enumerate(job.groups):
-            mine = members_of(job, index)
+            members = members_of(job, index)
             yield {
                 "variant": job.variant.name,
                 "round": number,
                 "group": index,
-                "clients": len(mine),
+                "clients": len(members),
                 "device": group.device.kind,
                 "radio": group.radio.kind,
-                **{name: cost.clients[name].iloc[mine].mean() for name in COSTS},
+                **{name: cost.clients[name].iloc[members].mean() for name in COSTS},
             }

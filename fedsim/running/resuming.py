@@ -1,7 +1,7 @@
-"""The runs of a campaign that was cut off, if their code was handed over in Python.
+"""Resumption of an interrupted campaign whose scenario has Python objects.
 
-Nobody can tell whether such code is as it was, so a later call makes its runs again. But a
-campaign that is repeated since it was cut off should not begin from the start. So while it makes
+It cannot be verified that such code is unchanged, so a later call makes its runs again. But an
+interrupted campaign that is repeated should not begin from the start. So while it makes
 runs, it keeps a journal in its folder of those that are complete, with a hash of the script, its
 arguments, and all files that hold the user's code. If the same command is repeated, with these
 unchanged, the runs in the journal are kept. The journal goes when all runs are complete.

@@ -79,7 +79,7 @@ class Course(NamedTuple):
         rounds: how many there were.
         abandoned: how many of these were no step of the algorithm.
         left: how many of its clients left for good, when and why; empty if none did.
-        all_replied: whether in every round each client that was asked replied before the deadline.
+        all_replied: whether all sampled clients replied before the deadline in every round.
     """
 
     start: float | None
@@ -93,7 +93,7 @@ class Course(NamedTuple):
 def end_notes(
     scenario: Scenario, ending: Ending, course: Course, advice: Callable[[], str]
 ) -> Iterator[str]:
-    """Yield the notes of a run that ended without an error, each a key and a sentence.
+    """Yield the notes of a run that ended without an error, as pairs of key and sentence.
 
     Args:
         scenario: of the run.
@@ -173,7 +173,7 @@ class RunnableWorld(Protocol):
 
     @property
     def traffic(self) -> Traffic:
-        """Running totals of what the run has cost."""
+        """Running totals of the run's cost."""
         ...
 
     @property
@@ -198,7 +198,7 @@ class RunnableWorld(Protocol):
 
     @property
     def looks(self) -> list[str]:
-        """What the method has read beside its messages."""
+        """The ports that the method has read."""
         ...
 
     def run(self) -> str:
@@ -210,7 +210,7 @@ class RunnableWorld(Protocol):
         ...
 
     def close(self, reason: str) -> None:
-        """Record why the run ended, and what the meters show."""
+        """Record the reason for the end, and the meter readings."""
         ...
 
 
@@ -264,8 +264,8 @@ def execute(
         meters = recorder.meters or world.meters()
         folder.write_table("clients", recorder.client_blocks(job.facts, meters))
         events = {"rows": recorder.log.rows, "sha256": recorder.log.sha256}
-        made = {**_make(job), EVENTS: events, **(origin or {})}
-        folder.close(made, _summary(job, world, recorder.ledger, status=status, reason=reason))
+        manifest = {**_make(job), EVENTS: events, **(origin or {})}
+        folder.close(manifest, _summary(job, world, recorder.ledger, status=status, reason=reason))
     return folder.path
 
 
@@ -286,24 +286,24 @@ def finished_in(path: Path, files: Sequence[str] = RESULTS) -> Finished | None:
     """Return the metadata of the run in a folder; None if one of the given files is damaged."""
     try:
         check_files(path, files)
-        made = read_manifest(path)
+        manifest = read_manifest(path)
     except DataError:
         return None
     scenario = read_file(path / SCENARIO).decode()
-    return Finished(made, read_json(path / SUMMARY), scenario)
+    return Finished(manifest, read_json(path / SUMMARY), scenario)
 
 
 def is_finished(job: Job, out: Path) -> bool:
     """Return whether the folder of a job holds this run, complete."""
-    found = finished_in(RunFolder.place(out, job.variant.name, job.seed))
-    return match(job, found) is Match.SAME
+    finished = finished_in(RunFolder.place(out, job.variant.name, job.seed))
+    return match(job, finished) is Match.SAME
 
 
 class Match(Enum):
     """How an existing run compares with the one that a job would make.
 
-    SAME: it is the same, for scenario, data, code and versions are. CODE: all that is known is the
-    same, but code was handed over in Python, and a version is missing. OTHER: it is another one.
+    SAME: scenario, data, code and versions are equal. CODE: they are equal as far as known, but the
+    scenario has Python objects without a version. OTHER: they differ.
     """
 
     SAME = "same"
@@ -315,11 +315,11 @@ def match(job: Job, there: Finished | None) -> Match:
     """Return how an existing run compares with the one that a job would make."""
     if there is None:
         return Match.OTHER
-    own = {EVENTS, FILES, SEAL, CODE_VERSION}
-    made, wanted = ({key: each[key] for key in each.keys() - own}
-                    for each in (there.manifest, _make(job)))  # fmt: skip
+    ignored = {EVENTS, FILES, SEAL, CODE_VERSION}
+    recorded, expected = ({key: manifest[key] for key in manifest.keys() - ignored}
+                    for manifest in (there.manifest, _make(job)))  # fmt: skip
     same = there.summary.get("problem") == job.problem.fingerprint
-    if made != wanted or not same or there.scenario != scenario_text(job):
+    if recorded != expected or not same or there.scenario != scenario_text(job):
         return Match.OTHER
     if not code_in(job.variant.scenario):
         return Match.SAME
@@ -330,9 +330,9 @@ def match(job: Job, there: Finished | None) -> Match:
 
 def _make(job: ExecutableRun) -> dict[str, Any]:
     variant = job.variant
-    made = made_with(job.seed, variant.fingerprint, code_hash(job))
+    manifest = made_with(job.seed, variant.fingerprint, code_hash(job))
     version = {CODE_VERSION: variant.version} if code_in(variant.scenario) else {}
-    return {**made, COMPUTING: dict(job.computing), INPUTS: dict(job.inputs), **version}
+    return {**manifest, COMPUTING: dict(job.computing), INPUTS: dict(job.inputs), **version}
 
 
 def scenario_text(job: ExecutableRun) -> str:
@@ -348,18 +348,23 @@ def code_hash(job: ExecutableRun) -> str:
     of what they import; of other installed packages that they import, the version counts. Code
     handed over in Python does not count here: it has a version, or nothing; see `match`.
     """
-    own = _own_code()
-    added = sources(own_modules(job.variant.scenario), own.modules)
-    digest = sha256(f"{own.hash} {added.hash}".encode())
-    digest.update("\n".join(versions(added.packages - own.packages)).encode())
+    sources_of_fedsim = _own_code()
+    added = sources(own_modules(job.variant.scenario), sources_of_fedsim.modules)
+    digest = sha256(f"{sources_of_fedsim.hash} {added.hash}".encode())
+    digest.update("\n".join(versions(added.packages - sources_of_fedsim.packages)).encode())
     return digest.hexdigest()
 
 
 def environment() -> dict[str, str]:
     """Return what decides the bytes of a run beside its job: versions and machine, by name."""
-    made = made_with(0, "", "")
-    own = {"the code of fedsim": _own_code().hash[:12]}
-    return {"Python": made["python"], **made["versions"], **own, "the machine": made["machine"]}
+    versions_of = made_with(0, "", "")
+    environment_of = {"the code of fedsim": _own_code().hash[:12]}
+    return {
+        "Python": versions_of["python"],
+        **versions_of["versions"],
+        **environment_of,
+        "the machine": versions_of["machine"],
+    }
 
 
 @cache
@@ -407,7 +412,7 @@ def _run_world(world: RunnableWorld) -> Ending:
 
 
 def _all_replied(scenario: Scenario, ledger: Ledger, traffic: Traffic) -> bool:
-    """Return whether in every round each client that was asked replied before the deadline."""
+    """Return whether all sampled clients replied before the deadline in every round."""
     missed = [Event.LATE, Event.LOST, *([] if scenario.silence.beacon else [Event.SILENT])]
     if any(ledger.of_number("count", event).any() for event in missed):
         return False

@@ -38,7 +38,7 @@ Files = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of runs, as a worker on any machine knows it.
+    """A folder of runs, for workers on any machine.
 
     Attributes:
         out: its path on the parent's machine, absolute.
@@ -61,8 +61,8 @@ class Place:
     def stage(self) -> Iterator[Path]:
         """Create a staging folder; it is removed when its runs have been published or sent."""
         if not self.is_here:
-            with TemporaryDirectory(prefix="fedsim-") as made:
-                yield Path(made)
+            with TemporaryDirectory(prefix="fedsim-") as folder:
+                yield Path(folder)
             return
         home = self.out / MAKING / f"{self.token}-{token_hex(8)}"
         try:
@@ -94,9 +94,9 @@ def share_folder(out: Path) -> Iterator[Place]:
 
 
 def _close(place: Place) -> None:
-    for left in (place.out / MAKING).glob(f"{place.token}*"):
+    for leftover in (place.out / MAKING).glob(f"{place.token}*"):
         with suppress(OSError):
-            left.unlink() if left.is_file() else rmtree(left)
+            leftover.unlink() if leftover.is_file() else rmtree(leftover)
     with suppress(OSError):  # other campaigns still stage runs there
         (place.out / MAKING).rmdir()
 
@@ -126,16 +126,16 @@ def rescue(out: Path) -> None:
     """
     check_links(out, out / MAKING)
     for summary in (out / MAKING).glob(f"*/*/seed-*/{SUMMARY}"):
-        made = summary.parent
-        if made.name.endswith(_OLD):  # a copy of the run in the place
+        run = summary.parent
+        if run.name.endswith(_OLD):  # a copy of the run in the place
             continue
-        place = out / made.parent.name / made.name
+        place = out / run.parent.name / run.name
         with suppress(OSError, OutputError):  # else the run is made again
-            check_links(out, made)
+            check_links(out, run)
             check_links(out, place)
             place.parent.mkdir(parents=True, exist_ok=True)
-            if not _move(made, place) and not is_copy(made, place):
-                set_aside(out, made)
+            if not _move(run, place) and not is_copy(run, place):
+                set_aside(out, run)
 
 
 def publish(made: Path, place: Path, trash: str = "") -> None:
@@ -195,11 +195,11 @@ def unpack(files: Files, place: Path, out: Place, seconds: float, trash: str = "
         OutputError: it cannot be written.
     """
     with out.stage() as home:
-        made = home / place.parent.name / place.name
+        run = home / place.parent.name / place.name
         for name, content in files.items():
-            write_whole(made / name, content)
-        set_times(made, seconds)
-        publish(made, place, trash)
+            write_whole(run / name, content)
+        set_times(run, seconds)
+        publish(run, place, trash)
 
 
 def set_times(made: Path, seconds: float) -> None:

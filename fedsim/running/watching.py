@@ -1,4 +1,4 @@
-"""The present state of a study, from its folder: what is recorded there, and its live files."""
+"""The present state of a study, from the records and live files in its folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Snapshot:
 
     Attributes:
         status: the states of its runs, by their files.
-        campaigns: what the processes report that make runs.
+        campaigns: the reports of the processes that make runs.
     """
 
     status: Status
@@ -40,30 +40,36 @@ class Snapshot:
     def running(self) -> Mapping[Key, LiveRun]:
         """The runs in progress; of those without a report, only the names are known."""
         silent = {
-            (each.variant, seed): LiveRun(each.variant, seed)
-            for each in self.status.variants
-            for seed in each.running
+            (variant.variant, seed): LiveRun(variant.variant, seed)
+            for variant in self.status.variants
+            for seed in variant.running
         }
-        reported = {(run.variant, run.seed): run for own in self.campaigns for run in own.running}
+        reported = {
+            (run.variant, run.seed): run for campaign in self.campaigns for run in campaign.running
+        }
         return {**silent, **reported}
 
     @property
     def done(self) -> set[Key]:
         """The runs that are complete."""
-        return {(each.variant, seed) for each in self.status.variants for seed in each.done}
+        return {
+            (variant.variant, seed) for variant in self.status.variants for seed in variant.done
+        }
 
     @property
     def failed(self) -> set[Key]:
         """The runs that have failed."""
-        return {(each.variant, seed) for each in self.status.variants for seed in each.failed}
+        return {
+            (variant.variant, seed) for variant in self.status.variants for seed in variant.failed
+        }
 
     @property
     def runs(self) -> list[Key]:
         """All runs, variant by variant, seeds in order."""
         return [
-            (each.variant, seed)
-            for each in self.status.variants
-            for seed in sorted({*each.done, *each.running, *each.failed, *each.pending})
+            (variant.variant, seed)
+            for variant in self.status.variants
+            for seed in sorted({*variant.done, *variant.running, *variant.failed, *variant.pending})
         ]
 
     @property
@@ -81,16 +87,16 @@ class Snapshot:
         """
         running = self.running
         whole = [run.rounds / run.rate for run in running.values() if run.rate > 0]
-        known = {each.variant: each.seconds for each in self.status.variants}
-        typical = [*(each for each in known.values() if not isnan(each)), *whole]
+        medians = {variant.variant: variant.seconds for variant in self.status.variants}
+        typical = [*(variant for variant in medians.values() if not isnan(variant)), *whole]
         if not typical:
             return nan
         work = 0.0
         for key in set(self.runs) - self.done - self.failed:
-            seconds = known[key[0]] if not isnan(known[key[0]]) else median(typical)
+            seconds = medians[key[0]] if not isnan(medians[key[0]]) else median(typical)
             run = running.get(key)
-            left = nan if run is None else time_left(run)
-            work += seconds if isnan(left) else left
+            remaining = nan if run is None else time_left(run)
+            work += seconds if isnan(remaining) else remaining
         return work / max(len(running), 1)
 
 
@@ -131,10 +137,10 @@ class Watcher:
         """
         held = is_held(self._out)
         campaigns = tuple(read_live(self._out)) if held else ()
-        names = {(run.variant, run.seed) for own in campaigns for run in own.running}
-        seen = held, names, self._dates()
-        if self._status is None or seen != self._seen:
-            self._status, self._seen = status(self._out), seen
+        names = {(run.variant, run.seed) for campaign in campaigns for run in campaign.running}
+        state = held, names, self._dates()
+        if self._status is None or state != self._seen:
+            self._status, self._seen = status(self._out), state
         return Snapshot(self._status, campaigns)
 
     def _dates(self) -> list[float]:

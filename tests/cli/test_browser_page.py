@@ -130,7 +130,7 @@ def test_where_no_process_may_start_one_error_says_so(
 
     monkeypatch.setattr(browser_page, "get_context", lambda _: Any)
     monkeypatch.setattr(Any, "Process", Refusing, raising=False)
-    wanted = "--browser: no page can be drawn here: Resource temporarily unavailable"
+    wanted = "--browser: cannot start the drawing process: Resource temporarily unavailable"
     with pytest.raises(fedsim.DataError, match=wanted), draw_page(tmp_path / "out"):
         pass
     assert not (tmp_path / "out").exists()

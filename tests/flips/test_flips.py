@@ -137,7 +137,7 @@ def test_status_names_another_file_in_the_place_of_a_manifest(out: Path) -> None
 
 def test_status_misses_a_log_and_a_damaged_reason(out: Path, flips: Flips) -> None:
     (out / "gd/seed-1/events.parquet").unlink()
-    assert "events.parquet; make the run again" in status(out).variants[1].reasons[1]
+    assert "events.parquet; repeat the run" in status(out).variants[1].reasons[1]
     cut = flips.homes["cut"].copied(flips.place)
     assert status(cut).variants[0].failed == (1,)
     flip(cut / "base/seed-1" / FAILED)

@@ -83,7 +83,7 @@ def test_the_advice_to_make_it_again_helps(name: str, whole: Path, out: Path) ->
     said = CliRunner().invoke(app, [command, str(out)])
     assert said.exit_code == 2, said.output
     assert f"{path} is damaged" in said.stderr
-    assert "make the run again with fedsim run" in said.stderr
+    assert "repeat the run with fedsim run" in said.stderr
     fedsim.run(scenario, out=out)
     assert files(out / "base") == files(whole / "base")
     assert CliRunner().invoke(app, [command, str(out)]).exit_code == 0

@@ -260,7 +260,7 @@ def test_a_campaign_that_was_cut_off_goes_on_and_a_finished_one_does_not(
     assert remade(tmp_path, notes, asked, blocks=[own.Mine]) == 0
     assert len(ends(tmp_path)) == 4
     (note,) = notes
-    assert "3 runs were kept of this campaign, which was cut off" in note
+    assert "3 runs were kept from an interrupted call" in note
     assert remade(tmp_path, notes, asked, blocks=[own.Mine]) == 4
     assert "4 runs were made again" in notes[-1]
     cut_off(own, tmp_path)  # two are of this campaign, the third had begun, and one is complete
@@ -361,7 +361,7 @@ def test_a_script_goes_on_while_its_files_and_arguments_are_as_they_were(
         (tmp_path / "cut").unlink()
 
     cut()
-    assert run().startswith("2 runs were kept of this campaign")
+    assert run().startswith("2 runs were kept from an interrupted call")
     cut()
     assert run("other").startswith("2 runs were made again")
     cut()

@@ -1,4 +1,4 @@
-"""Conformance: checks that any block of a kind has to pass, fedsim's own ones as well."""
+"""Conformance checks: contracts of blocks, for user-defined blocks and for those of fedsim."""
 
 from typing import TYPE_CHECKING
 

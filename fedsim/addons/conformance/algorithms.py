@@ -1,12 +1,12 @@
-"""Conformance: does a method stand the world, or is the scenario refused with the reason?
+"""Checks of a method: it runs under every difficulty, or the scenario is refused with a reason.
 
     from fedsim.addons.conformance import check_algorithm
     print(check_algorithm({"problem": ..., "algorithm": {"kind": "mine", ...}}, blocks=[Mine]))
 
-A fleet of a few quick clients and a slow one lets the method run in worlds that are each hard
-in one way. In every one of them a method either runs to its end, every rule of the ledger kept
-and the objective finite, or the scenario is refused before anything runs. A method also fails
-that commits its model before the update, so that its first round ends with the start.
+The method runs on a few fast clients and a slow one, in worlds with one difficulty each. In each
+world it either runs to its end with a balanced ledger and a finite objective, or the scenario is
+refused before the run. A method also fails if it commits its model before the update, so that its
+first round ends with the initial model.
 """
 
 import pickle
@@ -42,7 +42,7 @@ from fedsim.scenario.building import Builder, Job
 Blocks = Mapping[str, Any]
 
 QUICK = 4
-"""Clients of the quick kind; there is one slow one beside them."""
+"""Number of fast clients; one slow client is added."""
 
 ROUNDS = 12
 
@@ -57,21 +57,21 @@ _ETHER: Blocks = {
 }
 _DEVICE: Blocks = {"kind": "pi-4"}
 _KEPT: Blocks = {"models": {"every": 1}, "counting": "rounds"}
-"""Keeps the model that each round ends with."""
+"""Stores the model of every round."""
 
 _NUMBERS = frozenset(
     (kernels.value, kernels.constraint, kernels.root_mean_square, kernels.strong_convexity)
 )
-"""The kernels of work whose result is one number."""
+"""The kernels whose result is a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class HardWorld:
-    """A world that is hard in one way.
+    """A world with one difficulty.
 
     Attributes:
-        blocks: replace those of the scenario.
-        event: of the rows in the log that show the trouble; empty where none does.
+        blocks: replacements for blocks of the scenario.
+        event: the event of log rows that show the difficulty; empty if none does.
     """
 
     blocks: Blocks
@@ -80,11 +80,11 @@ class HardWorld:
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """What a run without trouble takes, which the others are measured by.
+    """Time and energy of a run without difficulties, for scaling those of the others.
 
     Attributes:
-        seconds: of a round, on average.
-        joules: of one quick client, in the whole run.
+        seconds: the mean duration of a round.
+        joules: the energy of one fast client over the run.
     """
 
     seconds: float
@@ -92,7 +92,7 @@ class Normal:
 
 
 def _fleet(quick: Blocks | None = None, radio: Blocks | None = None) -> list[Blocks]:
-    """Return quick clients, the first of them special, and a slow one."""
+    """Return groups of fast clients, the first with special settings, and of a slow one."""
     ether = {**_ETHER, **(radio or {})}
     plain = {"device": _DEVICE, "radio": ether}
     slow = {"device": {**_DEVICE, "speed": "20 MFLOP/s"}, "radio": {**ether, "up": "50 kbit/s"}}
@@ -113,7 +113,7 @@ def trials(scenario: Blocks, normal: Normal) -> dict[str, HardWorld]:
 
 
 def _rounds(normal: Normal) -> dict[str, HardWorld]:
-    """Return ways to ask that a method which needs no asynchronous server may find hard."""
+    """Return difficult participation settings for a method with synchronous rounds."""
     deadline = {"kind": "full", "deadline": f"{0.6 * normal.seconds!r} s"}
     return {
         "sampled clients": HardWorld({"participation": {"kind": "uniform", "count": 3}}, "sampled"),
@@ -126,7 +126,7 @@ def _rounds(normal: Normal) -> dict[str, HardWorld]:
 
 
 def _arrivals() -> dict[str, HardWorld]:
-    """Return ways to ask for a method that needs an asynchronous server."""
+    """Return difficult participation settings for a method with an asynchronous server."""
     few = {"kind": "asynchronous", "buffer": 1, "concurrency": 2}
     return {
         "one reply at a time": HardWorld({"participation": {"kind": "asynchronous", "buffer": 1}}),
@@ -135,7 +135,7 @@ def _arrivals() -> dict[str, HardWorld]:
 
 
 def _losses(patience: Blocks) -> dict[str, HardWorld]:
-    """Return radios that lose packets; `patience` closes a round whose replies are lost."""
+    """Return worlds with lossy radios; `patience` closes a round whose replies are lost."""
     lossy = {"loss": {"kind": "independent", "rate": "20 %"}}
     lasting: dict[str, Any] = {"fleet": _fleet(radio={**lossy, "tries": 1})}
     if patience:
@@ -149,7 +149,7 @@ def _losses(patience: Blocks) -> dict[str, HardWorld]:
 
 
 def _given_up(scenario: Blocks, normal: Normal) -> HardWorld:
-    """Return a world in which so much is lost that some rounds never have enough replies."""
+    """Return a world with so many losses that some rounds are abandoned."""
     asked = scenario.get("participation", {"kind": "full"})
     quorum = {} if asked.get("kind") == "asynchronous" else {"quorum": "60 %"}
     lossy = {"loss": {"kind": "independent", "rate": "30 %"}, "tries": 1}
@@ -158,7 +158,7 @@ def _given_up(scenario: Blocks, normal: Normal) -> HardWorld:
 
 
 def _absences(normal: Normal) -> dict[str, HardWorld]:
-    """Return fleets whose first client is not there all the time."""
+    """Return worlds whose first client is not always available."""
     battery = {"capacity": f"{0.5 * normal.joules!r} J", "charge": "100 %", "cutoff": "0 %"}
     on, off = (f"{times * normal.seconds!r} s" for times in (3, 2))
     away = {"kind": "markov", "on": on, "off": off}
@@ -171,7 +171,7 @@ def _absences(normal: Normal) -> dict[str, HardWorld]:
 
 
 def _compressions() -> dict[str, HardWorld]:
-    """Return links that compress."""
+    """Return worlds with compression."""
 
     def link(way: str, kind: str, feedback: str = "none", **parameters: float) -> HardWorld:
         compressor = {"kind": kind, **parameters}
@@ -192,21 +192,21 @@ def _compressions() -> dict[str, HardWorld]:
 def check_algorithm(
     scenario: Blocks, blocks: Sequence[type[Spec]] = (), rounds: int = ROUNDS
 ) -> pd.DataFrame:
-    """Let a method run in every one of the worlds.
+    """Run a method in every world.
 
     Args:
         scenario: a problem and an algorithm, as in YAML; for an asynchronous method also its
-            participation. The split is over five clients, or as many as it likes to have.
+            participation. The split is over five clients, unless it sets their number.
         blocks: user-defined classes that it names.
-        rounds: of every run.
+        rounds: the number of rounds of every run.
 
     Returns:
-        One row per world: world, outcome (done, refused or failed), reason, rounds, trouble (how
-        many rows of the log show it; NaN where none would), and the objective after the first
-        round and after the last. A method that commits its model before the update has failed.
+        One row per world: world, outcome (done, refused or failed), reason, rounds, trouble (the
+        number of log rows that show the difficulty; NaN if no row would), and the objective after
+        the first round and after the last.
 
     Raises:
-        ScenarioError: the scenario is wrong without any trouble, too.
+        ScenarioError: the scenario is invalid even without difficulties.
 
     Example:
         >>> table = check_algorithm(scenario, rounds=2)
@@ -232,7 +232,7 @@ def check_algorithm(
 
 
 def easy_scenario(scenario: Blocks, rounds: int = ROUNDS) -> Blocks:
-    """Return a problem and an algorithm with the fleet, and nothing that is hard."""
+    """Return the scenario of a problem and an algorithm without difficulties."""
     return {**scenario, "fleet": _fleet(), "stop": {"rounds": rounds}}
 
 
@@ -240,7 +240,7 @@ def _try(
     scenario: Blocks, event: str, blocks: Sequence[type[Spec]], method: type
 ) -> dict[str, Any]:
     try:
-        with warnings.catch_warnings():  # hard worlds are ours, not the caller's: rows say enough
+        with warnings.catch_warnings():  # warnings on difficult worlds would not concern the caller
             warnings.simplefilter("ignore", TheoryWarning)
             warnings.simplefilter("ignore", RunWarning)
             result = run(scenario, blocks=blocks, watch=ignore_progress, check=False)
@@ -253,21 +253,21 @@ def _try(
 
 
 def _failure_row(error: Exception, method: type) -> dict[str, Any]:
-    """Return the row of a run that did not come to its end."""
+    """Return the row of a run that did not end properly."""
     text = str(error) if isinstance(error, FedsimError) else describe_error(error, method)
     return {"outcome": "failed", "reason": text, "rounds": 0}
 
 
 def _early_commit(job: Job, result: Result) -> str:
-    """Return a reason if the first round should move the model and ends with the start.
+    """Return a reason if the first round should change the model, but ends with the initial one.
 
-    A stationary start may stay, such as zero under a heavy penalty, and any start where clients
-    have evaluated numbers alone, such as constraints. So may that of peers: averaging leaves the
-    mean of their models as it is.
+    Some methods may keep the initial model: at a stationary point, such as zero under a heavy
+    penalty; if clients evaluated only numbers, such as constraints; or among peers, since averaging
+    does not change the mean of their models.
 
     Args:
-        job: of one round.
-        result: of a run that keeps its models.
+        job: a job of one round.
+        result: a run with stored models.
     """
     problem, start = job.problem, job.setup.initial
     replies = result.rounds.set_index("round")["transmissions"].get(1, 0)
@@ -306,13 +306,13 @@ def _row(result: Result, event: str) -> dict[str, Any]:
     }
 
 
-# Can what a method does go elsewhere: its work to another process, its messages as bytes?
+# Checks of pickling and encoding: work for other processes, messages as bytes.
 
 Kernel = Callable[..., Array]
 
 
 def check_sending(scenario: Mapping[str, Any], blocks: Sequence[type[Spec]] = ()) -> pd.DataFrame:
-    """Look at the work and the messages of a method's first rounds.
+    """Check that work can go to another process, and messages can be encoded, in the first rounds.
 
     Args:
         scenario: a problem and an algorithm, as for `check_algorithm`.
@@ -322,7 +322,7 @@ def check_sending(scenario: Mapping[str, Any], blocks: Sequence[type[Spec]] = ()
         One row per check: check, outcome (kept or broken), and the reason.
 
     Raises:
-        ScenarioError: the scenario is wrong.
+        ScenarioError: the scenario is invalid.
 
     Example:
         >>> check_sending(scenario)["outcome"].unique().tolist()
@@ -345,10 +345,10 @@ def _kernels(job: Job) -> Sequence[Kernel]:
 
 
 class Noting:
-    """An evaluator that records the kernels of the work that another one evaluates.
+    """An evaluator that records kernels, and passes work on to another evaluator.
 
     Attributes:
-        kernels: without repetition, in the order in which they were met.
+        kernels: the distinct kernels, in the order of first use.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -404,7 +404,7 @@ class Noting:
 
 
 def _find_bound(noted: Sequence[Kernel]) -> Iterator[str]:
-    """Yield which kernels are no functions of a module."""
+    """Yield kernels that are not functions of a module, and so cannot be pickled."""
     for kernel in noted:
         try:
             pickle.loads(dump(kernel))  # noqa: S301 - what has just been written
@@ -413,8 +413,8 @@ def _find_bound(noted: Sequence[Kernel]) -> Iterator[str]:
             code = getattr(kernel, "__code__", None)
             where = f", line {code.co_firstlineno} of {code.co_filename}," if code else ""
             yield (
-                f"the kernel {name}{where} is bound to where it was made; let it be a function of"
-                " the module, and give it what it needs as `arguments`"
+                f"the kernel {name}{where} cannot be pickled; make it a function of the module, and"
+                " pass its inputs as `arguments`"
             )
 
 

@@ -1,4 +1,4 @@
-"""Assertions for tests: a check holds, and the ledger of a run balances."""
+"""Assertions for tests: on conformance checks, and on the ledger of a run."""
 
 from collections.abc import Sequence
 from math import isclose
@@ -12,7 +12,7 @@ from fedsim.results.record.parts import as_frame, read_table
 from fedsim.results.result import Result
 
 WRONG = frozenset({"broken", "failed"})
-"""Outcomes that no check of a sound block has."""
+"""Outcomes of failed checks."""
 
 EVENTS = ("compute", "send", "receive", "retransmit", "promotion", "tail", "forward")
 """Events that cost energy, each with a column of the client table."""
@@ -25,16 +25,16 @@ def assert_kept(found: pd.DataFrame) -> None:
     """Raise unless every check of a table of `check_...` is kept.
 
     Args:
-        found: what a `check_...` has returned.
+        found: the table of a `check_...` function.
 
     Raises:
-        AssertionError: one is broken, or a run failed; the message has each, with its reason.
+        AssertionError: a check is broken or a run failed; the message lists them with reasons.
 
     Example:
         >>> assert_kept(pd.DataFrame({"check": ["zeros"], "outcome": ["kept"], "reason": [""]}))
     """
-    wrong = found[found["outcome"].isin(WRONG)]
-    lines = [f"{row.iloc[0]}: {row['reason']}" for _, row in wrong.iterrows()]
+    broken = found[found["outcome"].isin(WRONG)]
+    lines = [f"{row.iloc[0]}: {row['reason']}" for _, row in broken.iterrows()]
     if lines:
         raise AssertionError("\n".join(lines))
 
@@ -43,15 +43,15 @@ def assert_ledger_balanced(run: Result | str | Path, blocks: Sequence[type[Spec]
     """Raise unless the energy of every client follows from the log, twice.
 
     The joules of its rows, by event, have to add up to its columns in the client table, and these
-    to its total; and the energy of each row has to follow from its span and the powers of device
-    and radio, as `check_energy` finds it.
+    to its total. The energy of each row has to follow from its span and the powers of device and
+    radio, as in `check_energy`.
 
     Args:
         run: a result, or the folder of one run.
         blocks: user-defined classes that its scenario names.
 
     Raises:
-        AssertionError: a sum or a row does not; the message names the client and both figures.
+        AssertionError: a sum or a row differs; the message names the client and both figures.
         DataError: there is no run, or its files are damaged.
 
     Example:

@@ -1,8 +1,8 @@
 """The log of a run by client: its rows, and its messages with their spans.
 
-A message stands in the row of its sender; what was sent again, in the row after that. Of a
-broadcast in a cell, and of what a peer receives, the receiver's row says when its bits flowed.
-What is read here is what `fedsim.addons.conformance.energy` prices.
+A message has a row of its sender; its retransmission is in the next row. For a broadcast in a cell,
+and for a message that a peer receives, the receiver's row has the time of the bits.
+`fedsim.addons.conformance.energy` computes the energy of these messages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,19 @@ BITS = ("payload_bits", "header_bits", "transport_bits")
 
 @dataclass(frozen=True)
 class Body:
-    """What a client is made of.
+    """The components of a client.
 
     Attributes:
         name: as in the log.
         device, radio: their laws.
         empty: whether its battery, if any, is empty as the run begins.
-        open_up, open_down: whether nothing but the radio itself holds up what it sends, receives.
-        factor: what the model of the network leaves of the radio's rates.
+        open_up, open_down: whether only the radio limits what it sends, or receives.
+        factor: the share of the radio's rates that the network model leaves.
         slowed: whether others of its cell, with other radios, may set the rate of a broadcast.
         shared: whether it shares the air of a Wi-Fi cell, in which frames have more than their
             bits, collide, and are answered.
         hops: whether its messages go from node to node, each at the rate of the slower of two.
-        gateway: of its LoRa radio, whose frames may collide; None where there is none.
+        gateway: the gateway of its LoRa radio, whose frames may collide; None without one.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Leg:
 
     Attributes:
         up: its direction.
-        end, seconds: when its bits ceased to flow, and for how long they had, s.
-        bits: with framing, and with what was sent again; infinite where the log does not say.
-        framed: the same without what was sent again.
-        plain: without either.
-        whole: whether all of them have passed.
+        end, seconds: the end and the duration of its bits, s.
+        bits: including framing and retransmissions; infinite if not in the log.
+        framed: the same without retransmissions.
+        plain: without framing and retransmissions.
+        whole: whether all bits have passed.
     """
 
     up: bool
@@ -74,7 +74,7 @@ class Leg:
 
     @property
     def begin(self) -> float:
-        """When its bits began to flow, s."""
+        """The time at which its bits began to flow, s."""
         return self.end - self.seconds
 
 
@@ -95,11 +95,11 @@ class ClientTrace:
     on_air: list[Span] = field(default_factory=list)
 
     def of(self, *events: str) -> list[Row]:
-        """Return its rows of some events."""
+        """Return its rows of the given events."""
         return [row for row in self.rows if row["event"] in events]
 
     def off(self, end: float) -> list[Span]:
-        """Return when its battery was empty."""
+        """Return the spans in which its battery was empty."""
         spans, since = list[Span](), 0.0 if self.body.empty else inf
         for row in self.of("depleted", "charged"):
             if row["event"] == "depleted":
@@ -112,30 +112,30 @@ class ClientTrace:
 
 def read_traces(bodies: Sequence[Body], rows: Sequence[Row]) -> dict[str, ClientTrace]:
     """Return the rows of a log by client name."""
-    known = {body.name: ClientTrace(body) for body in bodies}
+    traces = {body.name: ClientTrace(body) for body in bodies}
     for row in rows:
-        if row["node"] in known:
-            known[row["node"]].rows.append(row)
+        if row["node"] in traces:
+            traces[row["node"]].rows.append(row)
     for at, row in enumerate(rows):
         if row["event"] == "send":
-            _read_sent(known, rows, at)
-        elif row["event"] == "receive" and row["node"] in known:
-            _read_received(known[row["node"]], rows, at)
-    return known
+            _read_sent(traces, rows, at)
+        elif row["event"] == "receive" and row["node"] in traces:
+            _read_received(traces[row["node"]], rows, at)
+    return traces
 
 
-def _read_sent(known: Mapping[str, ClientTrace], rows: Sequence[Row], at: int) -> None:
+def _read_sent(traces: Mapping[str, ClientTrace], rows: Sequence[Row], at: int) -> None:
     """Read a message of a client, or one of its server to it or to a cell."""
     row = rows[at]
     more = _again(rows, at)
     span = row["duration"] + (more["duration"] if more else 0.0)
-    if row["node"] in known:
-        known[row["node"]].legs.append(_leg(row, more, span, up=True))
-    elif row["peer"] in known:
-        known[row["peer"]].legs.append(_leg(row, more, span, up=False))
+    if row["node"] in traces:
+        traces[row["node"]].legs.append(_leg(row, more, span, up=True))
+    elif row["peer"] in traces:
+        traces[row["peer"]].legs.append(_leg(row, more, span, up=False))
     elif not row["peer"]:
-        for each in known.values():
-            each.on_air.append((row["t"] - span, row["t"]))
+        for trace in traces.values():
+            trace.on_air.append((row["t"] - span, row["t"]))
 
 
 def _serves(name: str) -> bool:
@@ -144,7 +144,7 @@ def _serves(name: str) -> bool:
 
 
 def _again(rows: Sequence[Row], at: int) -> Row | None:
-    """Return the row of what was sent again of the message of a `send` row, if anything was."""
+    """Return the row of the retransmission of a `send` row's message, if any."""
     row, after = rows[at], rows[at + 1] if at + 1 < len(rows) else None
     if row["event"] != "send" or after is None or after["event"] != "retransmit":
         return None
@@ -159,29 +159,29 @@ def _leg(row: Row, more: Row | None, span: float, *, up: bool) -> Leg:
     return Leg(up, row["t"], span, bits, framed, plain, row["detail"] not in _BROKEN)
 
 
-def _read_received(known: ClientTrace, rows: Sequence[Row], at: int) -> None:
-    """Read a message whose time only its receiver's row has: a broadcast, or one of a peer."""
+def _read_received(trace: ClientTrace, rows: Sequence[Row], at: int) -> None:
+    """Read a message whose time is only in its receiver's row: a broadcast, or one of a peer."""
     row = rows[at]
     before = rows[at - 1]
     if _serves(before["node"]) and before["peer"] == row["node"]:
         return  # the server's row reports them
     broadcast = _serves(row["peer"])
-    if broadcast and any(leg.end == row["t"] and not leg.up for leg in known.legs[-2:]):
+    if broadcast and any(leg.end == row["t"] and not leg.up for leg in trace.legs[-2:]):
         return  # the same, with rows in between
     if row["detail"] in _BROKEN:
-        known.legs.append(
+        trace.legs.append(
             Leg(up=False, end=row["t"], seconds=row["duration"], bits=inf, whole=False)
         )
         return
     source = row if row["detail"] is None else _find_loss(rows, at, broadcast=broadcast)
     plain = int(source["payload_bits"]) + int(source["header_bits"])
-    framed = plain + known.body.radio.packaging.bits(plain)
+    framed = plain + trace.body.radio.packaging.bits(plain)
     again = 0
     if before["event"] == "retransmit" and before["peer"] == row["node"]:
         # Right after the row of its sender, it is what that one has sent again (`_again`).
-        mine = before["t"] == row["t"] and _again(rows, at - 2) is not before
-        again = int(before["transport_bits"]) if mine else 0
-    known.legs.append(
+        is_own = before["t"] == row["t"] and _again(rows, at - 2) is not before
+        again = int(before["transport_bits"]) if is_own else 0
+    trace.legs.append(
         Leg(
             up=False,
             end=row["t"],
@@ -194,16 +194,16 @@ def _read_received(known: ClientTrace, rows: Sequence[Row], at: int) -> None:
 
 
 def _find_loss(rows: Sequence[Row], at: int, *, broadcast: bool) -> Row:
-    """Return the row that has the bits of a message that its receiver has lost."""
+    """Return the row with the bits of a message that its receiver has lost."""
     row = rows[at]
-    wanted = "send" if broadcast else "lost"
+    event = "send" if broadcast else "lost"
     later = range(at + 1, len(rows))
-    found = (
+    lost_row = (
         rows[n]
         for n in later
-        if rows[n]["event"] == wanted
+        if rows[n]["event"] == event
         and rows[n]["t"] == row["t"]
         and rows[n]["node"] == row["peer"]
         and rows[n]["peer"] in {None, row["node"]}
     )
-    return next(found, row)
+    return next(lost_row, row)

@@ -38,12 +38,12 @@ def conformance_command(
     with _errors(), _theory():
         blocks = blocks_in([plugin])
         plan = None if file is None else load(file, overrides=overrides or (), blocks=blocks)
-        for title, found in check_blocks(blocks, plan):
-            if found is None:
+        for title, checks in check_blocks(blocks, plan):
+            if checks is None:
                 _out.print(f"{escape(title)}: complete; there are no further checks")
                 continue
-            heads = list(found.columns[:3])
-            rows = [[str(cell) for cell in row] for row in found[heads].itertuples(index=False)]
+            heads = list(checks.columns[:3])
+            rows = [[str(cell) for cell in row] for row in checks[heads].itertuples(index=False)]
             _out.print(listing(title, heads, rows))
-            broken = broken or not found["outcome"].isin(_GOOD).all()
+            broken = broken or not checks["outcome"].isin(_GOOD).all()
     raise typer.Exit(1 if broken else 0)

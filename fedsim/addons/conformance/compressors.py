@@ -1,4 +1,4 @@
-"""Does a compressor keep its contract, and does what it sends go through the codec as it is?
+"""Checks of a compressor: its contract, and encoding and decoding of its payloads.
 
 from fedsim.addons.conformance import check_compressor
 print(check_compressor(EveryOther(stride=3)))
@@ -15,19 +15,19 @@ from fedsim.core.ports import Array
 from fedsim.wire import Compressor, Contract, ValueFormat, decode, encode
 
 DRAWS = 2000
-"""So many draws a vector tell a mean; what lies beyond 6 standard errors of it is no accident."""
+"""Draws per vector from which a mean is estimated; deviations above 6 standard errors count."""
 
 _SIGMAS = 6.0
 _ROUNDING = 1e-6  # some payloads round a norm to float32, whatever the format of values
 
 
 def check_compressor(compressor: Compressor, seed: int = 0, draws: int = DRAWS) -> pd.DataFrame:
-    """Check a compressor on vectors that are hard in one way each.
+    """Check a compressor on vectors with one difficulty each.
 
     Args:
-        compressor: of any kind, with its parameters.
-        seed: of what is drawn here.
-        draws: of each vector, where means are compared.
+        compressor: the compressor, with its parameters.
+        seed: the seed of the check's random numbers.
+        draws: the number of draws per vector where means are compared.
 
     Returns:
         One row per check: check, outcome (kept or broken), and the reason.
@@ -51,7 +51,7 @@ def _promises(compressor: Compressor, seed: int, draws: int) -> Promises:
 
 
 def vectors(seed: int) -> dict[str, Array]:
-    """Return vectors by what is hard about them."""
+    """Return test vectors by the name of their difficulty."""
     rng = np.random.default_rng(seed)
     spike = np.zeros(40)
     spike[17] = -3.0
@@ -66,7 +66,7 @@ def vectors(seed: int) -> dict[str, Array]:
 
 
 def _send(compressor: Compressor, vector: Array, rng: np.random.Generator) -> Array:
-    """Return what arrives of a vector, at the format that rounds least."""
+    """Return a compressed and decompressed vector, in the most precise format."""
     sent = compressor.compress(vector.copy(), rng, ValueFormat.FLOAT64)
     return np.asarray(sent.values, dtype=np.float64)
 
@@ -99,8 +99,8 @@ def _longest(compressor: Compressor, seed: int) -> Iterator[str]:
     rng = np.random.default_rng(seed)
     for name, vector in vectors(seed).items():
         payloads = [compressor.compress(vector, rng, ValueFormat.FLOAT32) for _ in range(50)]
-        longest = max(each.bits for each in payloads)
-        bound = min(compressor.longest(vector, each) for each in payloads)
+        longest = max(payload.bits for payload in payloads)
+        bound = min(compressor.longest(vector, payload) for payload in payloads)
         if bound < longest:
             yield f"{name}: {longest} bits were drawn, and `longest` says {bound}; override it"
 
@@ -145,23 +145,23 @@ def _contract(compressor: Compressor, seed: int, draws: int) -> Iterator[str]:
 
 
 def _unkept(contract: Contract, vector: Array, arrived: Array) -> Iterator[str]:
-    """Yield how draws of what arrives, shape (draws, d), do not keep a contract."""
+    """Yield violations of a contract by decompressed vectors, shape (draws, d)."""
     size = float(vector @ vector)
     errors = ((arrived - vector) ** 2).sum(axis=1)
     slack = _ROUNDING * size + _SIGMAS * float(errors.std()) / len(errors) ** 0.5
-    said = f"the contract is {contract.kind}, {contract.constant:g}, and"
+    law = f"the contract is {contract.kind}, {contract.constant:g}, and"
     match contract.kind:
         case "exact":
-            bound, seen = 0.0, float(errors.max())
+            bound, measured = 0.0, float(errors.max())
         case "absolute":
-            bound, seen, slack = contract.constant, float(errors.max()), _ROUNDING * size
+            bound, measured, slack = contract.constant, float(errors.max()), _ROUNDING * size
         case "contractive":
-            bound, seen = (1 - contract.constant) * size, float(errors.mean())
+            bound, measured = (1 - contract.constant) * size, float(errors.mean())
         case "unbiased":
-            bound, seen = contract.constant * size, float(errors.mean())
+            bound, measured = contract.constant * size, float(errors.mean())
             off = float(((arrived.mean(axis=0) - vector) ** 2).sum())
-            chance = _SIGMAS**2 * seen / len(arrived)
+            chance = _SIGMAS**2 * measured / len(arrived)
             if off > chance + _ROUNDING**2 * size:
-                yield f"{said} the mean of what arrives is {off**0.5:.4g} off"
-    if seen > bound + slack:
-        yield f"{said} the squared error is {seen:.4g}, above {bound:.4g}"
+                yield f"{law} the mean of what arrives is {off**0.5:.4g} off"
+    if measured > bound + slack:
+        yield f"{law} the squared error is {measured:.4g}, above {bound:.4g}"

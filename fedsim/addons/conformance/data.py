@@ -1,4 +1,4 @@
-"""Does a source of data give the same samples for the same stream, fit to compute with?
+"""Checks of a source of data: reproducible and valid samples.
 
 from fedsim.addons.conformance import check_source
 print(check_source(Rings(rows=100)))
@@ -24,15 +24,15 @@ def check_source(source: Source, folder: Path = Path(), seed: int = 0) -> pd.Dat
     """Check a source of data.
 
     Args:
-        source: of any kind, with its parameters.
-        folder: what its paths are relative to.
-        seed: of its stream.
+        source: the source, with its parameters.
+        folder: the folder for its relative paths.
+        seed: the seed of its random stream.
 
     Returns:
         One row per check: check, outcome (kept or broken), and the reason.
 
     Raises:
-        DataError: the data cannot be had.
+        DataError: the data cannot be read.
 
     Example:
         >>> from fedsim.problems import Bundled
@@ -60,7 +60,7 @@ def _source_repeats(one: Samples, other: Samples) -> Iterator[str]:
         yield "two draws from streams of one seed differ; draw from rng alone"
 
 
-# Does a split give every client rows, and no row to two?
+# Checks of a split: every client has rows, and no row is assigned twice.
 #
 # from fedsim.addons.conformance import check_split
 # print(check_split(RoundRobin()))
@@ -68,15 +68,15 @@ def _source_repeats(one: Samples, other: Samples) -> Iterator[str]:
 ROWS, FEATURES, CLIENTS, LABELS = 120, 3, 5, 12
 
 Dealt = Sequence[Any]
-"""The rows of each client, as a block has given them: arrays, where it keeps to its type."""
+"""The rows of each client, as returned by a block; arrays if the block is correct."""
 
 
 def check_split(split: Split, seed: int = 0) -> pd.DataFrame:
     """Check a split on random samples of 12 labels, whose rows belong to 5 clients.
 
     Args:
-        split: of any kind, with its parameters.
-        seed: of its stream, and of the samples.
+        split: the split, with its parameters.
+        seed: the seed of its random stream and of the samples.
 
     Returns:
         One row per check: check, outcome (kept or broken), and the reason.
@@ -93,7 +93,7 @@ def check_split(split: Split, seed: int = 0) -> pd.DataFrame:
 
 
 def samples(seed: int) -> Samples:
-    """Return the rows to deal out."""
+    """Return samples to assign to clients."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((ROWS, FEATURES))
     y = rng.permutation(np.arange(ROWS) % LABELS).astype(np.float64)
@@ -115,29 +115,35 @@ def _deal(split: Split, seed: int) -> Dealt:
 
 
 def _client_count(split: Split) -> int:
-    """Return for how many clients a split is to deal: as many as it says itself, if it does."""
+    """Return the number of clients for a split: its field, if it has one."""
     return int(getattr(split, "clients", None) or CLIENTS)
 
 
 def _counts(split: Split, rows: Dealt) -> Iterator[str]:
     if len(rows) != _client_count(split):
-        yield f"{_client_count(split)} are asked for, and rows are dealt to {len(rows)}"
+        yield f"expected rows for {_client_count(split)} clients, got {len(rows)}"
 
 
 def _numbers(rows: Dealt) -> Iterator[str]:
-    for client, own in enumerate(rows):
-        if not (isinstance(own, np.ndarray) and own.ndim == 1 and own.dtype.kind in "iu"):
-            yield f"client {client} has {own!r}; give an array of the numbers of its rows"
-        elif not len(own):
+    for client, numbers in enumerate(rows):
+        if not (
+            isinstance(numbers, np.ndarray) and numbers.ndim == 1 and numbers.dtype.kind in "iu"
+        ):
+            yield f"client {client} has {numbers!r}; give an array of the numbers of its rows"
+        elif not len(numbers):
             yield f"client {client} has none"
-        elif own.min() < 0 or own.max() >= ROWS:
-            yield f"client {client} has rows {own.min()} to {own.max()}, of 0 to {ROWS - 1}"
+        elif numbers.min() < 0 or numbers.max() >= ROWS:
+            yield f"client {client} has rows {numbers.min()} to {numbers.max()}, of 0 to {ROWS - 1}"
 
 
 def _once(rows: Dealt) -> Iterator[str]:
     numbers, times = np.unique(np.concatenate(rows), return_counts=True)
     for number in numbers[times > 1]:
-        owners = [client for client, own in enumerate(rows) for _ in range((own == number).sum())]
+        owners = [
+            client
+            for client, rows_of_client in enumerate(rows)
+            for _ in range((rows_of_client == number).sum())
+        ]
         yield f"row {number} is given to clients {', '.join(map(str, owners))}"
 
 
@@ -148,10 +154,10 @@ def _split_repeats(split: Split, rows: Dealt, seed: int) -> Iterator[str]:
 
 
 def _check_unchanged(split: Split, seed: int) -> Iterator[str]:
-    given, untouched = samples(seed), samples(seed)
-    split.assign(given, _client_count(split), np.random.default_rng(seed + 1))
-    if list(map(bytes, given.blocks())) != list(map(bytes, untouched.blocks())):
-        yield "assign has changed the samples that it was given"
+    passed, untouched = samples(seed), samples(seed)
+    split.assign(passed, _client_count(split), np.random.default_rng(seed + 1))
+    if list(map(bytes, passed.blocks())) != list(map(bytes, untouched.blocks())):
+        yield "assign modified its input samples"
 
 
 def _refuses(split: Split, seed: int) -> Iterator[str]:
@@ -160,11 +166,11 @@ def _refuses(split: Split, seed: int) -> Iterator[str]:
         dealt = split.assign(few, _client_count(split), np.random.default_rng(seed))
     except DataError:
         return
-    if any(len(own) == 0 for own in dealt):
-        yield f"{few.rows} rows are dealt to {len(dealt)} clients; raise a DataError"
+    if any(len(rows) == 0 for rows in dealt):
+        yield f"got {few.rows} rows for {len(dealt)} clients; raise a DataError"
 
 
-# Are a loss, its gradient and its smoothness constant those of one function?
+# Checks of a loss: consistency of value, gradient and smoothness constant.
 #
 # from fedsim.addons.conformance import check_loss
 # print(check_loss(Huber(width=2.0)))
@@ -183,14 +189,14 @@ def check_loss(loss: Loss, seed: int = 0) -> pd.DataFrame:
     """Check a loss on a few random rows, at a few random models.
 
     Args:
-        loss: of any kind, with its parameters.
-        seed: of what is drawn here.
+        loss: the loss, with its parameters.
+        seed: the seed of the check's random numbers.
 
     Returns:
         One row per check: check, outcome (kept or broken), and the reason.
 
     Raises:
-        DataError: the loss takes none of the labels that there are here.
+        DataError: the loss accepts none of the labels of the check.
 
     Example:
         >>> from fedsim.problems import Squared
@@ -213,7 +219,7 @@ def _loss_promises(loss: Loss, seed: int) -> Promises:
 
 
 def _targets(loss: Loss) -> Array:
-    """Return the targets of the first labels that the loss takes."""
+    """Return the first labels that the loss accepts."""
     refusals: list[str] = []
     for labels in _LABELS:
         try:
@@ -232,17 +238,18 @@ def _start(f: LocalLoss, rng: np.random.Generator) -> Iterator[str]:
 def _gradient(f: LocalLoss, models: list[Array]) -> Iterator[str]:
     for w in models:
         steps = 1e-6 * np.eye(len(w))
-        wanted = np.array([(f.value(w + e) - f.value(w - e)) / 2e-6 for e in steps])
-        seen = f.gradient(w)
-        if seen.shape != w.shape:
-            yield f"its shape is {seen.shape}, and the model's {w.shape}"
-        elif not np.allclose(seen, wanted, rtol=1e-4, atol=1e-5):
-            worst = int(np.argmax(np.abs(seen - wanted)))
-            yield f"entry {worst} is {seen[worst]:.6g}, and by differences {wanted[worst]:.6g}"
+        differences = np.array([(f.value(w + e) - f.value(w - e)) / 2e-6 for e in steps])
+        gradient = f.gradient(w)
+        if gradient.shape != w.shape:
+            yield f"its shape is {gradient.shape}, and the model's {w.shape}"
+        elif not np.allclose(gradient, differences, rtol=1e-4, atol=1e-5):
+            worst = int(np.argmax(np.abs(gradient - differences)))
+            by_differences = f"by differences {differences[worst]:.6g}"
+            yield f"entry {worst} is {gradient[worst]:.6g}, and {by_differences}"
 
 
 def _smooth(f: LocalLoss, models: list[Array]) -> Iterator[str]:
-    """A loss without a constant promises nothing here; an l1 term is no part of what is smooth."""
+    """Yield violations of the smoothness constant, without l1 terms; none if the loss has none."""
     try:
         constant = f.smoothness
     except DataError:
@@ -270,7 +277,7 @@ def _batches(f: LocalLoss, models: list[Array]) -> Iterator[str]:
 
 
 def _sparse(loss: Loss, X: Array, targets: Array, models: list[Array]) -> Iterator[str]:
-    """A loss that refuses sparse features promises nothing of them."""
+    """Yield differences between sparse and dense features; none if the loss refuses sparse ones."""
     holes = np.where(np.arange(X.size).reshape(X.shape) % 3 == 0, 0.0, X)
     dense = LocalLoss(loss, holes, targets)
     try:
@@ -281,4 +288,4 @@ def _sparse(loss: Loss, X: Array, targets: Array, models: list[Array]) -> Iterat
         if not np.isclose(dense.value(w), sparse.value(w), rtol=1e-9):
             yield f"the value is {sparse.value(w):.9g}, and {dense.value(w):.9g} of dense ones"
         if not np.allclose(dense.gradient(w), sparse.gradient(w), rtol=1e-9, atol=1e-12):
-            yield "the gradient is another one"
+            yield "the gradients differ"

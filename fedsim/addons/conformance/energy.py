@@ -11,8 +11,8 @@ declare:
 - A processor works or idles. Pieces of work do not overlap.
 - A radio has at most one message in progress in each direction. While it has any, it is connected;
   its promotion, the stages after its last bit, and rest cover all other time, each instant once.
-- It is at rest when the run begins, after its last stage has run out, and from the moment on at
-  which its client lost its network or its power; not at any other time.
+- It is at rest when the run begins, after its last stage has ended, and from the moment on at which
+  its client lost its network or its power; not at any other time.
 - Idle power flows for as long as the client is on.
 
 If a message behind a shared link was aborted, the log does not contain how many bits had passed:
@@ -20,9 +20,9 @@ its energy is then an interval, from that of no bits to that of all. In a Wi-Fi 
 not contain for how long a message was on the air, with its preambles, collisions and answers: that
 is an interval, from the time of its bits to all of its span.
 
-The laws are stated here a second time, on purpose, in the plainest form and without any code of
-`fedsim.sim`: a mistake there is found unless it was made twice. This is why `_Powers` repeats
-formulas of `fedsim.physics.radios.base` instead of calling them.
+The laws are implemented here a second time, on purpose, in the simplest form and without any code
+of `fedsim.sim`: a mistake there is detected unless it is made twice. So `_Powers` repeats formulas
+of `fedsim.physics.radios.base` instead of calling them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,7 +103,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
         and network.cell is None
         and _is_free(scenario.tiers[0].link if scenario.tiers else network.server)
     )
-    # A peer's downlink is limited by its radio alone, but for that of a medium.
+    # Only a medium limits a peer's downlink beyond its radio.
     down = free or (network.peers is not None and network.medium is None)
     factor = 0.97 if isinstance(network.model, Lv08) else 1.0
     bodies = list[Body]()
@@ -120,7 +120,7 @@ def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
 
 
 def _is_free(link: ServerLink) -> bool:
-    """Return whether a link never holds a message up; a queue does, even without a limit."""
+    """Return whether a link never delays a message; a queue may, even at an unlimited rate."""
     return link.discipline == "fair" and min(link.uplink, link.downlink) == inf
 
 
@@ -132,10 +132,10 @@ def promises(bodies: Sequence[Body], rows: Iterable[Row], idle: Sequence[float])
         rows: of the log, in order, with the columns of `fedsim.results.record.schema`.
         idle: the recorded idle energy of each client, J.
     """
-    kept = list(rows)
-    end = float(kept[-1]["t"]) if kept else 0.0
-    known = read_traces(bodies, kept)
-    every = list(known.values())
+    row_list = list(rows)
+    end = float(row_list[-1]["t"]) if row_list else 0.0
+    traces = read_traces(bodies, row_list)
+    every = list(traces.values())
     yield "work costs energy for its time, one piece at a time", _each(_work, every, end)
     yield (
         "a radio is in exactly one state at every instant",
@@ -151,9 +151,9 @@ def promises(bodies: Sequence[Body], rows: Iterable[Row], idle: Sequence[float])
 
 
 def _each(check: Check, every: Sequence[ClientTrace], end: float) -> Iterator[str]:
-    for known in every:
-        for fault in check(known, end):
-            yield f"{known.body.name}: {fault}"
+    for trace in every:
+        for fault in check(trace, end):
+            yield f"{trace.body.name}: {fault}"
 
 
 # -- the checks --------------------------------------------------------------------------
@@ -163,15 +163,16 @@ def _near(one: float, other: float, scale: float = 0.0) -> bool:
     return abs(one - other) <= _CLOSE * max(abs(one), abs(other)) + scale
 
 
-def _work(known: ClientTrace, end: float) -> Iterator[str]:
+def _work(trace: ClientTrace, end: float) -> Iterator[str]:
     """Work does not overlap, and costs the processor's power beyond its idle power."""
-    device = known.body.device
+    device = trace.body.device
     extra = device.working() - device.idle
     spans = list[Span]()
-    for row in known.of("compute"):
-        wanted = extra * row["duration"]
-        if not _near(row["joules"], wanted):
-            yield f"work until {row['t']:g} s costs {row['joules']:g} J, and {wanted:g} J by power"
+    for row in trace.of("compute"):
+        expected = extra * row["duration"]
+        if not _near(row["joules"], expected):
+            due = f"{expected:g} J by power"
+            yield f"work until {row['t']:g} s costs {row['joules']:g} J, and {due}"
         spans.append((row["t"] - row["duration"], row["t"]))
     yield from _overlaps(spans, "pieces of work", end)
 
@@ -184,43 +185,43 @@ def _overlaps(spans: Iterable[Span], what: str, end: float) -> Iterator[str]:
         before = max(before, until)
 
 
-def _check_coverage(known: ClientTrace, end: float) -> Iterator[str]:
+def _check_coverage(trace: ClientTrace, end: float) -> Iterator[str]:
     """A radio's messages, promotions, stages and rest cover all time, each instant once."""
     both = ((True, "up"), (False, "down"))
-    for up, way in both[:1] if known.body.hops else both:  # slots of several senders alternate
-        legs = [(leg.begin, leg.end) for leg in known.legs if leg.up == up and leg.seconds > 0]
+    for up, way in both[:1] if trace.body.hops else both:  # slots of several senders alternate
+        legs = [(leg.begin, leg.end) for leg in trace.legs if leg.up == up and leg.seconds > 0]
         yield from _overlaps(legs, f"messages {way}", end)
-    busy = _union((leg.begin, leg.end) for leg in known.legs)
-    states = [(row["t"] - row["duration"], row["t"]) for row in known.of("promotion", "tail")]
+    busy = _union((leg.begin, leg.end) for leg in trace.legs)
+    states = [(row["t"] - row["duration"], row["t"]) for row in trace.of("promotion", "tail")]
     yield from _overlaps([*busy, *states], "states of the radio", end)
-    if known.body.radio.states.stateful and not known.body.hops:
-        yield from _gaps(known, _union([*busy, *states]), end)
+    if trace.body.radio.states.stateful and not trace.body.hops:
+        yield from _gaps(trace, _union([*busy, *states]), end)
 
 
-def _gaps(known: ClientTrace, covered: Sequence[Span], end: float) -> Iterator[str]:
+def _gaps(trace: ClientTrace, covered: Sequence[Span], end: float) -> Iterator[str]:
     """Yield gaps between states in which the radio cannot have been at rest."""
     slack = _CLOSE * end
     edges = [0.0, *(edge for span in covered for edge in span), end]
-    released = {row["t"] for row in known.of("offline", "depleted")}
+    released = {row["t"] for row in trace.of("offline", "depleted")}
     for begin, until in zip(edges[::2], edges[1::2], strict=True):
         if until - begin <= slack or begin == 0.0:
             continue
         receives = any(
-            one - slack <= begin and until <= other + slack for one, other in known.on_air
+            one - slack <= begin and until <= other + slack for one, other in trace.on_air
         )
-        if receives or _may_rest(known, begin, released):
+        if receives or _may_rest(trace, begin, released):
             continue
         yield f"the log has no state of the radio from {begin:g} s to {until:g} s"
 
 
-def _may_rest(known: ClientTrace, begin: float, released: set[float]) -> bool:
+def _may_rest(trace: ClientTrace, begin: float, released: set[float]) -> bool:
     """Return whether a radio may be at rest from a moment on.
 
     A radio without stages always may. Otherwise the moment has to be that of a loss of network or
     power, or the end of a complete last stage; a tail that was cut short has to be followed by
     something else than rest.
     """
-    stages = known.body.radio.states.stages[:-1]
+    stages = trace.body.radio.states.stages[:-1]
     if not any(stage.time > 0 for stage in stages):
         return True
     if any(_near(begin, t, _CLOCK * begin) for t in released):
@@ -230,23 +231,24 @@ def _may_rest(known: ClientTrace, begin: float, released: set[float]) -> bool:
         _near(row["t"], begin, _CLOCK * begin)
         and row["duration"] >= last.time * (1 - _CLOSE) - _CLOCK * begin
         and (row["detail"] or "") == last.name
-        for row in known.of("tail")
+        for row in trace.of("tail")
     )
 
 
-def _stages(known: ClientTrace, end: float) -> Iterator[str]:
+def _stages(trace: ClientTrace, end: float) -> Iterator[str]:
     """Tails and promotions cost the power of their stage."""
-    stages = known.body.radio.states.stages
+    stages = trace.body.radio.states.stages
     slack = _CLOCK * end
-    if known.body.gateway is not None:
-        yield from check_windows(known, known.body.gateway)
+    if trace.body.gateway is not None:
+        yield from check_windows(trace, trace.body.gateway)
         return
-    for row in known.of("tail"):
+    for row in trace.of("tail"):
         powers = [stage.power for stage in stages[:-1] if stage.name == (row["detail"] or "")]
         if not any(_near(row["joules"], power * row["duration"]) for power in powers):
-            wanted = " or ".join(f"{power:g} W" for power in powers)
-            yield f"{row['joules']:g} J in {row['duration']:g} s until {row['t']:g} s, at {wanted}"
-    for row in known.of("promotion"):
+            expected = " or ".join(f"{power:g} W" for power in powers)
+            when = f"{row['duration']:g} s until {row['t']:g} s"
+            yield f"{row['joules']:g} J in {when}, at {expected}"
+    for row in trace.of("promotion"):
         span, joules = row["duration"], row["joules"]
         if not any(
             span <= stage.wake_time + slack and _near(joules, stage.wake_power * span)
@@ -255,14 +257,14 @@ def _stages(known: ClientTrace, end: float) -> Iterator[str]:
             yield f"a promotion of {span:g} s until {row['t']:g} s costs {joules:g} J"
 
 
-def _messages(known: ClientTrace, end: float) -> Iterator[str]:
+def _messages(trace: ClientTrace, end: float) -> Iterator[str]:
     """Messages cost bits, time on the air, and connected power while any is in progress."""
-    if known.body.hops:
-        yield from _check_hops(known)
+    if trace.body.hops:
+        yield from _check_hops(trace)
         return
-    least, most = _price(known)
-    logged = fsum(row["joules"] for row in known.of("send", "receive", "retransmit"))
-    slack = _CLOSE * most + _CLOCK * end * _Powers(known.body.radio).highest
+    least, most = _price(trace)
+    logged = fsum(row["joules"] for row in trace.of("send", "receive", "retransmit"))
+    slack = _CLOSE * most + _CLOCK * end * _Powers(trace.body.radio).highest
     if not least - slack <= logged <= most + slack:
         by = f"{least:g} J" if least == most else f"{least:g} J to {most:g} J"
         yield f"its messages cost {logged:g} J in the log, and {by} by their bits and spans"
@@ -273,12 +275,12 @@ def _awake(body: Body) -> float:
     return body.radio.states.stages[0].power if body.hops and body.radio.states.stateful else 0.0
 
 
-def _check_hops(known: ClientTrace) -> Iterator[str]:
+def _check_hops(trace: ClientTrace) -> Iterator[str]:
     """What is sent on a hop costs its bits, and its span, which may have gaps between slots."""
-    powers, radio = _Powers(known.body.radio), known.body.radio
-    watts = max(powers.connected + powers.air[1] - _awake(known.body), 0.0)
+    powers, radio = _Powers(trace.body.radio), trace.body.radio
+    watts = max(powers.connected + powers.air[1] - _awake(trace.body), 0.0)
     peak = radio.rates(dict.fromkeys(radio.traces, _ANY)).up.peak
-    for row in known.of("send", "forward"):
+    for row in trace.of("send", "forward"):
         bits = sum(int(row[key]) for key in BITS)
         if not bits or row["detail"] or not row["joules"]:
             continue
@@ -291,25 +293,27 @@ def _check_hops(known: ClientTrace) -> Iterator[str]:
             yield f"{text}, and {least:g} J to {most:g} J by power"
 
 
-def _check_forwarding(known: ClientTrace, _end: float) -> Iterator[str]:
+def _check_forwarding(trace: ClientTrace, _end: float) -> Iterator[str]:
     """A relay receives and sends each message that it forwards, each at its own rate.
 
     If a rate varies, or a message was aborted, the log does not contain how long that took.
     """
-    radio = known.body.radio
+    radio = trace.body.radio
     rates = radio.rates(dict.fromkeys(radio.traces, _ANY))
     up, down = rates.up.constant, rates.down.constant
-    if radio.traces or up is None or down is None or known.body.hops:
+    if radio.traces or up is None or down is None or trace.body.hops:
         return
     draw = radio.draw
     bit = draw.energy_up + draw.energy_down
     bit += (draw.base + draw.send) / up + (draw.base + draw.receive) / down
-    for row in known.of("forward"):
-        wanted = bit * sum(int(row[key]) for key in BITS)
-        cut_short = wanted == 0 or row["state_of_charge"] is not None  # an empty battery gives less
-        if not (cut_short or _near(row["joules"], wanted)):
+    for row in trace.of("forward"):
+        expected = bit * sum(int(row[key]) for key in BITS)
+        cut_short = (
+            expected == 0 or row["state_of_charge"] is not None
+        )  # an empty battery gives less
+        if not (cut_short or _near(row["joules"], expected)):
             forwarded = f"a message forwarded at {row['t']:g} s"
-            yield f"{forwarded} costs {row['joules']:g} J, and {wanted:g} J by power"
+            yield f"{forwarded} costs {row['joules']:g} J, and {expected:g} J by power"
 
 
 class _Powers:
@@ -339,15 +343,15 @@ class _Powers:
         self.highest = sum(on) + self.connected + by_bits
 
 
-def _price(known: ClientTrace) -> Span:
+def _price(trace: ClientTrace) -> Span:
     """Return lower and upper bound of the energy of a client's messages, J."""
-    body, powers = known.body, _Powers(known.body.radio)
+    body, powers = trace.body, _Powers(trace.body.radio)
     held = powers.connected * fsum(
-        end - begin for begin, end in _union((leg.begin, leg.end) for leg in known.legs)
+        end - begin for begin, end in _union((leg.begin, leg.end) for leg in trace.legs)
     )
     rates = body.radio.rates(dict.fromkeys(body.radio.traces, _ANY))
     least = most = held
-    for leg in known.legs:
+    for leg in trace.legs:
         law = rates.up if leg.up else rates.down
         followed = f"{'up' if leg.up else 'down'}_trace" in body.radio.traces
         joules = [
@@ -420,9 +424,9 @@ def _union(spans: Iterable[Span]) -> list[Span]:
 
 def _idle(every: Sequence[ClientTrace], idle: Sequence[float], end: float) -> Iterator[str]:
     """Idle power of device and radio flows except while the battery is empty."""
-    for known, joules in zip(every, idle, strict=True):
-        body = known.body
+    for trace, joules in zip(every, idle, strict=True):
+        body = trace.body
         watts = body.device.idle + body.radio.resting + _awake(body)
-        on = end - fsum(until - since for since, until in known.off(end))
+        on = end - fsum(until - since for since, until in trace.off(end))
         if not _near(joules, watts * on, _CLOSE * watts * end):
             yield f"{body.name}: {joules:g} J at rest, and {watts * on:g} J by its idle power"

@@ -1,4 +1,4 @@
-"""The findings of a block's check, as a table."""
+"""Results of a block's checks, as a table."""
 
 import sys
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ import pandas as pd
 from fedsim.core.errors import DataError
 
 Promises = Iterator[tuple[str, Iterator[str]]]
-"""What a block of a kind has to do, each with how it does not: nothing where it does."""
+"""The promises of a kind of block, each with a generator of violations."""
 
 
 class PromiseCheck(NamedTuple):
-    """A promise, and whether it is kept.
+    """A promise and its first violation.
 
     Attributes:
-        promise: what a block of the kind has to do.
-        broken: how it does not; empty where it does.
+        promise: the promise, as a clause.
+        broken: the first violation; empty if the promise is kept.
     """
 
     promise: str
@@ -28,14 +28,14 @@ class PromiseCheck(NamedTuple):
 def table(model: type, promises: Promises) -> pd.DataFrame:
     """Return one row per check: check, outcome (kept or broken), and the reason.
 
-    A check is broken by the first of what is wrong, and by whatever the block raises.
+    A check is broken by its first violation, or by any exception of the block.
 
     Args:
         model: the class of the block.
-        promises: in their order.
+        promises: the promises, in the order of rows.
 
     Raises:
-        DataError: the block says, before anything is checked, that it is not for what is tried.
+        DataError: the block refuses the test case before the first check.
     """
     rows = [
         (check.promise, "broken" if check.broken else "kept", check.broken)
@@ -62,9 +62,9 @@ def _first(model: type, promise: str, broken: Iterator[str]) -> PromiseCheck:
 
 
 def describe_error(error: BaseException, model: type) -> str:
-    """Describe an error raised by a block, with the line in the block, or else where raised."""
-    files = {getattr(sys.modules.get(each.__module__), "__file__", "") for each in model.__mro__}
+    """Describe an exception of a block, with the line in the block or of the exception."""
+    files = {getattr(sys.modules.get(part.__module__), "__file__", "") for part in model.__mro__}
     frames = extract_tb(error.__traceback__)
-    last = next((each for each in reversed(frames) if each.filename in files), frames[-1])
+    last = next((part for part in reversed(frames) if part.filename in files), frames[-1])
     what = f"{type(error).__name__}: {error}".strip(": ")
     return f"{what} ({last.filename}, line {last.lineno}, in {last.name})"

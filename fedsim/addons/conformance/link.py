@@ -1,8 +1,8 @@
 """A server and its clients joined by a link that delivers at once.
 
-There is no clock, no radio, no energy and no event loop: what is left is the method, its messages
-and the protocol, so that a test of an algorithm looks at its iterates alone. The iterates are those
-of a simulated run in which every client replies to every message.
+There is no clock, no radio, no energy and no event loop, only the method, its messages and the
+protocol. So a test of an algorithm can focus on its iterates. They equal the iterates of a
+simulated run in which every client replies to every message.
 """
 
 from abc import ABC, abstractmethod
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fedsim.sim.config import Method
 
 CLIENTS = 3
-"""Clients of a scenario that has no fleet."""
+"""Number of clients of a scenario without a fleet."""
 
 
 class EveryClientPresent:
@@ -46,11 +46,11 @@ class EveryClientPresent:
     always_complete = True
 
     def obstacle(self, client: ClientId) -> str:  # noqa: ARG002 - as a roll has it
-        """Return why a client cannot take part: there is no reason."""
+        """Return "": every client can take part."""
         return ""
 
     def sample_available(self, client: ClientId) -> bool:  # noqa: ARG002
-        """Return that a client takes part."""
+        """Return True: every client is available."""
         return True
 
 
@@ -230,15 +230,15 @@ def run_linked(
     Args:
         scenario: a problem and an algorithm, as in YAML; `wire`, `participation` and `silence` are
             used as well. Without a fleet there are three clients.
-        rounds: how many the server commits.
-        blocks: user-defined classes that it names.
-        seed: of all random numbers.
+        rounds: the number of rounds that the server commits.
+        blocks: user-defined classes that the scenario names.
+        seed: the seed of all random numbers.
 
     Returns:
         The models and the messages.
 
     Raises:
-        ScenarioError: the scenario is wrong.
+        ScenarioError: the scenario is invalid.
         ValueError: the method has no server, or an asynchronous one.
         AssertionError: the server's coroutine ends before the last round, or waits for anything
             but its exchanges.

@@ -1,7 +1,7 @@
-"""What LoRa radios at a gateway cost by their log: frames of messages, empty frames and windows.
+"""The energy of LoRa radios recomputed from the log: frames of messages, empty frames, windows.
 
-The laws of `fedsim.addons.lorawan`, stated a second time in their plainest form. Where ADR sets
-spreading factor and power the log does not contain them, so a cost is an interval.
+The laws of `fedsim.addons.lorawan` are implemented a second time, in their simplest form. If ADR
+sets spreading factor and power, the log does not contain them, so an energy is an interval.
 """
 
 from collections.abc import Iterator
@@ -13,31 +13,31 @@ from fedsim.physics.radios.lora import LoRa, LoRaRadio
 from fedsim.physics.radios.lorawan import LoRaGateway
 
 DETAILS = ("poll", "windows")
-"""What the rows of empty frames and windows say."""
+"""The details of rows of empty frames and windows."""
 
-_SYMBOLS = 8  # of a window in which nothing comes
+_SYMBOLS = 8  # length of a window without a frame
 _CLOSE = 1e-9
 
 
 def seconds_on_air(radio: RadioLaw, leg: Leg) -> list[tuple[float, float]]:
-    """Return the possible extents of a message: bits, and the ends of its time on air, s."""
+    """Return the bounds of a message's bits and of its time on air, s."""
     if not isinstance(radio, LoRaRadio) or not (leg.up and leg.whole) or radio.end_device.adr:
         return [(leg.bits, 0.0), (leg.bits, leg.seconds)]
     frames = radio.law.span(leg.plain).on_air
-    # Which frames were sent again, the full ones or the last, is not in the log.
+    # The log does not say whether full frames or the last, shorter one were sent again.
     ends = [frames] if leg.bits == leg.framed else [frames, leg.seconds]
     return [(leg.bits, seconds) for seconds in ends]
 
 
-def check_windows(known: ClientTrace, gateway: LoRaGateway) -> Iterator[str]:
-    """Empty frames and windows cost their time on air."""
-    radio = known.body.radio
+def check_windows(trace: ClientTrace, gateway: LoRaGateway) -> Iterator[str]:
+    """Yield empty frames and windows whose energy does not follow from their time on air."""
+    radio = trace.body.radio
     if not isinstance(radio, LoRaRadio):
         return
     send, receive = (max(watts - radio.waiting, 0.0) for watts in (radio.send, radio.receive))
     factors = range(7, 13) if radio.end_device.adr else [radio.spreading]
     second = receive * _SYMBOLS * 2**gateway.rx2_spreading / radio.bandwidth
-    for row in known.of("tail"):
+    for row in trace.of("tail"):
         if row["detail"] not in DETAILS:
             continue
         costs = list[float]()
@@ -52,9 +52,10 @@ def check_windows(known: ClientTrace, gateway: LoRaGateway) -> Iterator[str]:
                 answers = [law.airtime(law.mac), late.airtime(late.mac)]
                 costs += [receive * answers[0], first + receive * answers[1]]
         joules = row["joules"]
-        # ADR may have lowered its power; a battery that is empty cuts a frame off.
+        # ADR may have lowered the power; an empty battery cuts a frame off.
         less = radio.end_device.adr or row["state_of_charge"] is not None
         exact = any(abs(joules - cost) <= _CLOSE * cost for cost in costs)
         if not (exact or (less and joules <= max(costs) * (1 + _CLOSE))):
-            wanted = " or ".join(f"{cost:g} J" for cost in costs)
-            yield f"{row['detail']} at {row['t']:g} s costs {joules:g} J, and {wanted} by its time"
+            expected = " or ".join(f"{cost:g} J" for cost in costs)
+            spent = f"{joules:g} J, and {expected} by its time"
+            yield f"{row['detail']} at {row['t']:g} s costs {spent}"

@@ -1,4 +1,4 @@
-"""Is a device one that work can be done on: time, power?
+"""Checks of a device: duration and power of tasks.
 
 from fedsim.addons.conformance import check_device
 print(check_device(Device.model_validate("pi-4")))
@@ -21,27 +21,27 @@ from fedsim.physics.radios import RadioLaw, RateLaw, Terms
 from fedsim.physics.signals import Constant
 
 OPERATIONS = (0.0, 1.0, 1e3, 1e6, 1e12)
-"""Of tasks: none, one, many."""
+"""Floating-point operations of tasks: none, one, many."""
 
 SAMPLES = (0.0, 1.0, 20.0, 1e5)
-"""That tasks pass over."""
+"""Numbers of samples that tasks process."""
 
 _CLOSE = 1e-9
 
 _IN_WORLDS = "with arrays over worlds in place of constants, its figures are those of each world"
 
 _FACTORS = np.array([1.0, 0.9, 1.1, 0.95, 1.05, 0.97, 1.0])
-"""By which constants differ from world to world."""
+"""Factors of a constant in sampled worlds."""
 
 
 def _unlike_in_worlds(block: DeviceLaw | RadioLaw) -> Iterator[str]:
-    """Yield which constants give other figures as arrays, which is how `fedsim robust` asks."""
+    """Yield constants that give other figures as arrays over worlds, as in `fedsim robust`."""
     for name, value in block:
         if isinstance(value, float) and 0 < value < inf:
             column = value * _FACTORS
-            found = differing_worlds(block, {name: column}, len(column))
-            if found:
-                few = ", ".join(f"{each:g}" for each in column[found])
+            differing = differing_worlds(block, {name: column}, len(column))
+            if differing:
+                few = ", ".join(f"{each:g}" for each in column[differing])
                 yield f"an array for `{name}` gives other figures at {few} than that number alone"
 
 
@@ -49,7 +49,7 @@ def check_device(device: DeviceLaw) -> pd.DataFrame:
     """Check a device on tasks of several sizes.
 
     Args:
-        device: of any kind, with its parameters.
+        device: the device, with its parameters.
 
     Returns:
         One row per check: check, outcome (kept or broken), and the reason.
@@ -73,9 +73,9 @@ def _device_promises(device: DeviceLaw) -> Promises:
 
 def _device_times(device: DeviceLaw) -> Iterator[str]:
     for operations, samples in product(OPERATIONS, SAMPLES):
-        taken = device.seconds(operations, samples)
-        if not (isfinite(taken) and taken >= 0):
-            yield f"{_task_text(operations, samples)} take {taken:g} s"
+        seconds = device.seconds(operations, samples)
+        if not (isfinite(seconds) and seconds >= 0):
+            yield f"{_task_text(operations, samples)} take {seconds:g} s"
     for samples in SAMPLES:
         yield from _falling(device, [(each, samples) for each in OPERATIONS])
     for operations in OPERATIONS:
@@ -83,7 +83,7 @@ def _device_times(device: DeviceLaw) -> Iterator[str]:
 
 
 def _falling(device: DeviceLaw, tasks: list[tuple[float, float]]) -> Iterator[str]:
-    """Yield where a task takes less than a smaller one."""
+    """Yield pairs of tasks of which the larger one takes less time."""
     for one, other in pairwise(tasks):
         less, more = device.seconds(*one), device.seconds(*other)
         if more < less * (1 - _CLOSE):
@@ -105,11 +105,11 @@ def _device_constant(device: DeviceLaw) -> Iterator[str]:
     if speed is None:
         return
     for operations, samples in product(OPERATIONS, SAMPLES):
-        taken, wanted = device.seconds(operations, samples), operations / speed
-        if not isclose(taken, wanted, rel_tol=_CLOSE):
+        seconds, expected = device.seconds(operations, samples), operations / speed
+        if not isclose(seconds, expected, rel_tol=_CLOSE):
             yield (
-                f"{_task_text(operations, samples)} take {taken:g} s, and {wanted:g} s at {speed:g}"
-                " flop/s"
+                f"{_task_text(operations, samples)} take {seconds:g} s, and {expected:g} s at"
+                f" {speed:g} flop/s"
             )
 
 
@@ -123,32 +123,32 @@ def _powers(device: DeviceLaw) -> Iterator[str]:
 
 def _device_pickles(device: DeviceLaw) -> Iterator[str]:
     if pickle.loads(dump(device)) != device:  # noqa: S301 - what has just been written
-        yield "another one comes back"
+        yield "a different block comes back"
 
 
 def _task_text(operations: float, samples: float) -> str:
     return f"{operations:g} operations on {samples:g} samples"
 
 
-# Is a radio one that messages can be sent with: rates, terms, power?
+# Checks of a radio: rates, transfer terms and powers.
 #
 # from fedsim.addons.conformance import check_radio
 # print(check_radio(FreeSpace.in_si(near=1e9, distance=20, latency=1e-3)))
 
 SIZES = (0, 1, 8, 152, 1_000, 12_000, 12_001, 1_000_000)
-"""Bits of messages: none, few, a whole packet, one bit more, many."""
+"""Bits of messages: none, few, exactly one packet, one bit more, many."""
 
 ROUNDS = 20
 
-_TRACE = Constant(1e6)  # bit/s, in place of a radio's traces
+_TRACE = Constant(1e6)  # bit/s; replaces a radio's traces
 
 
 def check_radio(radio: RadioLaw, seed: int = 0) -> pd.DataFrame:
     """Check a radio on messages of several sizes.
 
     Args:
-        radio: of any kind, with its parameters; its traces are taken to be a constant rate.
-        seed: of its streams.
+        radio: the radio, with its parameters; traces are replaced by a constant rate.
+        seed: the seed of its random streams.
 
     Returns:
         One row per check: check, outcome (kept or broken), and the reason.
@@ -207,9 +207,9 @@ def _radio_constant(radio: RadioLaw) -> Iterator[str]:
             continue
         for bits in SIZES:
             framed = _frame(radio, bits)
-            taken, wanted = law.seconds(bits, framed), framed / rate
-            if not isclose(taken, wanted, rel_tol=_CLOSE):
-                yield f"{way}: {bits} bits take {taken:g} s, and {wanted:g} s at {rate:g} bit/s"
+            seconds, expected = law.seconds(bits, framed), framed / rate
+            if not isclose(seconds, expected, rel_tol=_CLOSE):
+                yield f"{way}: {bits} bits take {seconds:g} s, and {expected:g} s at {rate:g} bit/s"
         for terms in _carry(radio, law, 0):
             if terms != Terms(rate):
                 yield f"{way}: the rate is {rate:g} bit/s, and the terms are {terms}"
@@ -235,7 +235,7 @@ def _radio_repeats(radio: RadioLaw, seed: int) -> Iterator[str]:
 
 
 def _carry(radio: RadioLaw, law: RateLaw, seed: int) -> list[Terms]:
-    """Return the terms of messages that carry something, round by round."""
+    """Return the transfer terms of messages with a payload, round by round."""
     carrier = law.carrier(partial(np.random.default_rng, seed))
     return [
         carrier.terms(bits, _frame(radio, bits), number)
@@ -246,20 +246,20 @@ def _carry(radio: RadioLaw, law: RateLaw, seed: int) -> list[Terms]:
 
 def _draws(radio: RadioLaw) -> Iterator[str]:
     stages = radio.states.stages
-    said = {
+    figures = {
         "idle": radio.idle,
         "resting": radio.resting,
         "waiting": radio.waiting,
         "latency": radio.latency,
     }
-    said |= {key: getattr(radio.draw, key) for key in _OF_DRAW}
-    said |= {key: getattr(radio.connection, key) for key in _OF_CONNECTION}
+    figures |= {key: getattr(radio.draw, key) for key in _OF_DRAW}
+    figures |= {key: getattr(radio.connection, key) for key in _OF_CONNECTION}
     for number, stage in enumerate(stages):
-        said |= {f"{key} of stage {number}": getattr(stage, key) for key in _OF_STAGE}
-    said |= {f"time of stage {number}": stage.time for number, stage in enumerate(stages[:-1])}
+        figures |= {f"{key} of stage {number}": getattr(stage, key) for key in _OF_STAGE}
+    figures |= {f"time of stage {number}": stage.time for number, stage in enumerate(stages[:-1])}
     if len(stages) == 1 or stages[0].cycle or stages[-1].power or stages[-1].time < inf:
         yield "of `states`, the first does not hear always, or the last has a power or an end"
-    for key, value in said.items():
+    for key, value in figures.items():
         if not (isfinite(value) and value >= 0):
             yield f"`{key}` is {value:g}"
 
@@ -281,7 +281,7 @@ def _packets(radio: RadioLaw) -> Iterator[str]:
 
 def _radio_pickles(radio: RadioLaw) -> Iterator[str]:
     if pickle.loads(dump(radio)) != radio:  # noqa: S301 - what has just been written
-        yield "another one comes back"
+        yield "a different block comes back"
     for way, law in _laws(radio).items():
         other = pickle.loads(dump(law))  # noqa: S301 - what has just been written
         if _carry(radio, other, 0) != _carry(radio, law, 0):

@@ -1,4 +1,4 @@
-"""A world whose rates and whose clients' availability are written in the test."""
+"""A world with rates and availability set by a test."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
@@ -16,11 +16,11 @@ from fedsim.running.api import run
 from fedsim.running.run import ignore_progress
 
 Pieces = Sequence[tuple[float, float]]
-"""Constant pieces of a rate: the time at which each begins, s, and the rate, bit/s."""
+"""Pieces of constant rate: the time at which a piece begins, s, and its rate, bit/s."""
 
 
 class GivenTrace(Trace):
-    """A rate in constant pieces."""
+    """A piecewise constant rate."""
 
     kind: Literal["given-trace"] = Field(default="given-trace", description="a rate in pieces")
     pieces: tuple[tuple[float, float], ...] = Field(description="times in s, rates in bit/s")
@@ -54,20 +54,20 @@ def run_given(
     clients: int = 1,
     blocks: Sequence[type[Spec]] = (),
 ) -> Result:
-    """Run a scenario on clients whose rate and availability are given.
+    """Run a scenario on clients with a given rate and availability.
 
     A client computes 1 Gflop/s. Its radio has the given rate in both directions, and no latency.
 
     Args:
         scenario: as for `fedsim.run`, without a fleet.
-        rate: the pieces, from time 0 on.
-        period: after which they repeat, s; None where the last piece lasts.
+        rate: the pieces, the first one at time 0.
+        period: the period after which the pieces repeat, s; None to continue with the last piece.
         changes: the times at which the clients leave, return, leave and so on, s.
-        clients: how many there are.
+        clients: the number of clients.
         blocks: user-defined classes that the scenario names.
 
     Raises:
-        ScenarioError: the scenario, or the trace, is wrong.
+        ScenarioError: the scenario or the trace is invalid.
 
     Example:
         >>> given = run_given(scenario, rate=[(0, 2e6)], clients=3)
@@ -83,5 +83,5 @@ def run_given(
     away = [float(change) for change in changes]
     if away:
         group["availability"] = {"kind": "given-availability", "changes": away}
-    known: tuple[type[Spec], ...] = (GivenTrace, GivenAvailability, *blocks)
-    return run({**scenario, "fleet": [group]}, blocks=known, watch=ignore_progress)
+    classes: tuple[type[Spec], ...] = (GivenTrace, GivenAvailability, *blocks)
+    return run({**scenario, "fleet": [group]}, blocks=classes, watch=ignore_progress)

@@ -1,4 +1,4 @@
-"""Does a stop rule judge each run by itself, by the columns and costs that it names?
+"""Checks of a stop rule: independence of runs, declared columns and costs.
 
 from fedsim.addons.conformance import check_stop_rule
 print(check_stop_rule(Budget(most=3)))
@@ -16,7 +16,7 @@ from fedsim.core.blocks.plugins import dump
 from fedsim.protocol.stop_rules import RoundEnd, StopRule
 
 ROUNDS = 200
-"""Rounds of each run that a rule is tried on; costs double every few of them."""
+"""Rounds of each test run; costs double every few rounds."""
 
 _RUNS: dict[str, Callable[[int], float]] = {
     "an objective that falls": lambda number: 100 * 0.97**number,
@@ -25,14 +25,14 @@ _RUNS: dict[str, Callable[[int], float]] = {
     "one that falls and stays": lambda number: max(1.0, 10.0 - number),
     "one that is not evaluated": lambda _: nan,
 }
-"""Objectives of runs, by round."""
+"""Objectives of test runs, by round."""
 
 
 def check_stop_rule(rule: StopRule) -> pd.DataFrame:
-    """Check a stop rule on runs whose objectives fall, stay, rise, or are not known.
+    """Check a stop rule on runs whose objectives fall, stay, rise, or are unknown.
 
     Args:
-        rule: of any kind, with its parameters.
+        rule: the stop rule, with its parameters.
 
     Returns:
         One row per check: check, outcome (kept or broken), and the reason.
@@ -55,7 +55,7 @@ def _promises(rule: StopRule) -> Promises:
 
 
 class _Figures(dict[str, float | None]):
-    """The figures of a round, which record in a set what is read of them."""
+    """The figures of a round; they record the names of figures that are read."""
 
     def __init__(self, figures: dict[str, float | None], read: set[str]) -> None:
         super().__init__(figures)
@@ -73,19 +73,19 @@ class _Figures(dict[str, float | None]):
 def _run(
     rule: StopRule, objective: Callable[[int], float], read: set[str] | None = None
 ) -> list[RoundEnd]:
-    """Return the ends of the rounds of a run; the rule's columns are as the objective is.
+    """Return the rounds of a test run; the columns of the rule equal the objective.
 
     Args:
-        rule: that is tried.
-        objective: of each round.
-        read: takes the names of the figures that are read.
+        rule: the rule.
+        objective: the objective of each round.
+        read: a set to which the names of figures that are read are added.
     """
     record = set[str]() if read is None else read
     ends = []
     for number in range(1, ROUNDS + 1):
         value, cost = objective(number), 2 ** (number / 4)
-        known: float | None = None if isnan(value) else value
-        figures: dict[str, float | None] = dict.fromkeys(rule.columns, known)
+        objective_or_none: float | None = None if isnan(value) else value
+        figures: dict[str, float | None] = dict.fromkeys(rule.columns, objective_or_none)
         ends.append(
             RoundEnd(
                 round=number,
@@ -101,7 +101,7 @@ def _run(
 
 
 def _answers(rule: StopRule, ends: Sequence[RoundEnd]) -> list[str]:
-    """Return what the check of one run says, up to the round that ends it."""
+    """Return the answers of the rule for one run, up to the round that ends it."""
     check, answers = rule.watch(), list[str]()
     for end in ends:
         answers.append(check(end))
@@ -115,11 +115,11 @@ def _reasons(rule: StopRule) -> Iterator[str]:
         answers: Sequence[object] = _answers(rule, _run(rule, objective))
         for number, answer in enumerate(answers, 1):
             if not isinstance(answer, str):
-                yield f"{name}: round {number} is answered by {answer!r}; give a text"
+                yield f"{name}: round {number} returned {answer!r}; expected a text"
 
 
 def _judges_alone(rule: StopRule) -> Iterator[str]:
-    """Yield where a run ends otherwise beside another one that the same block judges."""
+    """Yield runs that end differently if the same block also judges another run."""
     for name, objective in _RUNS.items():
         ends = _run(rule, objective)
         alone = _answers(rule, ends)
@@ -166,4 +166,4 @@ def _moments(rule: StopRule) -> Iterator[str]:
 
 def _pickles(rule: StopRule) -> Iterator[str]:
     if pickle.loads(dump(rule)) != rule:  # noqa: S301 - what has just been written
-        yield "another one comes back"
+        yield "a different block comes back"

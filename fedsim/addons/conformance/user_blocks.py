@@ -1,4 +1,4 @@
-"""The checks of all user-defined blocks, each by its kind."""
+"""The checks of user-defined blocks, by kind."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ _CHECKS: Mapping[type[Spec], Callable[[Any], pd.DataFrame]] = {
 def check_blocks(
     blocks: Sequence[type[Spec]], plan: Plan | None = None
 ) -> Iterator[tuple[str, pd.DataFrame | None]]:
-    """Yield what every block is called, and the table of its checks; None where it has none.
+    """Yield the title of every block, and the table of its checks; None if its kind has no checks.
 
     Args:
         blocks: user-defined classes.
@@ -73,13 +73,13 @@ def check_blocks(
 
 
 def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame | None:
-    """Return the table of a block's checks; None where there are none for its kind.
+    """Return the table of a block's checks; None if its kind has no checks.
 
     An algorithm is checked in worlds: see `check_algorithm`.
 
     Args:
-        block: with its parameters.
-        folder: what paths of a source of data are relative to.
+        block: the block, with its parameters.
+        folder: the folder for relative paths of a source of data.
 
     Example:
         >>> from fedsim.scenario import Device
@@ -93,7 +93,7 @@ def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame | None:
 
 
 def _scenario(method: Algorithm, within: Scenario | None) -> dict[str, Any]:
-    """Return the problem and the algorithm of a scenario, as they would be written."""
+    """Return the problem and the algorithm of a scenario as plain data."""
     if within is None:
         return {"problem": _PROBLEM, "algorithm": method.model_dump(mode="json")}
     written = within.model_dump(mode="json")
@@ -101,13 +101,13 @@ def _scenario(method: Algorithm, within: Scenario | None) -> dict[str, Any]:
 
 
 def _by_default(model: type[Spec]) -> Spec:
-    """Return a block with the parameters that it has by default; a step size is 0.1/L."""
+    """Return a block with its default parameters; a step size is 0.1/L."""
     step = {"step_size": "0.1/L"} if "step_size" in model.model_fields else {}
     for parameters in ({}, step):
         try:
             return model.model_validate(parameters)
         except ValidationError as error:
-            missing = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
+            missing = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
     raise BlockError(
         f"{model.__name__} cannot be tried as it is, for it has no default of {missing}; give a"
         " scenario that names it beside the file"
@@ -115,5 +115,5 @@ def _by_default(model: type[Spec]) -> Spec:
 
 
 def _title(block: Spec) -> str:
-    said = ", ".join(f"{key}: {value}" for key, value in block.model_dump(mode="json").items())
-    return f"{type(block).__name__} {{{said}}}"
+    values = ", ".join(f"{key}: {value}" for key, value in block.model_dump(mode="json").items())
+    return f"{type(block).__name__} {{{values}}}"

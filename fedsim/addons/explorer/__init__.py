@@ -1,10 +1,10 @@
-"""The explorer: one page that re-prices a study in a browser as its constants are moved.
+"""The explorer: an HTML page with sliders that re-prices a study in a browser.
 
-The parts and what passes between them:
+Its modules:
 
 - `histories` reduces each run to what its costs depend on (the clients of each exchange, bits
   both ways, work) as typed arrays, and packs those of all runs into one compressed block;
-- `sliders` lists the constants that may be moved, each with its interval and the keys of the
+- `sliders` lists the constants that can be changed, each with its interval and the keys of the
   scenario that hold it, so that a position of the page is also an override of `fedsim reprice`;
 - `page` writes one HTML file of both, the figures of all fleets and four scripts: `history.js`
   unpacks the block, `fleet.js` computes the figures of a client from the constants, `recursion.js`

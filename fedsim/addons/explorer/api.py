@@ -41,7 +41,7 @@ def explore(
     blocks: Sequence[type[Spec]] = (),
     largest: int = LARGEST,
 ) -> Path:
-    """Write a page that re-prices a study in a browser as its constants are moved.
+    """Write a page that re-prices a study in a browser, with a slider per constant.
 
     The page needs no server and no network. It computes the costs of every run by the recursion
     that `robust` uses, and shows the overrides with which `reprice` gives the same figures.
@@ -49,7 +49,7 @@ def explore(
     Args:
         folder: written by `run`.
         out: the file to write; `explorer.html` in the folder if None.
-        target: such as "gap=1e-5"; chosen as by `compare` if None.
+        target: such as "gap=1e-5"; as for `compare` if None.
         blocks: user-defined classes that the scenarios name.
         largest: size limit of the page, bytes; it holds fewer seeds if all of them exceed it.
 
@@ -57,8 +57,8 @@ def explore(
         The path of the page: `out`, or a name with a number where another call's file is there.
 
     Raises:
-        DataError: there is nothing to explore, no variant can be re-priced by the recursion, no
-            constant can be moved, a single seed exceeds the size limit, or `out` is no .html.
+        DataError: there are no runs, no variant can be re-priced by the page, there is no constant
+            to change, a single seed exceeds the size limit, or `out` does not end in .html.
         OutputError: the file cannot be written.
 
     Example:
@@ -69,38 +69,38 @@ def explore(
     check_page(file)
     page = _fitting(_study_of(folder, target, blocks), largest)
     call = Call.of("explore", [Path(folder)], target=target, largest=largest)
-    with output(call, file) as made:
-        write_whole(made.path, page)
-    return made.place
+    with output(call, file) as draft:
+        write_whole(draft.path, page)
+    return draft.place
 
 
 def _study_of(
     folder: str | Path, target: str | None, blocks: Sequence[type[Spec]]
 ) -> ExploredStudy:
     """Return the runs of a study that can be re-priced, and its sliders."""
-    gathered, wanted = gather_runs(folder, target)
-    every = [(run, run.original(tuple(blocks))) for run in finished_runs(gathered, wanted)]
+    gathered, goal = gather_runs(folder, target)
+    every = [(run, run.original(tuple(blocks))) for run in finished_runs(gathered, goal)]
     hindered = _hindrances(every)
-    kept = [(run, original) for run, original in every if run.variant not in hindered]
-    _check(kept, hindered, wanted)
+    explorable = [(run, original) for run, original in every if run.variant not in hindered]
+    _check(explorable, hindered, goal)
     fleets = _Fleets()
-    known = _known_costs(gathered, wanted)
-    runs = [_explorable(run, original, fleets, known) for run, original in kept]
+    costs = _known_costs(gathered, goal)
+    runs = [_explorable(run, original, fleets, costs) for run, original in explorable]
     sliders = sliders_of(fleets.scenarios)
     if not sliders:
-        raise DataError("folder", f"{folder}: its clients are ideal, so no constant can be moved")
+        raise DataError("folder", f"{folder}: its clients are ideal, without constants to change")
     labels = gathered.labels
     notes = [f"{labels[name]} is left out: {why}" for name, why in hindered.items()]
     return ExploredStudy(
         Path(folder),
-        wanted,
+        goal,
         {name: labels[name] for name in labels if name in {run.variant for run in runs}},
         tuple(fleets.scenarios),
         sliders,
         tuple(runs),
         (*notes, *gathered.counting, *gathered.left_out),
         whole=not hindered,
-        verdicts=tuple(islice(_verdicts(gathered, wanted), _VERDICTS)),
+        verdicts=tuple(islice(_verdicts(gathered, goal), _VERDICTS)),
     )
 
 
@@ -111,24 +111,24 @@ def _verdicts(gathered: EndedRuns, target: Target) -> Iterator[str]:
 
 
 def _hindrances(every: Iterable[tuple[FinishedRun, Original]]) -> dict[str, str]:
-    """Return the variants that the recursion of the page cannot price, with the reason."""
-    found = dict[str, str]()
+    """Return the variants that the page cannot re-price, with the reason."""
+    reasons = dict[str, str]()
     for run, original in every:
         why = hindrance(original) or _unknown_to_page(original.scenario)
-        if why and run.variant not in found:
-            found[run.variant] = why
-    return found
+        if why and run.variant not in reasons:
+            reasons[run.variant] = why
+    return reasons
 
 
 def _unknown_to_page(scenario: Scenario) -> str:
-    """Return the first block of a fleet whose law the page has not got; empty if there is none."""
+    """Return the first block of a fleet that the page does not support; empty if there is none."""
     for number, group in enumerate(scenario.fleet):
         for name, law in (("device", Device), ("radio", Radio)):
             block = getattr(group, name)
             if type(block) is not law:
-                return f"fleet.{number}.{name}: {block.kind} has a law that the page does not know"
+                return f"fleet.{number}.{name}: {block.kind} is not supported by the page"
         if group.battery is not None and group.battery.self_discharge:
-            return f"fleet.{number}.battery.self_discharge: the page does not know it"
+            return f"fleet.{number}.battery.self_discharge: not supported by the page"
     return ""
 
 
@@ -138,7 +138,7 @@ def _check(
     """Check that something is left to explore.
 
     Raises:
-        DataError: no variant can be priced by the recursion, or none of these got to the target.
+        DataError: no variant can be re-priced by the page, or none of these reached the target.
     """
     reasons = "; ".join(f"{name}: {why}" for name, why in hindered.items())
     if not kept:
@@ -194,7 +194,7 @@ def _known_costs(gathered: EndedRuns, target: Target) -> dict[tuple[str, int], C
 
 
 def _fitting(study: ExploredStudy, largest: int) -> bytes:
-    """Return the page with as many seeds as its size limit allows.
+    """Return the page with the largest number of seeds within the size limit.
 
     Raises:
         DataError: a single seed exceeds it.

@@ -76,10 +76,10 @@ def compact(
     is_representative = np.zeros(len(groups), bool)
     _, firsts, count = np.unique(classes, return_index=True, return_counts=True)
     is_representative[firsts] = True
-    kept = is_representative[clients]
-    entries = np.stack([classes[clients], kind.ravel()], axis=1)[kept]
-    borders = np.concatenate([[0], np.cumsum(kept)])[first]
-    order = np.lexsort((entries[:, 0], exchange[kept]))
+    selected = is_representative[clients]
+    entries = np.stack([classes[clients], kind.ravel()], axis=1)[selected]
+    borders = np.concatenate([[0], np.cumsum(selected)])[first]
+    order = np.lexsort((entries[:, 0], exchange[selected]))
     loads, sequence = _loads(entries[order], borders)
     length = np.concatenate([[0], np.cumsum([len(each) for each in loads])])
     all_loads = np.concatenate(loads) if loads else np.zeros((0, 2), np.intp)
@@ -143,7 +143,7 @@ def _loads(
 def _small(values: NDArray[Any]) -> Whole:
     """Return integers in the smallest of 1, 2 or 4 bytes that holds all of them."""
     most = int(values.max(initial=0))
-    kind = next(each for each in (np.uint8, np.uint16, np.uint32) if most <= np.iinfo(each).max)
+    kind = next(dtype for dtype in (np.uint8, np.uint16, np.uint32) if most <= np.iinfo(dtype).max)
     return values.astype(kind)
 
 

@@ -1,4 +1,4 @@
-"""The page of a study: its data, its sliders and the scripts that price it, in one file."""
+"""The page of a study: its data, its sliders and its scripts, in one file."""
 
 import json
 import shlex
@@ -64,8 +64,9 @@ class ExploredRun:
     Attributes:
         variant, seed: of the run.
         fleet: the number of its fleet.
-        history: until it reached the target; None if it never did.
-        costs: until then, by its log, with which the page checks its own; NaN if not tracked.
+        history: its history up to the target; None if it missed the target.
+        costs: its costs up to the target from the log, against which the page checks its own; NaN
+            if not tracked.
     """
 
     variant: str
@@ -77,17 +78,17 @@ class ExploredRun:
 
 @dataclass(frozen=True)
 class ExploredStudy:
-    """All that a page holds.
+    """The content of a page.
 
     Attributes:
         folder: of the study, as the caller named it.
         target: the target of the costs.
         labels: of the variants, in order.
         fleets: a scenario for each different fleet.
-        sliders: the constants that can be moved.
+        sliders: the constants with a slider.
         runs: in the order of the variants.
-        notes: what is left out.
-        whole: whether all variants of the folder are there.
+        notes: notes on variants and seeds that are left out.
+        whole: whether all variants of the folder are included.
         verdicts: of seeds and sampled worlds, with all constants as written, as `compare` words
             them.
     """
@@ -142,7 +143,7 @@ def _script(name: str) -> str:
 
 
 def _json(data: object) -> str:
-    """Return JSON that cannot end the element of the page that holds it."""
+    """Return JSON that is safe inside a script element of HTML."""
     return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
@@ -152,9 +153,11 @@ def _panels(study: ExploredStudy) -> Iterator[dict[str, Any]]:
     for number, slider in enumerate(study.sliders):
         text = TITLES[slider.block, slider.field]
         panels.setdefault((slider.block, slider.kind), []).append((number, slider, text))
-    for (block, kind), own in panels.items():
+    for (block, kind), sliders in panels.items():
         title = "server's link" if block == "network" else f"{block} {kind}"
-        named = [(number, slider, _distinct(slider, text, own)) for number, slider, text in own]
+        named = [
+            (number, slider, _distinct(slider, text, sliders)) for number, slider, text in sliders
+        ]
         yield {"title": title[0].upper() + title[1:], "sliders": named}
 
 
@@ -162,18 +165,18 @@ def _distinct(slider: Slider, text: str, panel: list[tuple[int, Slider, str]]) -
     """Return the title of a slider, with its groups if another one has the same figure."""
     if sum(other.field == slider.field for _, other, _ in panel) == 1:
         return text
-    groups = sorted({group for own in slider.places for group in own})
+    groups = sorted({group for places in slider.places for group in places})
     return f"{text}, fleet.{', '.join(map(str, groups))}"
 
 
 def _costs(study: ExploredStudy) -> tuple[tuple[str, str, str], ...]:
-    """Return the costs that are known of all fleets: name, words, unit."""
-    carbon = all(counts_grams(each.fleet) for each in study.fleets)
+    """Return the costs that are known for all fleets: name, label, unit."""
+    carbon = all(counts_grams(scenario.fleet) for scenario in study.fleets)
     return _COSTS if carbon else _COSTS[:2]
 
 
 def _data(study: ExploredStudy, places: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    """Return what the scripts read: see `explorer.js`."""
+    """Return the data for the scripts; see `explorer.js`."""
     names, fleet_of = list(study.labels), {run.variant: run.fleet for run in study.runs}
     rest = iter(places)
     return {
@@ -181,7 +184,7 @@ def _data(study: ExploredStudy, places: tuple[dict[str, Any], ...]) -> dict[str,
         "verdicts": study.verdicts,
         "practical": PRACTICAL,
         "costs": _costs(study),
-        "fleets": [_fleet(each, study) for each in study.fleets],
+        "fleets": [_fleet(item, study) for item in study.fleets],
         "variants": [
             {"name": name, "label": label, "fleet": fleet_of[name]}
             for name, label in study.labels.items()
@@ -195,13 +198,13 @@ def _data(study: ExploredStudy, places: tuple[dict[str, Any], ...]) -> dict[str,
             }
             for run in study.runs
         ],
-        "sliders": [_slider(study, each) for each in study.sliders],
+        "sliders": [_slider(study, item) for item in study.sliders],
         "commands": _commands(study, fleet_of),
     }
 
 
 def _fleet(scenario: Scenario, study: ExploredStudy) -> dict[str, Any]:
-    """Return the figures of a fleet; without one, of as many ideal clients as there are."""
+    """Return the figures of a fleet; without a fleet, those of ideal clients."""
     groups = scenario.fleet or (Group(count=_clients_of(study)),)
     link = scenario.network.server  # type: ignore[attr-defined]  # it is a star
     server = {name: getattr(link, name) for name in SERVER}
@@ -214,9 +217,9 @@ def _fleet(scenario: Scenario, study: ExploredStudy) -> dict[str, Any]:
 
 
 def _clients_of(study: ExploredStudy) -> int:
-    """Return the number of clients, which all runs have in common."""
-    known = next(run.history for run in study.runs if run.history is not None)
-    return int(known.counts.sum())
+    """Return the number of clients, which is the same in all runs."""
+    history = next(run.history for run in study.runs if run.history is not None)
+    return int(history.counts.sum())
 
 
 def _slider(study: ExploredStudy, slider: Slider) -> dict[str, Any]:

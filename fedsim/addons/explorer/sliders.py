@@ -1,8 +1,8 @@
-"""Sliders: the constants that a reader may move, and the keys of the scenario that hold them.
+"""Sliders: the constants that a reader can change, and the keys of the scenario that hold them.
 
 A slider stands for one value that one or more groups have in common: the tail of `lte`, for all
-groups with that radio. So a position is a list of overrides, in which each of these groups gets the
-new value, and groups that have another one keep it.
+groups with that radio. So the position of a slider is a list of overrides that set the new value in
+each of these groups; groups with another value keep it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,25 +27,26 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 """The figures of a group that the recursion reads, in the order of the page."""
 
 SERVER = ("uplink", "downlink", "latency")
-"""The figures of the server's link that it reads."""
+"""The figures of the server's link that the recursion reads."""
 
-_FIXED = frozenset({"packet"})  # read, but never moved: a whole number that the standard sets
+_FIXED = frozenset({"packet"})  # without a slider: an integer that the standard sets
 _FACTORS = 0.5, 2.0
 """The range of a figure without an interval, relative to its value."""
 
 
 @dataclass(frozen=True)
 class Slider:
-    """A constant that may be moved.
+    """A constant with a slider.
 
     Attributes:
         block: "radio", "device", "carbon" or "network".
         kind: the preset, such as "lte"; "server" for its link.
         field: the figure.
-        value, low, high: as written, and the ends of its range; SI.
-        unit: of these, empty for a plain number, "%" for a share of 1.
-        basis: of the range; empty if it is half to twice the value, since no interval is known.
-        source: of the range, in words.
+        value, low, high: the original value and the ends of its range, in SI units.
+        unit: their unit; empty for a plain number, "%" for a share of 1.
+        basis: the basis of the range; empty if no interval is known: the range is then half to
+            twice the value.
+        source: the source of the range, as text.
         places: by fleet, the groups that have the value; empty for the server's link.
     """
 
@@ -73,7 +74,7 @@ def sliders_of(fleets: Sequence[Scenario]) -> tuple[Slider, ...]:
     Args:
         fleets: a scenario for each different fleet of the study.
     """
-    known = {str(each.key): each for each in constants_of(fleets, {}, priced=False)}
+    constants = {str(item.key): item for item in constants_of(fleets, {}, priced=False)}
     found = dict[tuple[str, str, str, float], list[list[int]]]()
     blocks = dict[tuple[str, str], Presettable]()
     for number, scenario in enumerate(fleets):
@@ -83,24 +84,26 @@ def sliders_of(fleets: Sequence[Scenario]) -> tuple[Slider, ...]:
                 key = name, block.kind, field, value
                 places = found.setdefault(key, [[] for _ in fleets])
                 places[number].append(place)
-    own = [
-        _slider(key, places, known.get(f"{key[1]}.{key[2]}"), blocks[key[:2]])
+    sliders = [
+        _slider(key, places, constants.get(f"{key[1]}.{key[2]}"), blocks[key[:2]])
         for key, places in found.items()
     ]
-    ordered = sorted(own, key=lambda each: _place(each, own))
+    ordered = sorted(sliders, key=lambda item: _place(item, sliders))
     return (*ordered, *map(_of_server, _links(fleets)))
 
 
 def _place(slider: Slider, every: Sequence[Slider]) -> tuple[int, int, int]:
-    """Return the order of a slider: by block, by the first group of its kind, by field."""
-    kinds = list(dict.fromkeys((each.block, each.kind) for each in every))
+    """Return the sort key of a slider: block, first group of its kind, field."""
+    kinds = list(
+        dict.fromkeys((slider_of_panel.block, slider_of_panel.kind) for slider_of_panel in every)
+    )
     fields = FIELDS[slider.block]
     kind = kinds.index((slider.block, slider.kind))
     return list(FIELDS).index(slider.block), kind, fields.index(slider.field)
 
 
 def _figures(group: Group) -> Iterator[tuple[str, Presettable, str, float]]:
-    """Yield the figures of a group that may be moved: block, field and a finite value above 0."""
+    """Yield block, field and value of a group's figures that are finite and above 0."""
     for name in BLOCKS:
         block = getattr(group, name)
         for field in FIELDS[name] if isinstance(block, Presettable) else ():
@@ -111,7 +114,7 @@ def _figures(group: Group) -> Iterator[tuple[str, Presettable, str, float]]:
 
 
 def _matters(group: Group, name: str, field: str) -> bool:
-    """Return whether a figure above 0 has an effect: some have none without another one."""
+    """Return whether a figure above 0 has an effect, as some need another figure above 0."""
     if name == "device" and field == "battery":
         return group.battery is not None and not group.battery.capacity
     radio = group.radio
@@ -128,7 +131,7 @@ def _slider(
     known: UncertainConstant | None,
     block: Presettable,
 ) -> Slider:
-    """Return a slider, over the interval of its constant if that is known for this value."""
+    """Return a slider over the constant's interval, if this value has a known one."""
     name, kind, field, value = key
     unit = unit_of(block, field).replace("whole", "%")
     groups = tuple(map(tuple, places))
@@ -141,7 +144,7 @@ def _slider(
 
 
 def _links(fleets: Sequence[Scenario]) -> Iterator[UncertainConstant]:
-    """Yield the figures of the server's link that all fleets have in common."""
+    """Yield the figures of the server's link that are equal in all fleets."""
     for constant in general(fleets):
         if constant.key[0] == "network":
             yield constant
@@ -186,5 +189,5 @@ def _numbers(block: object, name: str) -> dict[str, Any]:
 
 
 def _number(value: float | None) -> float | str | None:
-    """Return a number that JSON has, or the text that JavaScript's `Number` reads as infinite."""
+    """Return a finite number, or "Infinity", which JavaScript's `Number` parses."""
     return "Infinity" if value == inf else value

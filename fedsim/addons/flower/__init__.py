@@ -1,4 +1,4 @@
-"""Flower apps as clients, and Flower's strategies as servers, in fedsim's simulated world.
+"""Flower apps as clients, and Flower strategies as servers, in simulated worlds.
 
 `fedsim.flower` hands its names on, and has an example.
 """

@@ -92,8 +92,8 @@ def app(
     if evaluate is not None:
         model.evaluate = lambda _, arrays: evaluate(arrays)
         fields = {"evaluated_by": "server", **fields}
-    made: App = model.model_validate(fields)
-    return made
+    block: App = model.model_validate(fields)
+    return block
 
 
 def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower | FlowerServerApp:  # noqa: ANN401 - of either interface
@@ -120,8 +120,8 @@ def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower | FlowerSe
         return served
     model = _block(Flower, kind, sys._getframe(1).f_globals.get("__name__", "__main__"))  # noqa: SLF001 - likewise
     model.make = lambda *_: deepcopy(strategy)
-    made: Flower = model.model_validate({"strategy": called, **fields})
-    return made
+    block: Flower = model.model_validate({"strategy": called, **fields})
+    return block
 
 
 def _block(base: type[Any], kind: str, module: str) -> Any:  # noqa: ANN401 - a class that is made here

@@ -1,4 +1,4 @@
-"""What methods of Flower's have in common: their problem, and the exchange of a round."""
+"""The common base of Flower's methods: their problem, and the exchange of a round."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
@@ -14,14 +14,14 @@ from fedsim.problems import Problem, Reference
 
 
 class AppMethod(Algorithm):
-    """A method whose messages code of Flower's decides on; clients run the programs of an app."""
+    """A method whose messages are chosen by Flower code; clients run the programs of an app."""
 
     source: ClassVar[str] = "Beutel et al.: Flower: A Friendly Federated Learning Framework, 2020"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "program"
-    asks_all: ClassVar[bool] = False  # Flower's code chooses the clients
+    asks_all: ClassVar[bool] = False  # Flower code selects the clients
 
     _problem: FlowerProblem | None = PrivateAttr(default=None)
-    _all_asked: bool = PrivateAttr(default=True)  # whether Flower's code alone chooses clients
+    _all_asked: bool = PrivateAttr(default=True)  # whether only Flower code selects clients
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with its problem.
@@ -31,12 +31,12 @@ class AppMethod(Algorithm):
         """
         if not isinstance(info.programs, FlowerProblem):
             raise ParameterError("kind", f"{self.kind} is for the clients of a Flower app")
-        made = self.model_copy()
-        made._problem, made._all_asked = info.programs, info.asked is None  # noqa: SLF001 - a copy
-        return made
+        configured = self.model_copy()
+        configured._problem, configured._all_asked = info.programs, info.asked is None  # noqa: SLF001 - a copy
+        return configured
 
     def reference(self, problem: Problem) -> Reference | None:  # noqa: ARG002 - there is none
-        """Return None: the least objective is unknown."""
+        """Return None: the smallest objective is unknown."""
         return None
 
     @property
@@ -52,14 +52,14 @@ class AppMethod(Algorithm):
         """Send each client its message.
 
         Returns:
-            The replies received in time, by client, and the clients that have failed to reply: of
-            all clients that have a message, only the cohort is asked where the scenario samples it.
+            The replies received in time, by client, and the clients without a reply. If the
+            scenario samples a cohort, only clients of the cohort receive a message.
         """
         one = next(iter(sent.values()))
-        same = all(each is one for each in sent.values())
+        same = all(reply is one for reply in sent.values())
         to = None if len(sent) == len(server.clients) else sorted(sent)
         replies = await server.exchange(one if same else sent, to=to)
-        counted = {each.client: each for each in of_this_round(server, replies)}
+        counted = {reply.client: reply for reply in of_this_round(server, replies)}
         all_named = to is not None or self._all_asked
         missing = [client for client in sorted(sent) if all_named and client not in counted]
         return counted, missing

@@ -1,7 +1,7 @@
-"""Conversion between the contents of Flower's messages and those of fedsim's.
+"""Conversion between contents of Flower messages and of fedsim messages.
 
-The model is the vector that is packed, rounded and compressed like any other. All other parts are
-sent byte by byte: settings and metrics in Flower's own encoding, and arrays of other than
+The model is a vector that is packed, rounded and compressed like any other. All other parts are
+sent as bytes: settings and metrics in Flower's own encoding, and arrays of other than
 floating-point numbers as they lie in memory.
 
 Arrays are serialised in NumPy's format. A model's arrays have the same few headers in every
@@ -37,12 +37,12 @@ def write_npy(array: NDArray[Any]) -> bytes:
 
 
 def read_npy(array: FlowerArray) -> NDArray[Any]:
-    """Return an array of Flower's; one with an unknown header is read by Flower itself."""
+    """Read an array in NumPy's format; one with an unknown header is read by Flower."""
     data = array.data
-    known = _known.get(data[: 10 + int.from_bytes(data[8:10], "little")])
-    if known is None:
+    header = _known.get(data[: 10 + int.from_bytes(data[8:10], "little")])
+    if header is None:
         return array.numpy()
-    dtype, shape = known
+    dtype, shape = header
     start = len(data) - dtype.itemsize * int(np.prod(shape, dtype=np.int64))
     return np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
 
@@ -165,7 +165,7 @@ Others = ConfigRecord | MetricRecord
 
 
 class Misfit(ValueError):
-    """Arrays are not those of the model."""
+    """Arrays do not match those of the model."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class FlowerContent:
 
 
 def encode(content: RecordDict, layout: ArrayLayout, *, exact: bool = True) -> FlowerContent:
-    """Return a content of Flower's in the form for the wire.
+    """Return a Flower content in the form for the wire.
 
     Args:
         content: at most one record of arrays, and any others.
@@ -190,7 +190,7 @@ def encode(content: RecordDict, layout: ArrayLayout, *, exact: bool = True) -> F
         exact: whether arrays must have the types of the model.
 
     Raises:
-        Misfit: its arrays are not those of the model.
+        Misfit: its arrays do not match those of the model.
     """
     flat: Array | None = None
     parts: list[bytes] = []
@@ -201,8 +201,8 @@ def encode(content: RecordDict, layout: ArrayLayout, *, exact: bool = True) -> F
                     f"a second record of arrays, '{name}'; only one, the model, can be sent"
                 )
             arrays = numpy_of(record)
-            if wrong := layout.misfit(arrays, exact=exact):
-                raise Misfit(wrong)
+            if misfit := layout.misfit(arrays, exact=exact):
+                raise Misfit(misfit)
             flat = layout.flat(arrays)
             parts.append(_part(_ARRAYS, name, layout.rest(arrays)))
         elif isinstance(record, ConfigRecord):
@@ -213,7 +213,7 @@ def encode(content: RecordDict, layout: ArrayLayout, *, exact: bool = True) -> F
 
 
 def read(content: FlowerContent, layout: ArrayLayout, *, legacy: bool) -> RecordDict:
-    """Return the content of Flower's that `encode` converted.
+    """Return the Flower content that `encode` converted.
 
     Args:
         content: as received.

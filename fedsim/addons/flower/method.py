@@ -1,4 +1,4 @@
-"""A Flower strategy as a method: it selects clients, sends their tasks, and aggregates.
+"""A Flower strategy as a method: client selection, tasks, and aggregation.
 
 In a round the strategy chooses clients and their messages (`configure_train`, or `configure_fit`);
 fedsim transmits those, the clients train, and the strategy receives the replies that arrive in time
@@ -31,7 +31,7 @@ from fedsim.core.errors import Failed, ParameterError
 from fedsim.core.ports import Array, Client, ClientId, Message, Payload, Reply, Server
 from fedsim.wire import Octets
 
-# Messages between a server of Flower's and its clients: a model, with Flower's records.
+# Messages between a Flower server and its clients: a model, with Flower's records.
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ Scalar = bool | int | float | str
 
 
 class Flower(AppMethod, SendsModels):
-    """A strategy of Flower's: a built-in one by name, or that of a subclass."""
+    """A Flower strategy: a built-in one by name, or that of a subclass."""
 
     kind: Literal["flower"] = "flower"
     synchronous: ClassVar[str] = "its strategy aggregates the replies of a round"
@@ -113,14 +113,14 @@ class Flower(AppMethod, SendsModels):
         return self.sends == "differences"
 
     def make(self, problem: FlowerProblem) -> older.Strategy | newer.Strategy:
-        """Return the strategy, for one run."""
+        """Return a strategy for one run."""
         home = older if problem.legacy else newer
         options = dict(self.options)
-        made: Any = getattr(home, self.strategy)
-        if "initial_parameters" in signature(made).parameters:
+        strategy_class: Any = getattr(home, self.strategy)
+        if "initial_parameters" in signature(strategy_class).parameters:
             arrays = list(problem.start.values())
             options = {"initial_parameters": cast("Any", ndarrays_to_parameters(arrays)), **options}
-        return cast("older.Strategy | newer.Strategy", made(**options))
+        return cast("older.Strategy | newer.Strategy", strategy_class(**options))
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with its problem.
@@ -128,16 +128,18 @@ class Flower(AppMethod, SendsModels):
         Raises:
             ParameterError: there is no such strategy, or its arguments are invalid.
         """
-        made = super().configure(info)
-        home = older if made.problem.legacy else newer
+        configured = super().configure(info)
+        home = older if configured.problem.legacy else newer
         if type(self).make is Flower.make and not hasattr(home, self.strategy):
-            known = [name for name in vars(home) if name in home.__all__ and name != "Strategy"]
-            raise ParameterError("strategy", unknown(self.strategy, known))
+            strategies = [
+                name for name in vars(home) if name in home.__all__ and name != "Strategy"
+            ]
+            raise ParameterError("strategy", unknown(self.strategy, strategies))
         try:
-            made.build_strategy()
+            configured.build_strategy()
         except Failed as error:
             raise ParameterError("options", str(error)) from None
-        return made
+        return configured
 
     def build_strategy(self) -> older.Strategy | newer.Strategy:
         """Return a new instance of the strategy.
@@ -164,8 +166,8 @@ class Flower(AppMethod, SendsModels):
         arrays, layout = host.model, self.problem.layout
         if len(arrays) == len(layout.names):  # the older interface has no names
             arrays = dict(zip(layout.names, arrays.values(), strict=True))
-        if wrong := layout.misfit(arrays, exact=False):
-            raise Failed(f"the strategy {self.strategy} makes {wrong} (round {number})")
+        if misfit := layout.misfit(arrays, exact=False):
+            raise Failed(f"the strategy {self.strategy} makes {misfit} (round {number})")
         return layout.flat(arrays)
 
     def _host(self, server: Server) -> Host:
@@ -181,10 +183,10 @@ class Flower(AppMethod, SendsModels):
 
     async def _round(self, server: Server, host: Host, task: Task) -> None:
         """Send a task to clients, and pass the replies received in time to the strategy."""
-        asked = host.configure(task, server.round)
-        if not asked:
+        contents = host.configure(task, server.round)
+        if not contents:
             return
-        sent = self._messages(server, task, asked)
+        sent = self._messages(server, task, contents)
         replies, missing = await self.exchange(server, sent)
         answers = {
             client: self._receive(replies[client], sent[client]) for client in sorted(replies)
@@ -192,7 +194,7 @@ class Flower(AppMethod, SendsModels):
         host.aggregate(task, server.round, answers, missing)
 
     def _messages(self, server: Server, task: Task, asked: Contents) -> dict[ClientId, Message]:
-        """Return the message for each client: a shared one where the contents are equal."""
+        """Return the message for each client; equal contents share one message."""
         kind = Train if task == "train" else Evaluate
         contents: dict[int, FlowerContent] = {}
         for record in asked.values():
@@ -223,7 +225,7 @@ class Flower(AppMethod, SendsModels):
         return content
 
     def _receive(self, reply: Reply, asked: Message) -> RecordDict:
-        """Return a client's reply as a content of Flower's."""
+        """Return a client's reply in Flower's form."""
         message, flat = reply.message, None
         if isinstance(message, Changed):
             flat = cast("Train", asked).w.values + message.change.values
@@ -250,7 +252,7 @@ class Flower(AppMethod, SendsModels):
 
 
 def _vector(content: FlowerContent) -> Array:
-    """Return the model of a content that has one."""
+    """Return the model of a content."""
     return np.zeros(0) if content.flat is None else content.flat
 
 

@@ -49,23 +49,23 @@ from fedsim.results.record.rounds import OWN
 
 
 def client_app_of(app: AppBlock) -> tuple[ClientApp, bool]:
-    """Return the app, and whether its clients are of the older interface."""
-    given = type(app).client_app
-    if isinstance(given, ClientApp):
-        # An app does not state its interface; the function that it was created with determines it.
-        return given, getattr(given, "_call", None) is not None
-    if callable(given):
-        return ClientApp(client_fn=given), True
+    """Return the app, and whether its clients have the older interface."""
+    client_app = type(app).client_app
+    if isinstance(client_app, ClientApp):
+        # An app does not state its interface; it follows from the function that created the app.
+        return client_app, getattr(client_app, "_call", None) is not None
+    if callable(client_app):
+        return ClientApp(client_fn=client_app), True
     text = f"{type(app).__name__} has no client_app; set a ClientApp, or a client_fn(context)"
     raise DataError("loss.kind", text)
 
 
 @runtime_checkable
 class SendsInitial(Protocol):
-    """A method whose server code has a model to begin with itself."""
+    """A method whose server code has an initial model."""
 
     def first_arrays(self, app: AppBlock, clients: int, seed: int) -> Arrays | None:
-        """Return the first model that it sends; None if its first messages have none."""
+        """Return the model in its first messages; None if they have none."""
         ...
 
 
@@ -116,7 +116,7 @@ def _parameters(app: AppBlock, client_app: ClientApp, clients: int) -> list[NDAr
 
 
 class Sizes(NamedTuple):
-    """The known properties of the loss of a client with its own program.
+    """The known properties of a client's loss, if the client runs a program.
 
     Attributes:
         rows: the number of its samples.
@@ -140,7 +140,7 @@ class FlowerProblem(ProgramProblem):
         seed: of all random streams.
         evaluated_by: who evaluates models; nobody where they have no floating-point numbers.
         own_encoding: whether the method encodes all messages itself, in Flower's form.
-        sleep: what clients of the last world have slept in real time.
+        sleep: the real time that clients of the last world have slept.
     """
 
     loss: AppBlock
@@ -180,7 +180,7 @@ class FlowerProblem(ProgramProblem):
         )
 
     def asking(self, task: Task, settings: Mapping[str, Any]) -> bytes:
-        """Return the bytes sent beside the model, with the task and its settings."""
+        """Return the bytes that are sent in addition to the model: task and settings."""
         content = instruction(task, settings, self.start, legacy=self.legacy)
         return encode(content, self.layout).rest
 
@@ -227,10 +227,10 @@ class FlowerProblem(ProgramProblem):
     @property
     def _first(self) -> Looked:
         """The evaluation of the initial model."""
-        kept = self.__dict__.get("_first_look")
-        if kept is None:
-            kept = self.__dict__["_first_look"] = self._look(self.layout.flat(self.start))
-        return cast("Looked", kept)
+        cached = self.__dict__.get("_first_look")
+        if cached is None:
+            cached = self.__dict__["_first_look"] = self._look(self.layout.flat(self.start))
+        return cast("Looked", cached)
 
     def _look(self, w: Array) -> Looked:
         """Return the evaluation of a model; the last one is cached."""
@@ -275,32 +275,32 @@ def problem_of(
         app: the block.
         clients: the size of the fleet, if known.
         seed: of all random streams.
-        method: that solves it; one that `SendsInitial` needs no initial model of the app.
+        method: the method; one that `SendsInitial` needs no initial model of the app.
 
     Raises:
-        DataError: their number is not given, or twice; there is no app, or no model; or the
-            evaluation of that model fails.
+        DataError: the number of clients is missing, or set twice; there is no app or no model; or
+            the evaluation of the model fails.
     """
     count = _count(app, clients)
     rows = list(app.samples) if isinstance(app.samples, tuple) else [app.samples] * count
     if len(rows) != count:
         text = f"got {len(rows)} numbers for {count} clients; give one for each, or one for all"
         raise DataError("loss.samples", text)
-    sizes = [Sizes(each, app.cost.operations_of(each)) for each in rows]
+    sizes = [Sizes(row_count, app.cost.operations_of(row_count)) for row_count in rows]
     client_app, legacy = client_app_of(app)
     start = start_of(app, client_app, count, seed, method, legacy=legacy)
-    layout, own = ArrayLayout.of(start), isinstance(method, SendsInitial)
+    layout, sends_initial = ArrayLayout.of(start), isinstance(method, SendsInitial)
     problem = FlowerProblem(
         loss=app,
-        losses=cast("Any", sizes),  # nothing else is known of them
+        losses=cast("Any", sizes),  # no other properties are known
         fingerprint=_fingerprint(app, start),
         client_app=client_app,
         legacy=legacy,
         layout=layout,
         start=start,
         seed=seed,
-        evaluated_by=_evaluator_of(app, layout, own_encoding=own),
-        own_encoding=own,
+        evaluated_by=_evaluator_of(app, layout, own_encoding=sends_initial),
+        own_encoding=sends_initial,
     )
     _check_figures(problem)
     return problem

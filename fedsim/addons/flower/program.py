@@ -1,4 +1,4 @@
-"""A client's program in a world: a Flower app that trains in place of fedsim's steps."""
+"""A client's program in a world: a Flower app that trains instead of fedsim's steps."""
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -74,7 +74,7 @@ class Question:
 
 @dataclass(frozen=True)
 class RawQuestion:
-    """A message of a ServerApp's to a client.
+    """A message of a ServerApp to a client.
 
     Attributes:
         kind: the type of the message, such as train or query.action.
@@ -126,7 +126,7 @@ class Setting(Protocol):
 
     @property
     def sleep(self) -> SleepMeter:
-        """Counts what clients sleep."""
+        """Counts the time that clients sleep."""
         ...
 
     @property
@@ -162,7 +162,7 @@ class ClientProgram(ProgramOracle):
         return Work(_answer, None, (self, question), operations, float(self.rows))
 
     def raw_work(self, question: RawQuestion, write: Callable[[Message], bytes]) -> Work:
-        """Describe a message of a ServerApp's as work; its result is a `FlowerContent` of bytes.
+        """Describe a message of a ServerApp as work; its result is a `FlowerContent` of bytes.
 
         A message of the type train that carries arrays costs a fit, and one of the type evaluate an
         evaluation; others, such as exchanges of keys and queries, cost nothing.
@@ -235,11 +235,11 @@ class ClientProgram(ProgramOracle):
         problem, task = self._problem, question.task
         when = f"in round {question.round}" if question.round else "for the observer"
         what = f"{task} of client {self._client} {when}"
-        asked = read(question.content, problem.layout, legacy=problem.legacy)
+        request = read(question.content, problem.layout, legacy=problem.legacy)
         app, context = problem.client_app, self._context
 
         def call() -> RecordDict:
-            message = Message(asked, dst_node_id=context.node_id, message_type=task)
+            message = Message(request, dst_node_id=context.node_id, message_type=task)
             # The observer's requests take no simulated time, whatever they do.
             with self._problem.sleep.watch() if question.round else nullcontext():
                 return app(message, context).content
@@ -258,13 +258,15 @@ def _check(flat: Array | None, what: str) -> None:
     """Check that there is a model, and that it is finite.
 
     Raises:
-        Failed: there is none, or it has NaN or infinity.
+        Failed: there is no model, or it has NaN or infinity.
     """
     if flat is None:
         raise Failed(f"{what} has returned no arrays; expected the model")
-    wrong = np.count_nonzero(~np.isfinite(flat))
-    if wrong:
-        raise Failed(f"{what} has returned NaN or infinity in {wrong:,} of {flat.size:,} numbers")
+    invalid_count = np.count_nonzero(~np.isfinite(flat))
+    if invalid_count:
+        raise Failed(
+            f"{what} has returned NaN or infinity in {invalid_count:,} of {flat.size:,} numbers"
+        )
 
 
 def _answer(program: ClientProgram, question: Question) -> Any:  # noqa: ANN401 - more than an array

@@ -56,7 +56,7 @@ class NodeIds(Grid):
     """The clients, for a strategy of Flower's message interface.
 
     Attributes:
-        refusal: the error of a call that fedsim has no use for.
+        refusal: the error of a call that fedsim does not support.
     """
 
     refusal: ClassVar[str] = (
@@ -194,7 +194,7 @@ class Places(SimpleClientManager):
         return True
 
 
-# Hosts, which run a Flower strategy round by round: one class for each of its interfaces.
+# Hosts run a Flower strategy round by round: one class per interface of strategies.
 #
 # A round of a host: `configure` returns the task of each selected client, `aggregate` passes the
 # replies to the strategy.
@@ -211,7 +211,7 @@ UNAVAILABLE = 1005
 
 
 def unavailable(client: ClientId) -> Error:
-    """Return the error that stands for the reply of a client that has not answered in time."""
+    """Return the error that replaces the reply of a client that did not answer in time."""
     return Error(UNAVAILABLE, f"client {client} has not answered")
 
 
@@ -267,8 +267,8 @@ class Host(ABC):
 
     def note(self, front: str, figures: Mapping[str, Any]) -> None:
         """Record metrics of a round."""
-        for name, each in numbers(figures).items():
-            self.figures[name if name.startswith(f"{front}_") else f"{front}_{name}"] = each
+        for name, value in numbers(figures).items():
+            self.figures[name if name.startswith(f"{front}_") else f"{front}_{name}"] = value
 
 
 class MessageHost(Host):

@@ -1,13 +1,13 @@
 """A Flower ServerApp as a method: its `main(grid, context)` runs as it is.
 
-It runs in a thread of its own, and in turns with the simulation: where it calls
-`grid.send_and_receive`, its messages travel in simulated time, and it goes on with the replies. So
-it computes only while the simulation waits for it, and a run is a function of the scenario.
+It runs in its own thread, in turns with the simulation: when it calls `grid.send_and_receive`, its
+messages are simulated, and it continues with the replies. So it computes only while the simulation
+waits for it, and a run is a function of the scenario.
 
-A round is the messages of one `group_id`, which strategies of Flower set to their own round; where
-the app sets none, each sending of messages to train begins a round. The model of a round is the one
-in `context.state`, or else the one that the server sends after the round's training: to evaluate,
-or as the next round begins.
+The messages of one `group_id` form a round; Flower's strategies set it to their round number. If
+the app sets none, each call that sends messages to train begins a round. The model of a round is
+the one in `context.state`, or else the one that the server sends after the round's training: to
+evaluate, or as the next round begins.
 """
 
 from collections import defaultdict
@@ -41,19 +41,19 @@ from fedsim.wire import Octets
 # Messages between the server and its clients: those of Flower's, serialised.
 
 _NODE = 2**62
-"""In place of a node's number in serialised messages: as long as Flower's, which are drawn."""
+"""Replaces random node numbers in serialised messages; it has the same length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Sent):
-    """Server to clients: a message of the app's, in Flower's own encoding."""
+    """Server to clients: a message of the app, in Flower's encoding."""
 
     content: Payload
 
 
 @dataclass(frozen=True, slots=True)
 class Answered(Sent):
-    """Client to server: the reply, in Flower's own encoding."""
+    """Client to server: the reply, in Flower's encoding."""
 
     content: Payload
 
@@ -82,7 +82,7 @@ class _ClosedError(BaseException):
 
 
 class AppGrid(NodeIds):
-    """The grid of an app: what it sends waits until the simulation has had its turn.
+    """The grid of an app: sent messages wait until it is the simulation's turn.
 
     Args:
         clients: all of them.
@@ -111,12 +111,12 @@ class AppGrid(NodeIds):
     def get_node_ids(self) -> Iterable[int]:
         """Return the numbers of all nodes.
 
-        An app with a client manager has a thread of Flower's that asks every five seconds, until it
-        hears that the run is over.
+        An app with a client manager has a Flower thread that calls this every five seconds, until
+        it gets the error that the run has ended.
 
         Raises:
             WaitsInVain: the app requests them again and again.
-            RunNotRunningException: the run is over, and Flower's thread asks.
+            RunNotRunningException: Flower's thread calls after the end of the run.
         """
         if current_thread() is self._thread:
             return super().get_node_ids()
@@ -137,12 +137,12 @@ class AppGrid(NodeIds):
 
     @property
     def run(self) -> Run:
-        """Facts of the run: its number, and nothing else."""
+        """The run; only its number is set."""
         return Run.create_empty(RUN)
 
 
 class Turns:
-    """A thread in which an app runs until it sends messages, and on with each set of replies.
+    """A thread in which an app runs, and pauses whenever it sends messages.
 
     Args:
         app: with a `main`.
@@ -159,7 +159,7 @@ class Turns:
         self._thread.start()
 
     def next(self, replies: list[Message]) -> list[Message] | None:
-        """Let the app go on with replies; return what it sends next, or None where it has ended."""
+        """Resume the app with replies; return its next messages, or None at its end."""
         self._replies.put(replies)
         asked = self._asked.get()
         if isinstance(asked, BaseException):
@@ -167,7 +167,7 @@ class Turns:
         return asked
 
     def close(self) -> None:
-        """End the app where it waits for replies."""
+        """End an app that waits for replies."""
         self._grid.closed = True
         self._replies.put(None)
 
@@ -197,7 +197,7 @@ class Turns:
 
 
 class FlowerServerApp(AppMethod):
-    """A ServerApp of Flower's, whose messages travel in its own encoding."""
+    """A Flower ServerApp, whose messages are sent in Flower's encoding."""
 
     kind: Literal["flower-server-app"] = "flower-server-app"
     synchronous: ClassVar[str] = "its app waits for the replies to what it has sent"
@@ -208,7 +208,7 @@ class FlowerServerApp(AppMethod):
         """Return a copy with its problem.
 
         Raises:
-            ParameterError: the problem is no Flower app, or the server's has no `main`.
+            ParameterError: the problem is not a Flower app, or the ServerApp has no `main`.
         """
         made = super().configure(info)
         self._check_main()
@@ -239,7 +239,7 @@ class FlowerServerApp(AppMethod):
         return next((numpy_of(record) for record in records), None)
 
     async def serve(self, server: Server) -> None:
-        """Run the server: the app, until it ends or the run does."""
+        """Run the server: the app, until the app or the run ends."""
         context = _context_of(self.problem.loss)
         turns = Turns(type(self).server_app, server.clients, context)
         try:
@@ -248,8 +248,8 @@ class FlowerServerApp(AppMethod):
             turns.close()
 
     async def _play(self, server: Server, turns: Turns, context: Context) -> None:
-        """Let the app and the simulation take turns."""
-        # What the app holds; after a training it is unknown until the app sends or keeps it.
+        """Run the app and the simulation in turns."""
+        # The app's model; after a training it is unknown until the app sends or stores it.
         model: Array | None = self.problem.layout.flat(self.problem.start)
         replies: list[Message] = []
         group, trained, begun = "", False, False
@@ -276,10 +276,10 @@ class FlowerServerApp(AppMethod):
         raise Failed(_ENDED.format(rounds=server.round - 1))
 
     def _commit(self, server: Server, model: Array | None) -> None:
-        """Close the round with the model that the app holds, or with none if nobody evaluates it.
+        """Close the round with the app's model, or without one if nobody evaluates it.
 
         Raises:
-            Failed: it is unknown, and would be evaluated.
+            Failed: the model is unknown, but has to be evaluated.
         """
         if model is None and self.problem.evaluated_by != "nobody":
             raise Failed(_UNKNOWN.format(round=server.round))
@@ -331,16 +331,16 @@ _ENDED = (
 
 
 def first_seed(seed: int) -> int:
-    """Return the seed of the global generators until `main` has sent its first messages.
+    """Return the seed of the global generators until `main` sends its first messages.
 
     Args:
-        seed: of the run.
+        seed: the seed of the run.
     """
     return int(stream(seed, "flower", "main").integers(2**63))
 
 
 def _context_of(app: AppBlock) -> Context:
-    """Return the context of a `main` that begins."""
+    """Return the initial context of a `main`."""
     return Context(RUN, SERVER_NODE, {}, RecordDict(), dict(app.run_config))
 
 
@@ -354,7 +354,7 @@ def _trains(message: Message) -> bool:
 
 
 def _once_each(messages: Sequence[Message]) -> list[dict[ClientId, Message]]:
-    """Return messages in parts, in each of which a client has one at most."""
+    """Split messages into parts with at most one message per client."""
     parts: list[dict[ClientId, Message]] = []
     counts: dict[ClientId, int] = defaultdict(int)
     for each in messages:

@@ -56,7 +56,7 @@ def call_user_code(
                 return call()
             return _within(limit, call)
     except _Overdue:
-        text = f"{what} is not over after {limit:g} s of real time (problem.loss.limit)"
+        text = f"{what} did not return within {limit:g} s of real time (problem.loss.limit)"
         raise Failed(text) from None
     except (Exception, SystemExit) as error:  # any exception of user code
         raise Failed(f"{what} has failed: {_describe(error)}") from error
@@ -96,7 +96,7 @@ _FLOWER = str(Path(flwr.__file__).parent)
 
 
 def _from_user(record: logging.LogRecord) -> bool:
-    """Return whether user code has logged this, and not Flower itself, by the same logger."""
+    """Return whether user code logged a record; Flower itself uses the same logger."""
     return not record.pathname.startswith(_FLOWER)
 
 
@@ -109,7 +109,7 @@ def _log_filter(passes: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
     """Filter the messages of Flower's logger, which apps use, too."""
     logger = logging.getLogger("flwr")
 
-    def own(record: logging.LogRecord) -> bool:  # another one for each call, which may be nested
+    def own(record: logging.LogRecord) -> bool:  # a new function per call, as calls may be nested
         return passes(record)
 
     logger.addFilter(own)
@@ -121,7 +121,7 @@ def _log_filter(passes: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
 
 @contextmanager
 def _identity() -> Iterator[None]:
-    """Allow the creation of messages as in a run of Flower's."""
+    """Allow the creation of messages, as in a Flower run."""
     TaskIdentity.run_id, TaskIdentity.task_id = RUN, TASK
     TaskIdentity.node_id = SERVER_NODE
     yield
@@ -131,17 +131,17 @@ def _identity() -> Iterator[None]:
 
 _thread = threading.local()
 _patching = threading.Lock()
-_watches = 0  # in progress, in all threads
+_watches = 0  # number of watches in progress, over all threads
 _real_sleep = time.sleep
 
 
 class SleepMeter:
-    """Adds up how long user code waits in `time.sleep`.
+    """Adds up the time that user code spends in `time.sleep`.
 
-    Code that has imported the function by `from time import sleep` is not seen.
+    Calls by code that ran `from time import sleep` are not counted.
 
     Attributes:
-        seconds: the sum of what was passed to `time.sleep`, s.
+        seconds: the sum of the arguments of `time.sleep`, s.
     """
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class SleepMeter:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Count what this thread sleeps within."""
+        """Count the time that this thread sleeps within the block."""
         outer, _thread.slept = getattr(_thread, "slept", None), 0.0
         _patch(1)
         try:
@@ -161,7 +161,7 @@ class SleepMeter:
 
 
 def _patch(change: int) -> None:
-    """Begin or end a watch: the first one replaces `time.sleep`, the last one puts it back."""
+    """Begin or end a watch: the first one replaces `time.sleep`, the last one restores it."""
     global _watches, _real_sleep  # noqa: PLW0603 - the function is one of the process
     with _patching:
         if not _watches:
@@ -171,7 +171,7 @@ def _patch(change: int) -> None:
 
 
 def _sleep(seconds: SupportsIndex | float, /) -> None:
-    """Sleep, and count it where this thread is watched."""
+    """Sleep, and count the time if this thread is watched."""
     slept = getattr(_thread, "slept", None)
     if slept is not None:
         _thread.slept = slept + float(seconds)

@@ -1,4 +1,4 @@
-"""Functions of JAX and a tree of parameters as the problem of a scenario in Python.
+"""JAX functions with a tree of parameters as the problem of a scenario in Python.
 
 `fedsim.jax` hands its names on, and has an example.
 """

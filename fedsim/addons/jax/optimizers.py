@@ -55,7 +55,7 @@ def optimizer(
 
 
 def _check(make: object, numbers: object) -> None:
-    """Check that what was passed is of the right sort.
+    """Check the types of the arguments.
 
     Raises:
         DataError: it is not.

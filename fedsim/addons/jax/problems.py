@@ -1,4 +1,4 @@
-"""Functions of JAX as the problem of a scenario, and the model of a run as their parameters."""
+"""JAX functions as the problem of a scenario, and the model of a run as their parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -39,10 +39,10 @@ def problem(
     """Return pure functions of JAX as the `problem` of a scenario.
 
     Args:
-        init: of a random key, returns the initial parameters: a tree of arrays. All of them are
-            trained, and are the model, in the order of `jax.flatten_util.ravel_pytree`.
-        apply: of parameters and inputs, shape (b, ...), returns outputs, shape (b, C) of C classes,
-            or (b, 1) or (b,); without randomness, each row's by itself.
+        init: a function of a random key that returns the initial parameters, a tree of arrays. All
+            are trained; the model has them in the order of `jax.flatten_util.ravel_pytree`.
+        apply: a function of parameters and inputs, shape (b, ...), that returns outputs, shape
+            (b, C) for C classes, or (b, 1) or (b,). It is deterministic and row by row.
         loss: "cross-entropy", "squared" ((o - y)^2/2 with one output), or a function of outputs and
             targets that returns each row's loss, shape (b,). Its targets are classes, whole
             numbers, if there are several outputs, and else numbers, like the outputs of shape (b,).
@@ -50,7 +50,7 @@ def problem(
         test: test rows in the same forms; or {"fraction": 0.2}.
         split: the assignment of rows to clients; by default the clients of the rows if they have
             them (`groups`), and otherwise contiguous blocks in fleet order (`contiguous`).
-        shape: of a row's input to `apply`; by default that of the data.
+        shape: the shape of a row's input to `apply`; by default that of the data.
         of_the_loss: other keys of the loss `jax`: l2, scale, numbers, outputs.
 
     Raises:
@@ -74,7 +74,7 @@ def problem(
 
 
 def _model(passed: PassedFunctions, row: tuple[int, ...]) -> GivenFunctions:
-    """Return the block of functions that were passed."""
+    """Return the block of the functions."""
     name = getattr(passed.apply, "__name__", type(passed.apply).__name__)
     return GivenFunctions.of_code(passed, name=name, row=row)
 
@@ -92,10 +92,10 @@ def _check_callable(**functions: object) -> None:
 
 
 def _loss_keys(loss: str | RowLoss, outputs: int) -> dict[str, Any]:
-    """Return the keys of the loss that follow from what was handed over.
+    """Return the keys of the loss that follow from the arguments.
 
     Raises:
-        DataError: cross-entropy is asked for, and there is one output.
+        DataError: the loss is cross-entropy, but there is one output.
     """
     if loss == "squared" or (outputs == 1 and not isinstance(loss, str)):
         return {"criterion": "squared"}
@@ -118,16 +118,16 @@ def parameters(
     """Return the model of a run as a tree of parameters.
 
     Args:
-        init: as the problem had it.
-        result: of the run.
+        init: the function that was passed to `problem`.
+        result: the result of the run.
         variant: of the run; the first one of the scenario if None.
         seed: of the run; may be left out where the variant has one only.
-        round: after which, or "best"; the last one if None; see `Result.model`.
-        client: whose own model, from 0; None for the server's.
+        round: the round, or "best"; the last one if None; see `Result.model`.
+        client: the number of a client, for its own model; None for the server's.
 
     Raises:
-        DataError: the model is not one of these parameters.
-        ValueError: there is no such run, or the model was not kept; the text says which are.
+        DataError: the model does not fit these parameters.
+        ValueError: there is no such run, or the model was not stored.
 
     Example:
         >>> import fedsim
@@ -151,10 +151,10 @@ def parameters(
 def _count_outputs(
     init: Callable[[Any], Any], apply: Callable[[Any, Any], Any], row: tuple[int, ...]
 ) -> int:
-    """Return how many outputs a row has, by the shapes alone.
+    """Return the number of outputs per row, from shapes alone.
 
     Raises:
-        DataError: the functions fail, or return something else.
+        DataError: the functions fail, or return another shape.
     """
     try:
         tree = jax.eval_shape(init, jax.random.key(0))
@@ -178,7 +178,7 @@ def _rows(data: Rows) -> Source | Mapping[str, Any]:
     """Return rows as a block.
 
     Raises:
-        DataError: they are none.
+        DataError: they are invalid.
     """
     if isinstance(data, Source | Mapping):
         return data

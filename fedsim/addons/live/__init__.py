@@ -1,4 +1,4 @@
-"""The live world: the server and the clients of a scenario over TCP, in processes of their own."""
+"""Live runs: the server and the clients of a scenario over TCP, in separate processes."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Access: which peers may connect, by certificates of both ends, or by a shared token."""
+"""Authentication of peers, by certificates of both ends or by a shared token."""
 
 import ipaddress
 import re
@@ -13,7 +13,7 @@ from fedsim.core.errors import DataError
 
 
 class Address(NamedTuple):
-    """Where a server listens.
+    """The address of a server.
 
     Attributes:
         host: a name or a number.
@@ -28,7 +28,7 @@ class Address(NamedTuple):
         """Return the address that a text names: HOST:PORT, or [HOST]:PORT for IPv6.
 
         Raises:
-            DataError: it is none.
+            DataError: it is not an address.
 
         >>> Address.parse("127.0.0.1:7000"), Address.parse("[::1]:0")
         (Address(host='127.0.0.1', port=7000), Address(host='::1', port=0))
@@ -61,9 +61,9 @@ class Certificates:
     """The files of one end of a TLS connection, in PEM.
 
     Attributes:
-        certificate: its own, with the chain.
-        key: the private key of that.
-        authority: the certificates by which the other end is checked.
+        certificate: the certificate of this end, with its chain.
+        key: its private key.
+        authority: the certificates that verify the other end.
     """
 
     certificate: Path
@@ -71,7 +71,7 @@ class Certificates:
     authority: Path
 
     def server(self) -> ssl.SSLContext:
-        """Return the context of a server, which lets in clients with a certificate alone."""
+        """Return the context of a server, which requires certificates of clients."""
         context = self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         context.verify_mode = ssl.CERT_REQUIRED
         return context
@@ -95,13 +95,13 @@ class Certificates:
 
 
 def explain_tls(error: OSError, peer: str, files: Certificates, host: str = "") -> str:
-    """Return in one sentence why TLS with a peer has failed, and what to do.
+    """Return a sentence on the cause of a TLS failure, and a remedy.
 
     Args:
         error: as the handshake raised it.
         peer: the owner of the certificate, such as "the server at 127.0.0.1:7000".
-        files: of this end.
-        host: that the certificate has to name; empty for none.
+        files: the files of this end.
+        host: the host that the certificate has to name; empty for none.
     """
     code = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else 0
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
@@ -135,21 +135,21 @@ def _no_password() -> str:
 
 @dataclass(frozen=True)
 class Access:
-    """By what the ends of a connection know each other.
+    """The authentication of both ends of a connection.
 
     Attributes:
-        token: shared by both; None for none.
-        certificates: of this end; None for a connection without TLS.
+        token: the token that both share; None for none.
+        certificates: the files of this end; None for a connection without TLS.
     """
 
     token: bytes | None = None
     certificates: Certificates | None = None
 
     def check(self, address: Address) -> None:
-        """Check that a server does not listen beyond this machine for everyone.
+        """Check that a server authenticates clients if other machines can reach it.
 
         Raises:
-            DataError: it would.
+            DataError: it does not.
         """
         if not address.local and self.token is None and self.certificates is None:
             text = f"{address} can be reached from other machines, so clients have to authenticate"
@@ -174,5 +174,5 @@ def read_token(path: Path) -> bytes:
 
 
 def fresh_token() -> bytes:
-    """Return a new token, for ends that are started together."""
+    """Return a new token, for a server and clients that are started together."""
     return secrets.token_urlsafe(32).encode()

@@ -57,8 +57,8 @@ def run_live(
 ) -> Result:
     """Run every variant of a scenario under every seed live, on this machine.
 
-    Server and clients exchange messages over TCP on the loopback interface, let in by a token that
-    is made for the run. Radios, devices and links of the scenario have no effect.
+    Server and clients exchange messages over TCP on the loopback interface, authenticated by a
+    token that is created for the run. Radios, devices and links of the scenario have no effect.
 
     Args:
         source: a YAML file, a mapping, or a plan.
@@ -66,8 +66,8 @@ def run_live(
         overrides: "key=value" texts that replace values of the scenario.
         blocks: user-defined classes that the scenario may name by their kind.
         processes: the number of processes for the clients; 0 for none but this one.
-        command: how `fedsim join` is given the same scenario; needed for more processes if it is
-            not a file without `blocks`.
+        command: the arguments of `fedsim join` for the same scenario; needed with `processes`,
+            unless the scenario is a file without `blocks`.
         meter: of the energy of the clients' work; only without further processes.
         timing: of the connections.
         watch: called with the progress of runs.
@@ -116,7 +116,7 @@ def serve(
 ) -> Result:
     """Run every variant of a scenario under every seed live, for clients that join.
 
-    A client that has left may take its place again; if all have left, they are waited for.
+    A client that has left may rejoin; if all have left, the server waits for them.
 
     Args:
         source: a YAML file, a mapping, or a plan.
@@ -124,17 +124,17 @@ def serve(
         out: as for `run_live`, like `overrides`, `blocks`, `timing`, `watch` and `check`.
         overrides: see above.
         blocks: see above.
-        access: how clients are checked; needed where other machines can connect.
+        access: the authentication of clients; needed if other machines can connect.
         timing: see above.
         watch: see above.
-        refused: called with the error of each connection that was not let in.
-        tell: called with a text as a client leaves, or comes back.
-        listening: called with the address, once clients can connect.
+        refused: called with the error of each rejected connection.
+        tell: called with a text when a client leaves or reconnects.
+        listening: called with the address as soon as clients can connect.
         check: see above.
 
     Raises:
-        DataError: the address is invalid, or open to everyone.
-        OutputError: the address cannot be listened on.
+        DataError: the address is invalid, or open to unauthenticated clients.
+        OutputError: the server cannot listen on the address.
 
     Example:
         >>> from threading import Thread
@@ -157,13 +157,13 @@ def serve(
 
 
 def _words(source: object, overrides: Sequence[str]) -> list[str]:
-    """Return the words that give `fedsim join` a scenario.
+    """Return the arguments of `fedsim join` for a scenario.
 
     Raises:
-        DataError: it is no file.
+        DataError: the scenario is not a file.
     """
     if not isinstance(source, str | Path):
-        text = "clients in processes of their own read the scenario, so it has to be a file"
+        text = "each client process reads the scenario, so it has to be a file"
         raise DataError("processes", text)
     return [str(source), *(word for each in overrides for word in ("--set", each))]
 
@@ -173,7 +173,7 @@ def _listener(address: Address) -> Iterator[socket.socket]:
     """Return a socket that listens at an address.
 
     Raises:
-        OutputError: it cannot.
+        OutputError: it cannot listen.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
@@ -187,7 +187,7 @@ def _listener(address: Address) -> Iterator[socket.socket]:
 def _start_here(
     job: Job, offer: RunOffer, port: int, *, access: Access, meter: Meter, timing: Timing
 ) -> Sequence[Coroutine[Any, Any, None]]:
-    """Return the clients of a run that are in the process of the server."""
+    """Return the coroutines of a run's clients, for the process of the server."""
     address = Address("127.0.0.1", port)
     build = partial(_same_part, LivePart(job))
     return run_clients(
@@ -209,8 +209,8 @@ class _LiveStudy:
         access: how clients are checked.
         timing: of connections.
         watch, refused, tell: see `serve`.
-        patience: how long clients that have left may take to come back, s.
-        goes_on: whether a run goes on without a client whose handler has failed.
+        patience: how long to wait for reconnections, s.
+        goes_on: whether a run continues without a client whose handler has failed.
         start: starts clients in this process, given the job, the offer and the port.
     """
 

@@ -23,15 +23,15 @@ from fedsim.core.ports import SILENCE, node_name
 from fedsim.protocol.transport import Envelope
 
 Build = Callable[[RunOffer], ClientPart]
-"""Builds a client's part of the run that the server offers; may take long."""
+"""Builds a client's part of the offered run; may take long."""
 
 
 @dataclass
 class KeptMemory:
-    """What a client keeps from one connection to the next.
+    """State of a client that outlives a connection.
 
     Attributes:
-        memory: of the run that it was let into last; None for none.
+        memory: the memory of the last joined run; None for none.
     """
 
     memory: ClientMemory | None = None
@@ -41,17 +41,17 @@ class ClientSession(FrameConnection):
     """A client's end of a connection, for one run.
 
     Args:
-        handshake: of this connection.
+        handshake: the handshake of this connection.
         build: see `Build`.
-        meter: of the energy of its work.
-        timing: of the connection.
-        apart: whether building and work are done in threads.
-        kept: what it has kept of former connections, and keeps for later ones.
-        tell: called with what a user may want to know.
+        meter: the meter of its energy.
+        timing: the timeouts of the connection.
+        apart: whether building and work run in threads.
+        kept: state from former connections, for later ones.
+        tell: called with messages to the user.
 
     Attributes:
-        done: its result is whether another run follows; or the reason why it has ended.
-        admitted: whether the server has let it in.
+        done: a future: its result is whether another run follows, its exception why it ended.
+        admitted: whether the server has admitted it.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ClientSession(FrameConnection):
 
     @property
     def admitted(self) -> bool:
-        """Whether the server has let it in."""
+        """Whether the server has admitted it."""
         return self._handshake.offer is not None
 
     def on_open(self) -> None:
@@ -137,18 +137,18 @@ class ClientSession(FrameConnection):
             self.done.set_exception(self._explain(error))
 
     def _explain(self, error: PeerError) -> PeerError:
-        """Return the error, or what it means where the other end is no server of fedsim's."""
+        """Return the error, or its cause if the other end is not a fedsim server."""
         if self.watched or isinstance(error, AdmissionError | PeerTimeoutError):
             return error
         if self._began[:1] in _OF_TLS and self._began[1:2] == b"\3":
-            text = "it speaks TLS; give --certificate, --key and --authority"
-            return AdmissionError("token", f"this is not the server that was asked for: {text}")
+            text = "it requires TLS; give --certificate, --key and --authority"
+            return AdmissionError("token", f"the server's identity is not the expected one: {text}")
         if isinstance(error, FrameError):
             text = f"it begins with {self._began!r}; is the port the one of `fedsim serve`?"
             return FrameError(f"the server speaks another protocol than fedsim's: {text}")
-        why = "it may speak another protocol than fedsim's, or ask for TLS"
+        why = "it may speak another protocol than fedsim's, or require TLS"
         if self._transport.get_extra_info("ssl_object") is not None:  # agreed to by this end alone
-            why = "it may not accept this client's certificate; what it prints has the reason"
+            why = "it may not accept this client's certificate; its output has the reason"
         return PeerError(f"{error} before it has sent anything: {why}")
 
     def _stop_waiting(self) -> None:
@@ -179,7 +179,7 @@ class ClientSession(FrameConnection):
                 self.done.set_exception(error)
 
     async def _recall(self, offer: RunOffer) -> tuple[ClientMemory, bool]:
-        """Return what the client knows of a run, and whether that is all that it ever knew."""
+        """Return the client's memory of a run, and whether it is complete."""
         memory = self._kept.memory
         if memory is not None and memory.run == offer.run and memory.recover(offer.last_exchange):
             return memory, True
@@ -213,10 +213,10 @@ class ClientSession(FrameConnection):
 
 
 _PATIENCE = 2.0
-"""After how long without an answer a client says that it waits, s."""
+"""Time without an answer after which a client reports that it waits, s."""
 
 _FEW = 16
-"""The number of bytes that are shown of another protocol."""
+"""Number of bytes of another protocol that an error shows."""
 
 _OF_TLS = {b"\x15", b"\x16"}
 """The first byte of a record of TLS: an alert, or a handshake; the second is 3."""

@@ -10,10 +10,10 @@ from fedsim.results.record.schema import Event
 
 
 class WallClock:
-    """Seconds since a run has begun, by the clock of the event loop.
+    """Seconds since the begin of a run, by the clock of the event loop.
 
     Attributes:
-        start: when it began, by the loop's clock; before that, `now` is 0.
+        start: the loop's time at the begin of the run; before that, `now` is 0.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class WallClock:
         self.start = self._loop.time()
 
     def stop(self) -> None:
-        """Stop: from now on the time is that of the end of the run."""
+        """Stop: `now` stays at the present time."""
         self._stopped = self.now
 
     @property
@@ -54,9 +54,9 @@ _ENDS = frozenset({int(Event.ROUND), int(Event.ABANDONED)})
 class OrderedLog:
     """Puts rows in order of time before they go into an event log.
 
-    What a client did with a message is known when it reports it, after later rows of others. Rows
-    are kept until the round ends; then those up to that moment are appended in order. A row that is
-    reported later than that has the time of the last one that was appended.
+    A client reports its work after rows with later times of others were received. So rows are
+    buffered until the round ends; then all rows up to that time are appended in order. A row
+    reported still later gets the time of the last appended row.
     """
 
     def __init__(self, log: EventLog) -> None:

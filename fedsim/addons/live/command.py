@@ -1,4 +1,4 @@
-"""Commands that make runs live, over real sockets: live, serve, join."""
+"""Commands for live runs over real sockets: live, serve, join."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -250,7 +250,7 @@ def join(
                 tell=_tell_nothing if quiet else _tell,
             )
     if not quiet:
-        _err.print("all runs of the server are over")
+        _err.print("all runs of the server have ended")
 
 
 def _prepare(
@@ -285,7 +285,7 @@ def _prepare(
 def _words(
     file: Path, overrides: Sequence[str] | None, plugins: Sequence[Path] | None
 ) -> list[str]:
-    """Return the scenario as words of a command."""
+    """Return the scenario as arguments of a command."""
     words = [str(file)]
     for name, values in (("--set", overrides or ()), ("--plugin", plugins or ())):
         words += [word for each in values for word in (name, str(each))]
@@ -294,7 +294,7 @@ def _words(
 
 @contextmanager
 def _show(plan: "Plan", out: Path, *, quiet: bool, watch: bool) -> "Iterator[Watch]":
-    """Show runs in the terminal within the block; yield the callback for their progress."""
+    """Show runs in the terminal while the block runs; yield the callback for their progress."""
     from fedsim.cli.progress import variant_names
     from fedsim.cli.showing import show_runs
 
@@ -311,12 +311,12 @@ def _follow_in_browser(out: Path) -> AbstractContextManager[None]:
 
 
 def _tell(text: str) -> None:
-    """Print what happens to a connection."""
+    """Print a message about a connection."""
     _err.print(escape(text), highlight=False, soft_wrap=True)
 
 
 def _tell_nothing(_: str) -> None:
-    """Print nothing."""
+    """Ignore a message."""
 
 
 @contextmanager
@@ -336,7 +336,7 @@ def _finish(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Print what the runs have given, and write the recording; return the exit code."""
+    """Print the results of the runs, and write the recording; return the exit code."""
     from fedsim.cli.json_output import of_run, print_json
     from fedsim.cli.next_steps import command
     from fedsim.cli.progress import draw_overview, print_ends, report, variant_names
@@ -370,10 +370,10 @@ def _timing(wait: float, silence: float) -> "Timing":
 def _access(
     token: Path | None, certificate: Path | None, key: Path | None, authority: Path | None
 ) -> "Access":
-    """Return how the ends of a connection are checked.
+    """Return the authentication of connections.
 
     Raises:
-        DataError: a file cannot be read, or of the three files of TLS some are missing.
+        DataError: a file cannot be read, or some of the three TLS files are missing.
     """
     from fedsim.addons.live.access import Access, Certificates, read_token
     from fedsim.core.errors import DataError
@@ -392,7 +392,7 @@ def _numbers(texts: Sequence[str]) -> list[int]:
     """Return the numbers of clients, from numbers and ranges.
 
     Raises:
-        DataError: a text is neither, or there is none.
+        DataError: a text is neither, or no client is given.
 
     >>> _numbers(["7", "0-2"])
     [0, 1, 2, 7]
@@ -412,4 +412,4 @@ def _numbers(texts: Sequence[str]) -> list[int]:
 
 
 _LONG = 7
-"""The number of digits that no number of a client has."""
+"""A number of digits that exceeds every client number."""

@@ -1,4 +1,4 @@
-"""Connecting to a server that may have to start first, and saying what is waited for."""
+"""Connections to a server that may start later, with messages about waiting."""
 
 import asyncio
 import socket
@@ -17,9 +17,9 @@ class Connector:
 
     Args:
         address: of the server.
-        access: by what the ends know each other.
-        timing: for its `joining` a server is waited for.
-        tell: called with what is waited for, and where; once where all clients wait for the same.
+        access: the authentication of both ends.
+        timing: a client waits `joining` for the server.
+        tell: called with messages about waiting; once if all clients wait for the same.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Connector:
         self._told: dict[str, float] = {}
 
     def tell(self, text: str) -> None:
-        """Report what happens at the address, unless that was reported just now."""
+        """Report an event at the address, unless it was reported a moment ago."""
         now = asyncio.get_running_loop().time()
         if now - self._told.get(text, -_AGAIN) >= _AGAIN:
             self._told[text] = now
@@ -66,13 +66,13 @@ class Connector:
                 return
 
     def _check(self, error: OSError) -> None:
-        """Check that a failure may pass, since the server has yet to start.
+        """Check that a failure is temporary: the server may not have started yet.
 
         Raises:
-            PeerError: it will not.
+            PeerError: the failure is permanent.
         """
         if isinstance(error, socket.gaierror) and error.errno in _UNKNOWN:
-            text = f"the host {self._address.host} is not known: {error.strerror}"
+            text = f"the host {self._address.host} is unknown: {error.strerror}"
             raise PeerError(text) from None
         if self._files is not None and isinstance(error, ssl.SSLError):
             peer = f"the server at {self._address}"
@@ -80,10 +80,10 @@ class Connector:
             raise AdmissionError("token", text) from None
         if self._files is not None and isinstance(error, ConnectionResetError):
             text = f"{self._address} has closed the connection instead of beginning TLS"
-            raise AdmissionError("token", f"{text}: it may serve without") from None
+            raise AdmissionError("token", f"{text}: it may serve without TLS") from None
 
     def _why(self, error: OSError) -> str:
-        """Return in words why the server is not reached."""
+        """Return the reason why the server cannot be reached, as text."""
         if isinstance(error, ConnectionRefusedError) or _all_refused(error):
             return "nothing listens there yet (connection refused)"
         if isinstance(error, TimeoutError):
@@ -92,16 +92,16 @@ class Connector:
 
 
 def _all_refused(error: OSError) -> bool:
-    """Return whether each address of a name has refused, which asyncio joins in one error."""
+    """Return whether all addresses of a host refused the connection; asyncio joins their errors."""
     text = str(error)
     return text.startswith("Multiple exceptions") and text.count(f"[Errno {ECONNREFUSED}]") > 1
 
 
 _UNKNOWN = {socket.EAI_NONAME, *(getattr(socket, name, 0) for name in ("EAI_NODATA", "EAI_FAIL"))}
-"""The errors of a look-up that says that there is no such name, not that it has failed for now."""
+"""The errors of a name lookup that are permanent: the host does not exist."""
 
 _RETRY = 0.2
 """The time between two attempts to connect, s."""
 
 _AGAIN = 60.0
-"""For how long the same text is not repeated, s."""
+"""The time during which the same text is not repeated, s."""

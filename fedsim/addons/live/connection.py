@@ -1,7 +1,7 @@
 """A connection: frames over an asyncio transport, with heartbeats and bounds.
 
-Nothing waits for ever: an endpoint that sends nothing, not even its heartbeat, or takes nothing of
-what is sent to it, is dropped after `Timing.silence`. Both are counted in ticks of the connection's
+No wait is unbounded: an endpoint that sends nothing, not even its heartbeat, or that reads nothing,
+is dropped after `Timing.silence`. Both are counted in ticks of the connection's
 own timer, between which the event loop has looked at its sockets: work that blocks the loop for
 longer than that lets no peer appear silent.
 """
@@ -19,15 +19,15 @@ from fedsim.protocol.transport import RemoteProtocolError
 
 @dataclass(frozen=True)
 class Timing:
-    """The spans after which an endpoint acts, s.
+    """Timeouts of an endpoint, s.
 
     Attributes:
-        beat: between heartbeats, which are sent where nothing else was meanwhile.
-        silence: without a byte from a peer, or one that it takes, until it counts as gone.
+        beat: between heartbeats, which are sent if nothing else was sent meanwhile.
+        silence: until a peer that sends or reads no byte counts as gone.
         handshake: from the connection to the client's proof.
         building: from WELCOME to READY, in which a client builds its part.
-        joining: from the start of a run until all clients are ready; at a client, from its start,
-            or the end of a run, until the server answers.
+        joining: from the start of a run until all clients are ready; at a client, from its start or
+            the end of a run until the server answers.
         answer: from a message to its report, where the scenario has no shorter deadline.
     """
 
@@ -40,11 +40,11 @@ class Timing:
 
 
 def ignore_text(_: str) -> None:
-    """Ignore what there is to tell."""
+    """Ignore a message to the user."""
 
 
 _QUEUED = 4
-"""The number of the longest frames that may wait for a slow reader."""
+"""Largest number of frames of maximal length that may wait for a slow reader."""
 
 
 class FrameConnection(asyncio.Protocol):
@@ -55,7 +55,7 @@ class FrameConnection(asyncio.Protocol):
         limit: of a body that it accepts, bytes.
 
     Attributes:
-        peer: what the other end is called in errors.
+        peer: the name of the other end in errors.
         sent_bytes, received_bytes: over the connection so far, above TLS and TCP.
         ended: whether it is closed, or being closed.
         watched: whether a silent peer counts as gone.
@@ -91,7 +91,7 @@ class FrameConnection(asyncio.Protocol):
         """Handle the end of the connection, once; the error says why."""
 
     def on_broken(self, error: FrameError) -> None:
-        """Handle what breaks the protocol: end the connection."""
+        """Handle a violation of the protocol: end the connection."""
         self.drop(error)
 
     def on_tick(self) -> None:
@@ -123,9 +123,9 @@ class FrameConnection(asyncio.Protocol):
             self.drop(PeerTimeoutError(f"{self.peer} reads too slowly: {most} bytes wait for it"))
 
     def close(self) -> None:
-        """Close the connection once everything was sent; `on_end` is not called.
+        """Close the connection after everything was sent; `on_end` is not called.
 
-        A peer that does not take what was sent keeps it for `Timing.silence` at most.
+        A peer that does not read keeps the connection open for `Timing.silence` at most.
         """
         if not self.ended:
             self.ended = True
@@ -135,7 +135,7 @@ class FrameConnection(asyncio.Protocol):
             self._timer = loop.call_later(self._timing.silence, self._transport.abort)
 
     def abort(self) -> None:
-        """End the connection now, whatever has not been sent; `on_end` is not called."""
+        """End the connection now and discard unsent data; `on_end` is not called."""
         self.ended = True
         self._stop_timer()
         self._transport.abort()
@@ -170,7 +170,7 @@ class FrameConnection(asyncio.Protocol):
         except PeerError as error:
             self.drop(error)
         except (DecodeError, RemoteProtocolError) as error:
-            text = f"{self.peer} has sent what is no message of a run: {error}"
+            text = f"{self.peer} has sent an invalid message: {error}"
             self.on_broken(FrameError(text))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -190,7 +190,7 @@ class FrameConnection(asyncio.Protocol):
             self._timer.cancel()
 
     def _tick(self) -> None:
-        """Send a heartbeat, and look at what the peer has sent and taken."""
+        """Send a heartbeat, and check that the peer sends and reads."""
         most = ceil(self._timing.silence / self._timing.beat)
         self._silent_ticks = 0 if self.received_bytes > self._seen else self._silent_ticks + 1
         self._seen = self.received_bytes
@@ -208,12 +208,12 @@ class FrameConnection(asyncio.Protocol):
         except PeerError as error:
             self.drop(error)
         if not self.ended:
-            if not (waiting or sent):  # either shows that this end is there
+            if not (waiting or sent):  # other data serves as a heartbeat
                 self.send(Kind.BEAT)
                 self._noted = self.sent_bytes
             self._tick_later()
 
 
 def misplaced_frame(kind: Kind, peer: str) -> FrameError:
-    """Return the error for a frame that has no place where it came."""
-    return FrameError(f"{peer} has sent a frame of the kind {kind.name}, which has no place here")
+    """Return the error for an unexpected frame."""
+    return FrameError(f"{peer} has sent an unexpected {kind.name} frame")

@@ -1,8 +1,7 @@
-"""The entrance of a live run: it accepts connections, and begins TLS where there is any.
+"""The entrance of a live run: it accepts connections, and starts TLS if configured.
 
-Connections that are not let in yet are counted from here on, before TLS: there are only so many of
-them, and the oldest makes room for the newest. So peers that connect and say nothing keep none out
-that has something to say.
+Connections that are not admitted yet are counted from here on, before TLS. Their number is limited,
+and the oldest is dropped for the newest. So silent peers cannot lock out others.
 """
 
 import asyncio
@@ -46,9 +45,9 @@ class Entrance:
         loop = asyncio.get_running_loop()
         try:
             end, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):  # it is gone already
+        except (BlockingIOError, ConnectionAbortedError):  # the peer has gone already
             return
-        except OSError:  # no file is left to be opened
+        except OSError:  # the limit of open files is reached
             self._door.make_room()
             loop.remove_reader(self._listener)
             self._later = loop.call_later(_MOMENT, self.open)
@@ -60,7 +59,7 @@ class Entrance:
         self._door.await_proof(session)
 
     async def _open(self, session: ServerSession, end: socket.socket) -> None:
-        """Make a connection of an accepted socket."""
+        """Start a connection on an accepted socket."""
         files, span = self._files, self._door.timing.handshake
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -75,6 +74,6 @@ class Entrance:
 
 
 def _close(end: socket.socket, opening: "asyncio.Task[None]") -> None:
-    """Close the socket of a connection that was ended before it began."""
+    """Close the socket of a connection that was dropped before it started."""
     if opening.cancelled():
         end.close()

@@ -1,4 +1,4 @@
-"""Frames: the units in which two endpoints exchange bytes over a connection.
+"""Frames: the units of bytes that two endpoints exchange over a connection.
 
 A frame is the length of its body (4 bytes, little-endian), its kind (1 byte) and the body. A
 message of the method is the body of one frame, exactly as `fedsim.wire.codec` encodes it; all other
@@ -20,10 +20,10 @@ FRONT_BYTES = _FRONT.size
 
 
 class Kind(IntEnum):
-    """The kinds of frames, in the order in which a connection first has them."""
+    """The kinds of frames, in the order of their first use in a connection."""
 
     HELLO = 1
-    """Client: the version that it speaks, its number, and a nonce."""
+    """Client: its protocol version, its number, and a nonce."""
     CHALLENGE = 2
     """Server: a nonce, and whether the client has to prove a token."""
     PROOF = 3
@@ -31,15 +31,15 @@ class Kind(IntEnum):
     WELCOME = 4
     """Server: its own proof, and the run that begins."""
     REFUSED = 5
-    """Server: why a client is not let in; the connection is closed."""
+    """Server: the reason for refusing a client; the connection is closed."""
     READY = 6
     """Client: it has built its part; the hash of the clients' losses."""
     MESSAGE = 7
     """Either: a message of the method."""
     REPORT = 8
-    """Client: what handling a message took, before the reply to it."""
+    """Client: its work on a message, sent before the reply."""
     BEAT = 9
-    """Either: it is still there."""
+    """Either: a heartbeat."""
     FAILED = 10
     """Client: its handler has failed."""
     END = 11
@@ -74,7 +74,7 @@ class FrameReader:
         Raises:
             FrameError: a kind is unknown, or a body is longer than the limit.
         """
-        # What has arrived ends with a frame nearly always: then nothing is copied but the bodies.
+        # Data nearly always ends with a complete frame: then only bodies are copied.
         held: bytes | bytearray = data
         if self._buffer:
             self._buffer += data
@@ -101,7 +101,7 @@ class FrameReader:
                 self._buffer += held[start:]
 
 
-# Reports: what a client has done with a message.
+# Reports: the work of a client on a message.
 
 _REPORT = struct.Struct("<IBddB")
 _SPAN = struct.Struct("<ddIddd")
@@ -129,19 +129,19 @@ class WorkSpan(NamedTuple):
     joules: float
 
     def since(self, begin: float) -> "WorkSpan":
-        """Return it without what was before a time; its amounts stay."""
+        """Return the span without its part before a time; its amounts stay."""
         return self if self.began >= begin else self._replace(began=min(begin, self.ended))
 
 
 class Report(NamedTuple):
-    """What a client has done with one message, by its own clock.
+    """The work of a client on one message, by its own clock.
 
     Attributes:
         exchange: the number of the exchange that the message opened.
         received: when the last byte of the message arrived, s.
         sent: when the reply was written, s.
         silent: whether the client had nothing worth sending.
-        looks: what the method has read beside its messages so far: "battery", "now".
+        looks: the ports that the method has read so far: "battery", "now".
         spans: the work done.
     """
 
@@ -153,7 +153,7 @@ class Report(NamedTuple):
     spans: tuple[WorkSpan, ...]
 
     def encode(self) -> bytes:
-        """Return the body of a frame; work of more than `MOST_PIECES` pieces is told in so many."""
+        """Return the body of a frame, with work merged into at most `MOST_PIECES` pieces."""
         flags = _SILENT * self.silent
         flags |= _READS_CLOCK * ("now" in self.looks) | _READS_BATTERY * ("battery" in self.looks)
         spans = _fitting([each.since(self.received) for each in self.spans])
@@ -165,7 +165,7 @@ class Report(NamedTuple):
         """Return the report in the body of a frame.
 
         Raises:
-            FrameError: it is none, or one of its times and amounts is not possible.
+            FrameError: it is not a report, or has impossible times or amounts.
         """
         if len(body) < _REPORT.size:
             raise FrameError(f"a report has at least {_REPORT.size} bytes, got {len(body)}")
@@ -174,7 +174,8 @@ class Report(NamedTuple):
             raise FrameError(f"{len(body)} bytes with flags {flags} are no report of {count} spans")
         spans = tuple([WorkSpan(*each) for each in _SPAN.iter_unpack(body[_REPORT.size :])])
         if not is_past(received, sent):
-            raise FrameError(f"a report says: received at {received:g} s, answered at {sent:g} s")
+            times = f"received at {received:g} s, answered at {sent:g} s"
+            raise FrameError(f"a report has impossible times: {times}")
         for each in spans:
             if not (received <= each.began and each.ended <= sent and _is_possible(each)):
                 raise FrameError(f"a report has an impossible span: {each}")
@@ -185,11 +186,11 @@ class Report(NamedTuple):
 
 
 MOST_PIECES = 1 << 12
-"""The largest number of pieces of work in a report, each of which becomes a row of the log."""
+"""The largest number of pieces of work in a report; each piece becomes a row of the log."""
 
 _LONGEST_TIME, _MOST_AMOUNT = 1e10, 1e18
-"""Bounds of a clock, s, and of the operations, samples and joules of a piece: far above what a
-client can have, and so far below infinity that sums stay finite."""
+"""Bounds of a clock, s, and of operations, samples and joules of a piece: far above those of any
+client, but small enough that sums stay finite."""
 
 
 def is_past(first: float, second: float) -> bool:
@@ -205,7 +206,7 @@ def _is_possible(span: WorkSpan) -> bool:
 
 
 def _fitting(spans: Sequence[WorkSpan]) -> Sequence[WorkSpan]:
-    """Return spans as a report can have them: joined, or of fewer pieces, with the same sums."""
+    """Return spans within the limits of a report: joined or with fewer pieces, with equal sums."""
     if len(spans) > _MOST_SPANS:
         early = len(spans) - _MOST_SPANS + 1
         spans = [_joined(spans[:early]), *spans[early:]]

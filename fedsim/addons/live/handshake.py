@@ -7,12 +7,12 @@
                <-  WELCOME    HMAC, the run     or  REFUSED  code, reason
     READY      hash of the clients' losses  ->   or  <-  REFUSED
 
-READY says, too, whether the client has a meter, and whether it still knows what it knew of this run
-before it left it; WELCOME has what a client that returns needs for that.
+READY also states whether the client has a meter, and whether its memory of this run is complete
+after a reconnection; WELCOME has the data for that check.
 
-Both HMACs are SHA-256 with the token as the key, over the role and everything that was exchanged
-before, nonces included: the token itself never travels, a recorded handshake is of no use for
-another one, and neither end can be given the other's proof. They are compared in constant time.
+Both HMACs are SHA-256 with the token as the key, over the role and all earlier frames, nonces
+included: the token is never sent, a recorded handshake cannot be replayed, and the proof of one end
+is invalid for the other. They are compared in constant time.
 The server checks in this order: version, token, digest, number. So an endpoint without the token
 learns nothing of the run, and nothing but WELCOME is sent before all checks have passed.
 """
@@ -39,19 +39,19 @@ _CHALLENGE = struct.Struct("<32sB")
 _PROOF = struct.Struct("<32s32sdd")
 _NONCE_BYTES = _DIGEST_BYTES = _MAC_BYTES = 32
 NO_DIGEST = bytes(_DIGEST_BYTES)
-"""Sent by a client that takes the scenario from the server."""
+"""Sent by a client that receives the scenario from the server."""
 
 LONGEST_HELLO = 256
-"""The limit of a body that the server accepts before a client is let in, bytes."""
+"""The limit of a body that the server accepts before it admits a client, bytes."""
 
 LONGEST_WELCOME = 1 << 22
-"""The limit of a body that a client accepts before it is let in, bytes."""
+"""The limit of a body that a client accepts before it is admitted, bytes."""
 
 LEAST_TOKEN = 16
 """The length of the shortest accepted token, bytes."""
 
 _LONGEST_TEXT = 1000
-"""What is shown at most of a text of the other end, characters."""
+"""Largest number of characters shown of a text from the other end."""
 
 _CODES = ("version", "token", "scenario", "client", "data", "full", "connected", "broken")
 
@@ -70,17 +70,16 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class RunOffer:
-    """The run that a server lets clients into.
+    """The run that a server offers to clients.
 
     Attributes:
         digest: of the whole scenario file with its overrides.
         variant, seed: of the run.
         scenario: the text of the scenario of this run, for clients without the file.
         clients: the number of clients.
-        run: identifies this run of the server; another one of the same seed has another.
-        returns: how often this client has left the run before.
-        last_exchange: that of the last reply, or silence, of this client that has arrived; 0 for
-            none.
+        run: an identifier of this run, unique even among runs of the same seed.
+        returns: how often this client has left the run so far.
+        last_exchange: the exchange of this client's last received reply, or silence; 0 for none.
     """
 
     digest: bytes
@@ -93,7 +92,7 @@ class RunOffer:
     last_exchange: int = 0
 
     def encode(self) -> bytes:
-        """Return it as JSON."""
+        """Return the offer as JSON."""
         content = {
             "digest": self.digest.hex(),
             "variant": self.variant,
@@ -111,7 +110,7 @@ class RunOffer:
         """Return the offer in a JSON text.
 
         Raises:
-            FrameError: it is none.
+            FrameError: it is not an offer.
         """
         try:
             content: Any = json.loads(data)
@@ -132,7 +131,7 @@ def _mac(token: bytes, role: bytes, *exchanged: bytes) -> bytes:
 
 
 def shown_text(said: bytes) -> str:
-    """Return what the other end says, as it can be shown: on one line, no control characters."""
+    """Return a text of the other end for display: on one line, without control characters."""
     return printable(said[: 4 * _LONGEST_TEXT].decode(errors="replace"), _LONGEST_TEXT)
 
 
@@ -142,7 +141,7 @@ def refusal(error: AdmissionError) -> bytes:
 
 
 def read_refusal(body: bytes) -> AdmissionError:
-    """Return the error that a REFUSED frame stands for.
+    """Return the error of a REFUSED frame.
 
     Raises:
         FrameError: its code is unknown.
@@ -157,10 +156,10 @@ def _unpack(layout: struct.Struct, kind: Kind, due: Kind, body: bytes) -> tuple[
     """Return the fields of a frame of the handshake.
 
     Raises:
-        FrameError: another kind is due, or its body has another length.
+        FrameError: another kind is expected, or the body has another length.
     """
     if kind is not due:
-        raise FrameError(f"a {due.name} frame is due, got {kind.name}")
+        raise FrameError(f"expected a {due.name} frame, got {kind.name}")
     if len(body) != layout.size:
         raise FrameError(f"a {due.name} frame has {layout.size} bytes, got {len(body)}")
     return layout.unpack(body)
@@ -177,14 +176,14 @@ class ServerHandshake:
     """The server's side.
 
     Args:
-        offer: the run that clients are let into.
-        token: shared with the clients; None if none is asked for.
-        take: returns the offer for one client; raises AdmissionError if its number cannot be taken.
+        offer: the run that clients join.
+        token: the token shared with the clients; None if none is required.
+        take: returns the offer for one client; raises AdmissionError if its number is not free.
 
     Attributes:
-        client: the number of the client; -1 until it is let in.
-        admitted: whether it is.
-        times: of the client's clock; None until it is let in.
+        client: the number of the client; -1 until it is admitted.
+        admitted: whether it is admitted.
+        times: times of the client's clock; None until it is admitted.
     """
 
     def __init__(
@@ -204,15 +203,15 @@ class ServerHandshake:
         """Receive a frame; return the kind and the body of the answer.
 
         Raises:
-            AdmissionError: the client is not let in.
-            FrameError: the frame is none that is due.
+            AdmissionError: the client is refused.
+            FrameError: the frame is not the expected one.
         """
         return self._receive_proof(kind, body) if self._hello else self._receive_hello(kind, body)
 
     def _receive_hello(self, kind: Kind, body: bytes) -> tuple[Kind, bytes]:
         magic, version, number, _ = _unpack(_HELLO, kind, Kind.HELLO, body)
         if magic != MAGIC:
-            raise FrameError("the connection does not begin as one of fedsim's does")
+            raise FrameError("the peer does not speak fedsim's protocol")
         if version != VERSION:
             text = f"the client speaks version {version} of the protocol, the server {VERSION}"
             raise AdmissionError("version", text)
@@ -235,9 +234,10 @@ class ServerHandshake:
             text = f"the client's scenario has the digest {ends}: use the same file and overrides"
             raise AdmissionError("scenario", text)
         if not is_past(received, sent):
-            raise FrameError(f"a PROOF frame says: received at {received:g} s, sent at {sent:g} s")
+            times = f"received at {received:g} s, sent at {sent:g} s"
+            raise FrameError(f"a PROOF frame has impossible times: {times}")
         if self._number >= self._offer.clients:
-            text = f"there are clients 0 to {self._offer.clients - 1}, and no {self._number}"
+            text = f"expected a client from 0 to {self._offer.clients - 1}, got {self._number}"
             raise AdmissionError("client", text)
         offer = self._take(self._number)
         self.client, self.admitted = self._number, True
@@ -251,11 +251,11 @@ class ClientHandshake:
     Args:
         client: its number.
         digest: of its scenario; `NO_DIGEST` to take the server's.
-        token: shared with the server; None to prove none.
+        token: the token shared with the server; None for none.
 
     Attributes:
         client: see above.
-        offer: the run that it was let into; None before.
+        offer: the joined run; None before.
     """
 
     def __init__(self, client: ClientId, digest: bytes, token: bytes | None) -> None:
@@ -276,14 +276,14 @@ class ClientHandshake:
 
         Raises:
             AdmissionError: the server has refused, or does not prove the token.
-            FrameError: the frame is none that is due.
+            FrameError: the frame is not the expected one.
         """
         if kind is Kind.REFUSED:
             raise read_refusal(body)
         if not self._challenge:
             return self._receive_challenge(kind, body, clock)
         if kind is not Kind.WELCOME or len(body) < _MAC_BYTES:
-            raise FrameError(f"a WELCOME frame is due, got {kind.name} of {len(body)} bytes")
+            raise FrameError(f"expected a WELCOME frame, got {kind.name} of {len(body)} bytes")
         if self._token is not None:
             due = _mac(self._token, b"server", self._hello, self._challenge, self._digest)
             if not hmac.compare_digest(body[:_MAC_BYTES], due):
@@ -295,9 +295,9 @@ class ClientHandshake:
         received = clock()
         _, asked = _unpack(_CHALLENGE, kind, Kind.CHALLENGE, body)
         if asked and self._token is None:
-            raise AdmissionError("token", "the server asks for a shared token, and none was given")
+            raise AdmissionError("token", "the server requires a shared token, but none was given")
         if self._token is not None and not asked:
-            text = "a shared token was given, and the server does not ask for one"
+            text = "a shared token was given, but the server requires none"
             raise AdmissionError("token", text)
         self._challenge = body
         proof = bytes(_MAC_BYTES)
@@ -307,11 +307,11 @@ class ClientHandshake:
 
 
 class ClientReady(NamedTuple):
-    """What a client says once it has built its part.
+    """The report of a client that has built its part.
 
     Attributes:
         metered: whether it has a meter.
-        knows: whether it knows what it knew of this run before it left it.
+        knows: whether its memory of this run is complete after a reconnection.
     """
 
     metered: bool
@@ -324,14 +324,14 @@ def ready(fingerprint: str, *, metered: bool, knows: bool = False) -> bytes:
 
 
 def check_ready(body: bytes, fingerprint: str) -> ClientReady:
-    """Check that a client has the data of the server; return what else it says.
+    """Check that a client has the data of the server; return its report.
 
     Raises:
         AdmissionError: it has other data.
-        FrameError: the body is none of a READY frame.
+        FrameError: the body is not that of a READY frame.
     """
     if not body or body[0] > 3:
-        raise FrameError("a READY frame does not say whether there is a meter")
+        raise FrameError("a READY frame lacks the meter's flag")
     if body[1:] != fingerprint.encode():
         text = "the client has built its losses from other data, or another version of fedsim"
         raise AdmissionError("data", f"{text}: use the same files, and the same versions")

@@ -28,7 +28,7 @@ from fedsim.sim.config import WorldConfig
 
 
 def digest_of(plan: Plan) -> bytes:
-    """Return a hash of all that a plan asks for: variants, values and seeds."""
+    """Return a hash of a plan: variants, values and seeds."""
     lines = [
         f"{variant.name} {variant.fingerprint} {list(variant.seeds)}" for variant in plan.variants
     ]
@@ -37,13 +37,13 @@ def digest_of(plan: Plan) -> bytes:
 
 @dataclass(frozen=True)
 class LivePart:
-    """A job, as a client's part of a run; see `fedsim.addons.live.memory.ClientPart`."""
+    """The part of a job that a client needs; see `fedsim.addons.live.memory.ClientPart`."""
 
     job: Job
 
     @property
     def setup(self) -> WorldConfig:
-        """Everything that its world is made of."""
+        """The configuration of its world."""
         return self.job.setup
 
     @property
@@ -86,12 +86,12 @@ class PartBuilder:
             variant = named[offer.variant]
         with one_thread():
             part = LivePart(Builder(plan, "bytes").build(_for_client(variant), offer.seed))
-        gc.freeze()  # it stays until the end of the runs, and is no garbage before
+        gc.freeze()  # the part lives until the end of the runs: no need to collect garbage in it
         return part
 
 
 def _for_client(variant: Variant) -> Variant:
-    """Return a variant without what only a server needs: the optimum, measures and stop rules."""
+    """Return a variant without the server's settings: optimum, measures and stop rules."""
     scenario = variant.scenario
     problem = scenario.problem.model_copy(update={"optimum": "unknown"})
     plain = {"problem": problem, "stop": Stop(), "measures": ()}
@@ -110,20 +110,20 @@ def join(
     timing: Timing | None = None,
     tell: Callable[[str], None] = ignore_text,
 ) -> None:
-    """Take part in all runs of a server, as one client or several; return when they are over.
+    """Take part in all runs of a server, as one client or several; return after the last run.
 
-    A client whose connection breaks connects again.
+    A client reconnects if its connection breaks.
 
     Args:
         address: of the server, HOST:PORT.
         clients: their numbers.
-        source: the scenario file of the server; None to take the scenario from it.
+        source: the scenario file of the server; None to receive the scenario from the server.
         overrides: as given to the server.
         blocks: user-defined classes that the scenario may name by their kind.
-        access: by what server and client know each other.
-        meter: of the energy of the clients' work.
-        timing: of the connections; for its `joining` a server is waited for.
-        tell: called with what is waited for, and where.
+        access: the authentication of server and client.
+        meter: the meter of the clients' energy.
+        timing: the timeouts of connections; a client waits `joining` for the server.
+        tell: called with messages on what a client waits for.
 
     Raises:
         AdmissionError: the server has refused, or is not trusted.
@@ -191,17 +191,17 @@ def run_clients(
         address: of the server.
         digest: of the scenario; see `ClientHandshake`.
         build: see `Build`.
-        access: by what the ends know each other.
-        meter: of the energy of the clients' work.
+        access: the authentication of both ends.
+        meter: the meter of the clients' energy.
         timing: of the connections.
-        apart: whether work is done in threads.
+        apart: whether work runs in threads.
         once: whether to take part in one run only, over one connection.
         tell: see `join`.
     """
     connector = Connector(address, access, timing, tell)
 
     async def run_one(client: ClientId) -> None:
-        """Take part as one client, run after run, over as many connections as that takes."""
+        """Take part as one client in all runs, over one or more connections."""
         another, kept, until = True, KeptMemory(), 0.0
         loop = asyncio.get_running_loop()
         while another:
@@ -217,7 +217,7 @@ def run_clients(
                     until = loop.time() + timing.joining
                 if once or not _may_pass(error) or loop.time() >= until:
                     raise
-                back = f"trying to come back for {timing.joining:g} s"
+                back = f"trying to reconnect for {timing.joining:g} s"
                 connector.tell(f"{node_name(client)}: {error}; {back}")
                 await asyncio.sleep(_RETRY)
 
@@ -225,11 +225,11 @@ def run_clients(
 
 
 def _may_pass(error: PeerError) -> bool:
-    """Return whether a connection that has ended so may be made again."""
+    """Return whether to reconnect after this error."""
     if isinstance(error, AdmissionError):
         return error.code == "connected"  # the server has not noticed yet that the old one is gone
     return not isinstance(error, FrameError)
 
 
 _RETRY = 0.2
-"""The time between two attempts to come back, s."""
+"""The time between two attempts to reconnect, s."""

@@ -18,7 +18,7 @@ def longest_message(dimension: int) -> int:
 
 
 def largest_vector(dimension: int) -> int:
-    """Return the limit of the dimension of a vector in a message, by that of the model.
+    """Return the largest dimension of a vector in a message, for a model of some dimension.
 
     A sparse vector may be far longer than its encoding, so the length of a frame does not bound it.
 

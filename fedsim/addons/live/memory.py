@@ -1,4 +1,4 @@
-"""What a client knows of a run, kept while its process lives, from one connection to the next."""
+"""A client's memory of a run: it lasts as long as its process, across connections."""
 
 import asyncio
 from collections import deque
@@ -35,11 +35,11 @@ from fedsim.wire.packers import Packing
 
 
 class ClientPart(Protocol):
-    """What a client builds of a scenario; a `fedsim.scenario.building.Job` has all of it."""
+    """A client's part of a scenario; a `fedsim.scenario.building.Job` includes it."""
 
     @property
     def setup(self) -> WorldConfig:
-        """Everything that its world is made of."""
+        """The configuration of its world."""
         ...
 
     @property
@@ -49,22 +49,21 @@ class ClientPart(Protocol):
 
 
 class LiveClient:
-    """Implements `fedsim.core.ports.Client`: work takes the time that it takes.
+    """Implements `fedsim.core.ports.Client` in real time.
 
     Args:
         setup: of the run.
         protocol: its endpoint.
         meter: of the energy of its work.
         apart: whether work is evaluated in a thread, so that the connection stays alive meanwhile.
-        returns: how often the client has left the run before, so that it does not draw the same
-            again.
+        returns: how often the client has left the run before; it selects a new random stream.
 
     Attributes:
         id: its number.
         oracle: its loss.
         state: the algorithm's own.
-        spans: the work done since they were last taken.
-        looks: what the method has read beside its messages.
+        spans: the work done since they were last read.
+        looks: the ports that the method has read.
     """
 
     def __init__(
@@ -101,13 +100,13 @@ class LiveClient:
 
     @property
     def now(self) -> float:
-        """Seconds since this client began."""
+        """Seconds since the start of this client."""
         self.looks.add("now")
         return monotonic() - self._start
 
     @property
     def battery(self) -> float | None:
-        """None: a live run knows of no battery."""
+        """None: a live run has no batteries."""
         self.looks.add("battery")
         return None
 
@@ -118,7 +117,7 @@ class LiveClient:
 
     @property
     def rng(self) -> np.random.Generator:
-        """This client's own random stream: that of the simulated run, up to a return."""
+        """This client's random stream: the one of the simulated run, until it reconnects."""
         if self._rng is None:
             self._rng = self._setup.rng(self._stream, self.id)
         return self._rng
@@ -154,19 +153,19 @@ class _Sent(NamedTuple):
 
 
 class ClientMemory:
-    """What a client knows of a run: of the method, of its senders' vectors, of its own messages.
+    """A client's memory of a run: of the method, of senders' vectors, of its own messages.
 
     Args:
-        part: what it has built.
+        part: the client's part of the run.
         number: of the client.
-        offer: of the run, as the client was let in.
+        offer: the offer of the run.
         meter: of the energy of its work.
         apart: see `LiveClient`.
 
     Attributes:
         run: identifies the run.
         part: see above.
-        client: what its handler runs on.
+        client: the client that its handler receives.
         protocol: its endpoint.
     """
 
@@ -187,18 +186,18 @@ class ClientMemory:
         self._handle, self._take_back = setup.handler, setup.take_back
         self._largest = largest_vector(setup.initial.size)
         self._sent: deque[_Sent] = deque()
-        self._forgotten = 0  # the exchange of the last reply that is not known any more
+        self._forgotten = 0  # exchange of the last forgotten reply
 
     def read(self, body: bytes) -> Envelope:
         """Return a message of the server.
 
         Raises:
-            DecodeError: it is none.
+            DecodeError: it is not a message.
         """
         return self._transport.read(body, SERVER, self._unpacking, self._largest)
 
     async def answer(self, asked: Envelope) -> tuple[Message | Silence, Envelope | None]:
-        """Handle a message; return the reply, and the envelope that goes to the server, if any."""
+        """Handle a message; return the reply and its envelope, if any."""
         self.client.spans = []
         reply = await self._handle(self.client, self.protocol.open(asked))
         envelope = self.protocol.answer(asked, reply)
@@ -208,10 +207,10 @@ class ClientMemory:
         return reply, envelope
 
     def recover(self, last_exchange: int) -> bool:
-        """Take back the replies that have not arrived; return whether all of them are known.
+        """Undo the replies that have not arrived; return whether all of them are still stored.
 
         Args:
-            last_exchange: the exchange of the last one that has.
+            last_exchange: the exchange of the last reply that has arrived.
         """
         while self._sent and self._sent[-1].exchange > last_exchange:
             reply = self._sent.pop().reply
@@ -222,4 +221,4 @@ class ClientMemory:
 
 
 _MOST_SENT = 4
-"""The number of replies that a client keeps in case that its connection breaks."""
+"""The number of replies that a client keeps for the case of a broken connection."""

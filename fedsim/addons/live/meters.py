@@ -1,8 +1,8 @@
 """Meters of real energy: the counters of the processor (RAPL), or a command that prints watts.
 
-A meter measures what is spent by the machine, or its processor, not by one process. Where several
-clients of one process work at the same time, each is given what was spent in its own spans; these
-do not overlap, since such clients work one after the other.
+A meter measures the energy of the whole machine, or of its processor, not of one process. Clients
+of one process share a meter: their work does not overlap, so the energy of a span belongs to the
+client that works in it.
 """
 
 import re
@@ -18,28 +18,28 @@ from typing import Protocol
 from fedsim.core.errors import DataError
 
 POWERCAP = Path("/sys/class/powercap")
-"""Where Linux has the counters of RAPL."""
+"""The folder of the RAPL counters in Linux."""
 
 
 class Meter(Protocol):
     """A meter of energy.
 
     Attributes:
-        known: whether it measures anything.
+        known: whether it measures energy.
     """
 
     known: bool
 
     def joules(self) -> float:
-        """Return the energy spent since some moment, J; NaN if it is not known."""
+        """Return the energy since an arbitrary moment, J; NaN if unknown."""
         ...
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release resources."""
 
 
 class NoMeter:
-    """No meter: energy is not known."""
+    """No meter: energy is unknown."""
 
     known = False
 
@@ -55,10 +55,10 @@ class RaplMeter:
     """The energy of all processor packages, from their counters.
 
     Args:
-        folder: of the counters.
+        folder: the folder of the counters.
 
     Raises:
-        DataError: there are none, or they cannot be read.
+        DataError: there are no counters, or they cannot be read.
     """
 
     known = True
@@ -80,7 +80,7 @@ class RaplMeter:
 
 
 class _Counter:
-    """One counter of microjoules, which begins anew when it has reached its range."""
+    """One counter of microjoules, which wraps around at the end of its range."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "energy_uj"
@@ -108,8 +108,8 @@ _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
 class CommandMeter:
     """The integral of the watts that a command prints, one number a line.
 
-    A command that ends is started again after a second; until the first line the power is not
-    known, and neither is the energy.
+    A command that ends is started again after a second. Until its first line, power and energy are
+    unknown.
 
     Args:
         command: with its arguments, as in a shell, but not run by one.
@@ -181,10 +181,10 @@ class CommandMeter:
 
 
 def meter_of(name: str | None) -> Meter:
-    """Return a meter by its name: `rapl`, a command that prints watts, or none.
+    """Return the meter for `rapl`, for a command that prints watts, or for None.
 
     Raises:
-        DataError: it cannot be used here.
+        DataError: the meter cannot be used here.
     """
     if name is None:
         return NoMeter()

@@ -1,9 +1,9 @@
 """Detection of replies of a wrong kind or length.
 
-A method would fail on them, or add them up wrongly. The right length of a vector is not known in
-advance, as it follows from the method. It is taken to be that of most replies of an exchange, for
-the same message class and field. Without a majority it is that of earlier exchanges, otherwise that
-of the server's message.
+A method would fail on them, or aggregate them wrongly. The correct length of a vector depends on
+the method, and is not known in advance. It is taken to be the length in most replies of an
+exchange, for the same message class and field. Without a majority it is that of earlier exchanges,
+otherwise that of the server's message.
 """
 
 from collections import Counter
@@ -26,14 +26,14 @@ class ReplyRule:
     """The kinds of messages that may reply to a message.
 
     Args:
-        classes: the classes of the method's replies; empty if they are not known.
+        classes: the classes of the method's replies; empty if unknown.
     """
 
     def __init__(self, classes: Sequence[type[Message]] = ()) -> None:
         self._classes = tuple(classes)
 
     def flaw(self, asked: Message, reply: Message) -> str:
-        """Return why a message is no valid reply to another one; empty if it is one."""
+        """Return why a message is not a valid reply to another one; empty if it is valid."""
         if isinstance(reply, Beacon):
             return ""
         due = self._due(asked)
@@ -42,7 +42,7 @@ class ReplyRule:
         for name in reply.__dataclass_fields__:
             values = getattr(reply, name).values
             if is_report(name) and (values.shape or not np.isfinite(values)):
-                return f"reports what is no number ({name})"
+                return f"reports a value that is not a number ({name})"
         return ""
 
     def _due(self, asked: Message) -> tuple[type[Message], ...]:
@@ -77,7 +77,7 @@ class ReplySizes:
         self._known: dict[Place, Size] = {}
 
     def misfits(self, replies: Sequence[Reply]) -> dict[ClientId, str]:
-        """Return the clients whose replies do not fit, each with the reason."""
+        """Return the clients with invalid replies, and the reasons."""
         found = _of_another_class(replies)
         for place, sizes in _by_place(replies).items():
             due = self._due(place, [size for _, size in sizes])
@@ -89,7 +89,7 @@ class ReplySizes:
         return found
 
     def _due(self, place: Place, sizes: Sequence[Size]) -> Size | None:
-        """Return the size that all of a place are to have; None if that is not known."""
+        """Return the expected size for a class and field; None if unknown."""
         counts = Counter(sizes)
         size, count = counts.most_common(1)[0]
         if len(counts) == 1 and (len(sizes) > 1 or place not in self._known):
@@ -106,7 +106,7 @@ class ReplySizes:
 
 
 def _of_another_class(replies: Sequence[Reply]) -> dict[ClientId, str]:
-    """Return the clients whose reply in the newest round is of another class than most."""
+    """Return the clients whose reply in the newest round has another class than most replies."""
     newest = max((reply.round for reply in replies), default=0)
     kinds = {reply.client: type(reply.message) for reply in replies if reply.round == newest}
     (most, count), *others = Counter(kinds.values()).most_common() or [(Message, 0)]
@@ -121,7 +121,7 @@ def _of_another_class(replies: Sequence[Reply]) -> dict[ClientId, str]:
 
 
 def _by_place(replies: Iterable[Reply]) -> Mapping[Place, list[tuple[ClientId, Size]]]:
-    """Return which clients have sent which sizes, by class and field."""
+    """Return sizes and the clients that sent them, by class and field."""
     found: dict[Place, list[tuple[ClientId, Size]]] = {}
     for client, _, message in replies:
         kind = type(message)
@@ -131,6 +131,6 @@ def _by_place(replies: Iterable[Reply]) -> Mapping[Place, list[tuple[ClientId, S
 
 
 def _size(payload: Payload) -> Size:
-    """Return the shape of a vector, without filling one that was sent as a sparse one."""
+    """Return the shape of a vector; a sparse one is not expanded."""
     length: int | None = getattr(payload, "dimension", None)
     return payload.values.shape if length is None else (length,)

@@ -1,4 +1,4 @@
-"""The server's view of its clients: those connected, what was sent to them, what came back."""
+"""The server's view of its clients: connections, sent messages, and replies."""
 
 import asyncio
 from collections import Counter, deque
@@ -21,20 +21,20 @@ from fedsim.results.record.schema import NO_PEER, Event
 
 _COMPUTE = int(Event.COMPUTE)
 _NO_MESSAGE = -1, 0, 0, 0
-"""The columns of a row about no message: its name, and its bits."""
+"""The message columns of a row without a message: its name, and its bits."""
 
 _CLOCKS, _ASLEEP = 1.01, 60.0
-"""How much faster a client's clock may go, and how long one end may have been asleep, s."""
+"""Tolerances: the relative rate of a client's clock, and the time an end may be suspended, s."""
 
 _MOST_WATTS = 1e6
-"""The largest power of a client."""
+"""The largest plausible power of a client, W."""
 
 ABORTED, IN_FLIGHT = "aborted", "in flight"
-"""What becomes of a message that is not known to have arrived."""
+"""Outcomes of messages that may not have arrived."""
 
 
 class ClientConnection(Protocol):
-    """The server's end of a client's connection, as the network needs it."""
+    """The part of a client's connection that the network uses."""
 
     def send(self, kind: Kind, body: bytes = b"") -> None:
         """Send a frame."""
@@ -43,10 +43,10 @@ class ClientConnection(Protocol):
         """Send whole frames."""
 
     def close(self) -> None:
-        """Close it once everything was sent."""
+        """Close the connection after everything was sent."""
 
     def expel(self, error: PeerError) -> None:
-        """End it for good, and tell the client why."""
+        """End the connection permanently, and send the reason."""
 
 
 @dataclass
@@ -54,13 +54,13 @@ class _Peer:
     """A connected client.
 
     Attributes:
-        connection: to it.
-        outstanding: messages that it has not reported on, each with when it was sent.
-        answering: the message of the last report, if the reply to it is still to come.
-        sent: when that report was sent.
-        down: the least time that a frame took to it so far, s, by the clocks of both ends: the time
-            of its arrival at the client less that of its sending by the server's event loop.
-        up: the same from it.
+        connection: its connection.
+        outstanding: messages without a report yet, with their times of sending.
+        answering: the message of the last report, if its reply has not arrived yet.
+        sent: the time at which that report was sent.
+        down: the smallest travel time of a frame to the client so far, s: its arrival by the
+            client's clock minus its sending by the server's clock, so it includes their offset.
+        up: the same from the client to the server.
     """
 
     connection: ClientConnection
@@ -71,44 +71,42 @@ class _Peer:
     sent: float = 0.0
 
     def meet(self, sent: float, received: float, answered: float, now: float) -> None:
-        """Take one round trip: each way by itself, since a model may be in one of them."""
+        """Update the travel times from a round trip; separately, as one may include a model."""
         self.down = min(self.down, received - sent)
         self.up = min(self.up, now - answered)
 
     @property
     def offset(self) -> float:
-        """The time of the server's event loop less the client's, s, where both ways are alike."""
+        """The server's clock minus the client's, s, if both directions take equally long."""
         return (self.up - self.down) / 2
 
 
 class _Departure(NamedTuple):
-    """When and why a client has left."""
+    """Time and reason of a client's departure."""
 
     t: float
     reason: str
 
 
 class LiveNetwork:
-    """The connections of a run, as the server and its selection see them.
+    """The connections of a run, for the server and for client sampling.
 
     Implements `fedsim.sim.worlds.server.Downlinks` and `Attendance`, and
     `fedsim.protocol.selection.Eligibility`.
 
     Args:
         clients: the number of clients.
-        clock, log, traffic: of the run.
+        clock, log, traffic: clock, log and traffic of the run.
         transport: decodes messages.
-        looks: the set to which the names of what the method reads are added.
+        looks: a set to which the ports that the method reads are added.
         answer: the longest time from a message to its report, s.
         largest: the largest accepted dimension of a vector.
-        patience: how long a client that has left may take to come back, if no client is left to be
-            asked, s.
-        replies: which messages clients may send.
-        goes_on: whether the run goes on without a client whose handler has failed.
+        patience: how long to wait for reconnections if no client is left, s.
+        replies: the messages that clients may send.
+        goes_on: whether the run continues without a client whose handler has failed.
 
     Attributes:
-        delivered, lost, in_flight: bits that arrived, that were given up, and in transit at the
-            end.
+        delivered, lost, in_flight: bits that arrived, that were lost, and in transit at the end.
         joules: measured at each client, shape (M,).
         metered: whether every client has a meter.
         on_reply: called with a client and its envelope.
@@ -166,11 +164,11 @@ class LiveNetwork:
 
     @property
     def departures(self) -> dict[ClientId, str]:
-        """The clients that have left and have not come back, each with the reason."""
+        """The clients that have left and not reconnected, with reasons."""
         return {client: each.reason for client, each in self._left.items()}
 
     def away(self, client: ClientId) -> float:
-        """Return how long a client has been away, s; infinite if it has not left."""
+        """Return the time since a client left, s; infinite if it has not left."""
         left = self._left.get(client)
         return inf if left is None else self._clock.now - left.t
 
@@ -180,12 +178,12 @@ class LiveNetwork:
 
     @property
     def returned(self) -> dict[str, int]:
-        """How often clients have come back, by their names."""
+        """The number of reconnections per client, by name."""
         back = {one: times - (one in self._left) for one, times in sorted(self._returns.items())}
         return {node_name(one): times for one, times in back.items() if times}
 
     def last_exchange(self, client: ClientId) -> int:
-        """Return the exchange of the last reply, or silence, that has come; 0 for none."""
+        """Return the exchange of the last reply, or silence, that has arrived; 0 for none."""
         return self._heard.get(client, 0)
 
     @property
@@ -202,7 +200,7 @@ class LiveNetwork:
         return True
 
     def why_gone(self, clients: Sequence[ClientId]) -> str:
-        """See `Attendance.why_gone`: a client that has left may come back for a while."""
+        """See `Attendance.why_gone`: a client that has left may reconnect for a while."""
         if any(client in self._peers for client in clients):
             return ""
         if self._clock.now < self._last_return(clients):
@@ -210,16 +208,16 @@ class LiveNetwork:
         return f"no client can take part any more: {OFFLINE} ({len(clients)})"
 
     def _last_return(self, clients: Iterable[ClientId]) -> float:
-        """Return until when one of these clients is waited for."""
+        """Return the time until which the server waits for one of these clients."""
         left = (self._left[client].t for client in clients if client in self._left)
         return max(left, default=-inf) + self._patience
 
     def charge(self, client: ClientId) -> float:  # noqa: ARG002 - see `Attendance`
-        """Return NaN: a live run knows of no battery."""
+        """Return NaN: a live run has no batteries."""
         return nan
 
     async def change(self) -> None:
-        """Wait until a client has left or come back, or is not waited for any more."""
+        """Wait until a client leaves or reconnects, or until the wait for one expires."""
         self._news = asyncio.get_running_loop().create_future()
         ends = (each.t + self._patience for each in self._left.values())
         later = [end for end in ends if end > self._clock.now]
@@ -245,14 +243,14 @@ class LiveNetwork:
         *,
         metered: bool,
     ) -> None:
-        """Add a client that is ready: it is asked from the next exchange on.
+        """Add a ready client: it takes part from the next exchange on.
 
         Args:
             client: its number.
-            connection: to it.
-            down: how long a frame of the handshake took to it, s, see `_Peer`. Its frames are small
-                both ways, where later ones may have a model in one.
-            up: the same from it.
+            connection: its connection.
+            down: the travel time of a handshake frame to the client, s, see `_Peer`. Handshake
+                frames are small in both directions, while later ones may carry a model.
+            up: the same from the client.
             metered: whether it has a meter.
         """
         self.metered = self.metered and metered
@@ -263,9 +261,9 @@ class LiveNetwork:
             self._notify()
 
     def leave(self, client: ClientId, reason: str) -> bool:
-        """Remove a client whose connection has ended; return whether it leaves the run by that.
+        """Remove a client whose connection has ended; return whether it thereby leaves the run.
 
-        Before the run begins it does not. What is in transit to it is lost, and so is its reply.
+        Before the run begins it does not. Messages in transit to it are lost, and so is its reply.
         """
         peer = self._peers.pop(client, None)
         if peer is None or self._closed or self._clock.start is None:
@@ -282,14 +280,14 @@ class LiveNetwork:
         return True
 
     def expel(self, client: ClientId, error: PeerError) -> None:
-        """End the connection of a client, which may not come back into this run."""
+        """End the connection of a client, which may not rejoin this run."""
         if client in self._peers:
             self._peers[client].connection.expel(error)
 
     def fail(self, client: ClientId, number: int, text: str) -> None:
         """Handle the failure of a client's handler in some round; 0 if it has not diverged.
 
-        Where the run goes on without clients that have failed, the last one ends it.
+        If the run continues without failed clients, only the failure of the last client ends it.
         """
         name = node_name(client)
         peer = self._peers[client]
@@ -302,7 +300,7 @@ class LiveNetwork:
         self.on_failed(name, error)
 
     def check_answers(self, client: ClientId) -> None:
-        """Check that a client is not overdue with a report.
+        """Check that a client's report is not overdue.
 
         Raises:
             PeerTimeoutError: it is.
@@ -321,7 +319,7 @@ class LiveNetwork:
         now, data = self._clock.now, frame(Kind.MESSAGE, envelope.data)
         for client in clients:
             peer = self._peers.get(client)
-            if peer is None:  # it has left as this message was sent to others
+            if peer is None:  # it left while this message was sent to others
                 continue
             self._traffic.bits_down += envelope.bits
             peer.outstanding.append((envelope, now))
@@ -331,8 +329,8 @@ class LiveNetwork:
         """Receive a reply.
 
         Raises:
-            DecodeError: it is no message of the method.
-            FrameError: its report is missing, or is of another exchange; or the method has no such
+            DecodeError: it is not a message of the method.
+            FrameError: its report is missing or of another exchange, or the method has no such
                 reply.
         """
         peer = self._peers[client]
@@ -361,12 +359,12 @@ class LiveNetwork:
         self.on_reply(client, envelope)
 
     def report(self, client: ClientId, report: Report) -> None:
-        """Record what a client has done with a message.
+        """Record the work of a client on a message.
 
         Raises:
-            FrameError: the message was not sent, or is reported twice; or it says more joules than
-                any machine spends.
-            PeerError: it says a longer time than there was.
+            FrameError: the message was not sent, or is reported twice; or the report has
+                implausibly many joules.
+            PeerError: the report has more time than has passed.
         """
         peer, now = self._peers[client], self._clock.now
         if not peer.outstanding or peer.outstanding[0][0].exchange != report.exchange:
@@ -374,11 +372,11 @@ class LiveNetwork:
             raise FrameError(text)
         envelope, sent = peer.outstanding[0]
         self._check_amounts(client, report, now - sent)
-        peer.outstanding.popleft()  # not before: what is refused has not been reported on
-        start = self._clock.start or 0.0  # offsets are to the loop's time, as in the handshake
+        peer.outstanding.popleft()  # only now: a refused report leaves the message outstanding
+        start = self._clock.start or 0.0  # offsets are relative to the loop's time
         peer.meet(start + sent, report.received, report.sent, start + now)
 
-        # A time of the client by the server's clock: offsets are not exact.
+        # A client's time converted to the server's clock is inexact, so it is clipped.
         offset = peer.offset - start
         received = min(max(report.received + offset, sent), now)
         self.delivered += envelope.bits
@@ -402,7 +400,7 @@ class LiveNetwork:
         self._looks |= report.looks
 
     def _check_amounts(self, client: ClientId, report: Report, waited: float) -> None:
-        """Check a report by how long ago its message was sent, s; see `report`."""
+        """Check a report against the time since its message was sent, s; see `report`."""
         name, said = node_name(client), report.sent - report.received
         if said > _CLOCKS * waited + _ASLEEP:
             text = f"{name} reports {said:g} s of work on a message that was sent {waited:g} s ago"
@@ -433,7 +431,7 @@ class LiveNetwork:
         self._log.append_message(t, seconds, sender, receiver, number, word, *sizes, 0.0, 0.0)
 
     def _write_lost(self, client: ClientId, envelope: Envelope, seconds: float, why: str) -> None:
-        """Record a message to a client that is not known to have arrived."""
+        """Record a message to a client that may not have arrived."""
         now, detail = self._clock.now, self._log.word(why)
         sizes = envelope.payload_bits, envelope.header_bits, 0
         ends = SERVER, client, envelope.round, envelope.word

@@ -1,4 +1,4 @@
-"""Which settings of a scenario a live run does not have."""
+"""Settings of a scenario that live runs do not support."""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ from fedsim.scenario.building import Job
 
 
 def check_live(job: Job) -> None:
-    """Check that a run can be made live.
+    """Check that a run can be live.
 
-    Radios, devices, links and their losses have no effect in a live run; what a method or a rule of
-    the scenario depends on, and a live run cannot have, is refused.
+    Radios, devices, links and their losses have no effect in a live run. A scenario is refused if
+    its method or a rule depends on something that a live run lacks.
 
     Raises:
-        LiveError: it cannot; every reason is named.
+        LiveError: it cannot; the error lists all reasons.
     """
     if faults := [Fault("", key, text) for key, text in _refusals(job)]:
         raise LiveError(faults)
@@ -26,16 +26,16 @@ def check_live(job: Job) -> None:
 def _refusals(job: Job) -> Iterator[tuple[str, str]]:
     scenario = job.scenario
     if job.deployment.overlay is not None:
-        yield "network.peers", "peers do not run live yet, only a server with its clients"
+        yield "network.peers", "peers are not supported in live runs yet; use a server"
         return
     if scenario.tiers:
-        yield "tiers", "gateways do not run live yet, only a server with its clients"
+        yield "tiers", "gateways are not supported in live runs yet; use a server"
         return
     if isinstance(scenario.problem.loss, ProgramLoss):
-        yield "problem.loss", "clients with programs of their own do not run live yet"
+        yield "problem.loss", "client programs are not supported in live runs yet"
     yield from reasons(scenario, OF_SIMULATION)
     if not isinstance(job.transport, ByteTransport):
         yield "algorithm.kind", "its messages cannot be encoded as bytes"
     if job.personal:
-        text = "models of clients' own stay with them, where a live server cannot look at them"
+        text = "a live server cannot evaluate the clients' own models, which are never sent"
         yield f"algorithm.{'kind' if job.local is None else 'local'}", text

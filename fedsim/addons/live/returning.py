@@ -1,7 +1,8 @@
 """Reconnection policy: whether clients that have left a live run may rejoin.
 
-A client that returns is asked again from the next exchange on, like a simulated client that was
-offline. Messages in transit are lost, and it takes back what it knows to be lost. Two rules apply:
+A client that reconnects takes part from the next exchange on, like a simulated client that was
+offline. Messages in transit are lost, and the client undoes those that it knows to be lost. Two
+rules apply:
 
 - Some servers send changes to a state that clients hold, relative to what was sent before. A client
   that was away has missed some of them, and its state would stay wrong. So no client may rejoin.
@@ -23,7 +24,7 @@ class ReturnRule:
 
     Attributes:
         never: why no client may rejoin; empty if clients may.
-        remembers: what a client remembers between messages; empty if nothing.
+        remembers: a client's state between messages, as text; empty if none.
     """
 
     never: str = ""

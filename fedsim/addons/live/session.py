@@ -25,26 +25,26 @@ from fedsim.core.ports import node_name
 
 
 class Door:
-    """What all connections of a run share on the server's side.
+    """State that all connections of a run share on the server's side.
 
     Args:
-        offer: the run that clients are let into.
+        offer: the run that clients join.
         token: see `ServerHandshake`.
-        network: takes the clients that are ready.
-        dimension: of the model.
+        network: receives the clients that are ready.
+        dimension: the dimension of the model.
         fingerprint: the hash of the clients' losses.
-        timing: of the connections.
-        refused: called with the error of each connection that was not let in.
-        returning: which clients may come back.
-        tell: called with a text as a client leaves, or comes back.
+        timing: the timeouts of connections.
+        refused: called with the error of each rejected connection.
+        returning: the reconnection policy.
+        tell: called with a text when a client leaves or reconnects.
 
     Attributes:
-        waiting: the connections that are not let in yet, the oldest first.
-        sessions: the connections that are open, let in or not.
-        closing: those that were refused, and may have to take the reason yet, the oldest first.
-        sent_bytes, received_bytes: of connections that have ended.
+        waiting: the connections that are not admitted yet, the oldest first.
+        sessions: all open connections, admitted or not.
+        closing: refused connections that may not have received the reason yet, the oldest first.
+        sent_bytes, received_bytes: totals of ended connections.
         changed: set when a client has become ready, or has failed before that.
-        failure: of the first client that could not build its part; empty for none.
+        failure: the error of the first client that could not build its part; empty for none.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class Door:
         self.limit = max(longest_message(dimension), LONGEST_REPORT)
         self._returning, self._tell = returning or ReturnRule(), tell
         self._refused, self._said = refused, dict[str, float]()
-        self._most = offer.clients + _SPARE  # that are not let in, of either kind
+        self._most = offer.clients + _SPARE  # limit of `waiting`, and of `closing`
         self._taken: set[int] = set()
         self._expelled: dict[int, str] = {}
 
     def take(self, client: int) -> RunOffer:
-        """Reserve a number for a connection that is let in; return the offer for it.
+        """Reserve a client number for an admitted connection; return its offer.
 
         Raises:
-            AdmissionError: it cannot be taken.
+            AdmissionError: the number cannot be used.
         """
         name, network = node_name(client), self.network
         if client in self._taken:
@@ -96,16 +96,16 @@ class Door:
         return replace(self.offer, returns=returns, last_exchange=last_exchange)
 
     def await_proof(self, session: "ServerSession") -> None:
-        """Count a new connection among those that are not let in; the oldest ones make room.
+        """Register a new connection that is not admitted yet; the oldest ones are dropped for it.
 
-        An honest client is let in within a few round trips, one that says nothing never is.
+        An honest client is admitted within a few round trips, a silent peer never is.
         """
         self.waiting[session] = None
         if len(self.waiting) > self._most:
             self.make_room()
 
     def make_room(self) -> None:
-        """End the connection that has waited longest without being let in, if there is one."""
+        """End the connection that has waited longest for admission, if any."""
         if self.waiting:
             oldest = next(iter(self.waiting))
             del self.waiting[oldest]
@@ -114,13 +114,13 @@ class Door:
             )
 
     def see_off(self, session: "ServerSession") -> None:
-        """Keep a refused connection until its peer has taken the reason, or others need room."""
+        """Keep a refused connection until its peer has received the reason, or others need room."""
         self.closing[session] = None
         if len(self.closing) > self._most:
             next(iter(self.closing)).abort()
 
     def refuse(self, error: PeerError) -> None:
-        """Tell the user why a connection was not let in, unless that was told a moment ago."""
+        """Report why a connection was rejected, unless the same was reported a moment ago."""
         now, text = asyncio.get_running_loop().time(), str(error)
         if now - self._said.get(text, -inf) < self.timing.silence:
             return
@@ -130,10 +130,10 @@ class Door:
         self._refused(error)
 
     def join(self, session: "ServerSession", client: int, said: ClientReady) -> None:
-        """Add a client that is ready to the network.
+        """Add a ready client to the network.
 
         Raises:
-            AdmissionError: it has left this run, and cannot come back as it is.
+            AdmissionError: it has left this run, and may not rejoin.
         """
         name, network, rule = node_name(client), self.network, self._returning
         back = client in network.departures
@@ -148,7 +148,7 @@ class Door:
             self._tell(f"{name} is back, and is asked again from the next exchange on")
 
     def expel(self, client: int, error: PeerError) -> None:
-        """Note that a client has broken the protocol: it may not come back into this run."""
+        """Record that a client has violated the protocol: it may not rejoin this run."""
         self._expelled[client] = str(error)
 
     def fail(self, text: str) -> PeerError:
@@ -170,7 +170,7 @@ class Door:
             self._tell(f"{node_name(client)} has left: {error}")
 
     def forget(self, session: "ServerSession") -> None:
-        """Count the bytes of a connection that has ended."""
+        """Add the bytes of an ended connection to the totals."""
         self.waiting.pop(session, None)
         if session in self.sessions:
             self.sessions.discard(session)
@@ -178,7 +178,7 @@ class Door:
             self.received_bytes += session.received_bytes
 
     async def close(self) -> None:
-        """Close all connections; those that do not take what was sent to them, after a while."""
+        """Close all connections; those of slow readers after a while."""
         for session in self.waiting:
             session.opening.cancel()
         sessions = list(self.sessions)
@@ -194,28 +194,28 @@ class Door:
 
 
 _FLUSH = 5.0
-"""How long the end of a run waits for clients that read slowly, s."""
+"""Time that the end of a run waits for slow readers, s."""
 
 _SPARE = 32
-"""The number of connections that are not let in beyond one for each client."""
+"""Number of waiting connections beyond one per client."""
 
 _PAUSE = 0.04
-"""How long a client that has left is not let in again, in heartbeats: each return is in the log."""
+"""Heartbeats until a client that has left may rejoin: each return adds rows to the log."""
 
 _MOST_SAID = 1000
-"""Reasons of refusals that are remembered, so that none is told twice in a row."""
+"""Number of recent refusals that are remembered, so that none is reported twice in a row."""
 
 
 class ServerSession(FrameConnection):
     """The server's end of one connection.
 
     Args:
-        door: what it shares with the others of this run.
+        door: state shared with the other connections of this run.
 
     Attributes:
-        down, up: how long a frame of the handshake took each way, s, by the clocks of both ends.
+        down, up: travel times of a handshake frame per direction, s, by the clocks of both ends.
         ready: whether the client takes part.
-        opening: begins the connection: its TLS, if it has one.
+        opening: the task that opens the connection, with TLS if configured.
     """
 
     opening: "asyncio.Task[None]"
@@ -230,13 +230,13 @@ class ServerSession(FrameConnection):
         self._late: asyncio.TimerHandle | None = None
 
     def on_open(self) -> None:
-        """Wait for the client's first frame, for a while."""
+        """Wait for the client's first frame, up to a timeout."""
         self.peer = "a client that was not admitted"
         self._door.sessions.add(self)
         self._expect("has not finished its handshake", self._door.timing.handshake)
 
     def give_way(self, error: PeerError) -> None:
-        """End a connection that is not let in, however far it is."""
+        """End a connection that is not admitted, at any step of the handshake."""
         if self.opening.done():
             self.drop(error)
         else:
@@ -262,7 +262,7 @@ class ServerSession(FrameConnection):
             self._refuse(error)
 
     def _refuse(self, error: AdmissionError) -> None:
-        """Say why, and end the connection."""
+        """Send the reason, and end the connection."""
         self.send(Kind.REFUSED, refusal(error))
         if self._late is not None:
             self._late.cancel()
@@ -315,14 +315,14 @@ class ServerSession(FrameConnection):
         super().connection_lost(exc)
 
     def on_broken(self, error: FrameError) -> None:
-        """Tell a client that was let in why it may not come back; end the connection."""
+        """Send an admitted client the reason why it may not rejoin, and end the connection."""
         if self.ready:
             self.expel(error)
         else:
             self.drop(error)
 
     def expel(self, error: PeerError) -> None:
-        """End the connection of a client for good, and tell it why."""
+        """End the connection of a client permanently, and send the reason."""
         if not self.ended:
             self._door.expel(self._handshake.client, error)
             self._refuse(AdmissionError("broken", str(error)))

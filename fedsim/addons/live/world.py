@@ -1,4 +1,4 @@
-"""The live world: a server that listens, and the clients that it was started for."""
+"""The live world: a listening server, and its clients."""
 
 import asyncio
 import gc
@@ -47,10 +47,10 @@ StartClients = Callable[[int], Sequence[Coroutine[Any, Any, None]]]
 
 
 class LiveServer(RoundServer):
-    """A server in real time: its timers are the event loop's, its messages on connections.
+    """A server in real time, with the timers of the event loop, and messages over connections.
 
     Attributes:
-        expel: ends the connection of a client whose replies do not fit, for good.
+        expel: permanently disconnects a client with invalid replies.
     """
 
     expel: Callable[[ClientId, PeerError], None]
@@ -60,9 +60,9 @@ class LiveServer(RoundServer):
         self._sizes = ReplySizes(self.initial.shape)
 
     async def _wait_finished(self) -> None:
-        """Wait until the exchange is over, without the replies that do not fit.
+        """Wait for the end of the exchange, and drop invalid replies.
 
-        Where it needs other replies in their place, it goes on, and its deadline begins anew.
+        If it then has too few replies, the exchange continues, and its deadline starts again.
         """
         while True:
             await super()._wait_finished()
@@ -76,24 +76,24 @@ class LiveServer(RoundServer):
 
 @dataclass(frozen=True, kw_only=True)
 class LiveSettings:
-    """How a live run is made.
+    """The settings of a live run.
 
     Attributes:
-        listener: a bound socket, which stays open; connections to it are accepted.
-        access: how clients are checked.
-        offer: the run that they are let into.
+        listener: a listening socket; it stays open after the run.
+        access: the authentication of clients.
+        offer: the run that clients join.
         fingerprint: the hash of the clients' losses.
         participation: the scenario's policy; its spans are in real time.
         another: whether another run follows.
         timing: of connections.
         start_clients: see `StartClients`.
-        refused: called with the error of each connection that was not let in.
-        tell: called with a text as clients leave and come back.
-        returning: which of them may come back.
-        patience: how long they may take to, if no client is left to be asked, s.
-        replies: the classes of messages that the method's clients send; empty if not known.
-        goes_on: whether the run goes on without a client whose handler has failed.
-        facts: takes what there is beside a simulated run: bytes on connections, clients that left.
+        refused: called with the error of each rejected connection.
+        tell: called with a text when clients leave or reconnect.
+        returning: the reconnection policy.
+        patience: how long to wait for reconnections if no client is left, s.
+        replies: the classes of messages that the method's clients send; empty if unknown.
+        goes_on: whether the run continues without a client whose handler has failed.
+        facts: receives facts of live runs only: bytes on connections, clients that left.
     """
 
     listener: socket.socket
@@ -114,7 +114,7 @@ class LiveSettings:
 
 
 def run_to_end(main: Coroutine[Any, Any, Ending]) -> Ending:
-    """Run a coroutine in an event loop of its own; where one is running, in a further thread."""
+    """Run a coroutine in a new event loop; if one is running already, in a further thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -221,7 +221,7 @@ class LiveWorld(ObservedRun):
             Diverged: the model or the objective stopped being finite.
             Failed: the handler of a client has failed.
         """
-        # What stands before the run stays: looking through it for garbage took a tenth of the time.
+        # Objects from before the run stay alive: the search for garbage took a tenth of the time.
         gc.freeze()
         try:
             return self._run_observed(lambda: run_to_end(self._run()))
@@ -274,15 +274,15 @@ class LiveWorld(ObservedRun):
         except FedsimError:
             raise
         except Exception as error:
-            text = "the server's part of the method has failed, perhaps for what a client has sent"
+            text = "the server's part of the method has failed, perhaps due to a client's message"
             raise Failed(f"{text}: {error!r}") from error
 
     async def _wait_for_clients(self, door: Door, *, own: bool) -> None:
         """Wait until all clients are ready, and start the clock.
 
         Args:
-            door: of the run.
-            own: whether the clients are those of this process, which do not try again.
+            door: the door of the run.
+            own: whether the clients run in this process, which do not retry.
 
         Raises:
             ClientsMissingError: some are not in time.
@@ -314,7 +314,7 @@ class LiveWorld(ObservedRun):
                 self._clock.at_deadline(time, self._main_task.stop, reason)
 
     def _who_is_missing(self) -> str:
-        """Return what the server waits for, for displays in other threads."""
+        """Return the activity of a server that waits for clients, for displays in other threads."""
         return f"waiting for {len(self._network.missing)} of {self._settings.offer.clients} clients"
 
     def meters(self) -> Meters:
@@ -339,4 +339,4 @@ class LiveWorld(ObservedRun):
 
 
 _FEW = 5
-"""Missing clients are listed up to this number."""
+"""Largest number of missing clients that are listed."""

@@ -1,1 +1,1 @@
-"""LoRa: frames that collide in the air, and the gateway that answers them in windows."""
+"""LoRa: frames that may collide, and a gateway that answers them in receive windows."""

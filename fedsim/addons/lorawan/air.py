@@ -1,8 +1,8 @@
-"""The air around a gateway: which of the frames that overlap in time it receives.
+"""The air around a gateway: the outcome of frames that overlap in time.
 
-Every frame is looked at once as it begins and once as it ends. As one begins, it is lost if the
-strongest frame on the air is too strong for it, and those that are too weak for it are lost; each
-frame is lost once. So n frames cost O(n log n), however many of them overlap.
+Each frame is examined twice, at its begin and at its end. At its begin it is lost if the strongest
+frame on the air is too strong, and weaker frames on the air are lost if it is too strong for them.
+Each frame is lost once, so n frames cost O(n log n), however many overlap.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from itertools import count
 from math import inf
 
 _FEW = 64
-"""Ended frames that are not worth a clean-up."""
+"""Number of ended frames from which they are removed from the heaps."""
 
 
 @dataclass(slots=True, eq=False)
@@ -19,12 +19,12 @@ class LoRaFrame:
     """A frame on the air.
 
     Attributes:
-        signal: the power that the gateway receives of it, dBm.
-        channel: the number of its channel.
+        signal: its received power at the gateway, dBm.
+        channel: its channel number.
         spreading: its spreading factor.
-        until: when it ends, s.
+        until: its end, s.
         lost: whether the gateway cannot receive it.
-        locked: whether it has a demodulator.
+        locked: whether it occupies a demodulator.
     """
 
     signal: float
@@ -40,8 +40,8 @@ class _Overlaps:
 
     def __init__(self) -> None:
         self._serial = count()
-        self._weakest: list[tuple[float, int, LoRaFrame]] = []  # of those that are not lost
-        self._strongest: list[tuple[float, int, LoRaFrame]] = []  # of all
+        self._weakest: list[tuple[float, int, LoRaFrame]] = []  # heap of frames that are not lost
+        self._strongest: list[tuple[float, int, LoRaFrame]] = []  # heap of all frames
         self._active = 0
 
     def add(self, frame: LoRaFrame) -> None:
@@ -52,7 +52,7 @@ class _Overlaps:
         self._active += 1
 
     def remove(self, now: float) -> None:
-        """Take a frame out that has ended."""
+        """Remove an ended frame."""
         self._active -= 1
         if len(self._strongest) > 2 * self._active + _FEW:
             for heap in (self._weakest, self._strongest):
@@ -60,33 +60,33 @@ class _Overlaps:
                 heapify(heap)
 
     def strongest(self, now: float) -> float:
-        """Return the signal of the strongest frame, dBm; minus infinity without any."""
+        """Return the signal of the strongest frame, dBm; minus infinity without frames."""
         heap = self._strongest
         while heap and heap[0][2].until <= now:
             heappop(heap)
         return heap[0][2].signal if heap else -inf
 
     def lose_below(self, signal: float, now: float) -> None:
-        """Mark all frames that are weaker than this as lost, dBm."""
+        """Mark all frames with a weaker signal, dBm, as lost."""
         heap = self._weakest
         while heap and heap[0][0] < signal:
             frame = heappop(heap)[2]
-            if frame.until > now:  # else it has ended in this instant: its outcome stands
+            if frame.until > now:  # a frame that ends in this instant keeps its outcome
                 frame.lost = True
 
 
 class Air:
-    """Frames on the air, and what collides.
+    """Frames on the air, and their collisions.
 
-    A frame is received if it is stronger than each frame that it overlaps, if only for an instant,
-    by a margin: `capture` within its channel and spreading factor, minus `isolation` between
-    spreading factors. Frames are compared in pairs, and channels do not disturb each other.
+    A frame is received if it is stronger than every frame that it overlaps, even for an instant, by
+    a margin: `capture` within its channel and spreading factor, minus `isolation` between spreading
+    factors. Frames are compared in pairs, and channels do not disturb each other.
 
     Args:
-        capture: dB; None where no overlap leaves a frame.
-        isolation: dB; None where spreading factors are orthogonal.
-        demodulators: how many frames can be received at a time; a further one is lost. A frame that
-            collides keeps its own to its end.
+        capture: dB; None if overlapping frames are always lost.
+        isolation: dB; None if spreading factors are orthogonal.
+        demodulators: the number of frames that can be received at a time; further ones are lost. A
+            frame that collides occupies its demodulator to its end.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Air:
         self._deaf_until = -inf
 
     def begin(self, frame: LoRaFrame, now: float) -> None:
-        """Put a frame on the air from now on, until its end."""
+        """Put a frame on the air until its end."""
         if self._deaf_until > now or self._locked >= self._demodulators:
             frame.lost = True
         elif not frame.lost:
@@ -127,7 +127,7 @@ class Air:
         return not frame.lost
 
     def jam(self, now: float, until: float) -> None:
-        """Lose all that is on the air, and what begins before `until`: the gateway itself sends."""
+        """Lose all frames on the air, and those that begin before `until`: the gateway sends."""
         self._deaf_until = max(self._deaf_until, until)
         for factors in self._channels.values():
             for frames in factors.values():

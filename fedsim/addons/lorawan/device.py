@@ -1,4 +1,4 @@
-"""An end device: its messages frame by frame, and what it may do when."""
+"""An end device: its messages frame by frame, its duty cycle and its receive windows."""
 
 from dataclasses import dataclass, field
 
@@ -20,16 +20,16 @@ from fedsim.sim.network.lanes import Lane
 from fedsim.sim.power.frames import FrameMeter
 
 WINDOW = 8
-"""How many symbols a device listens in a window in which nothing comes (LoRaMac's default)."""
+"""Length of a receive window without a frame, symbols (LoRaMac's default)."""
 
 
 class FrameTransfer:
-    """A message on its way, frame by frame.
+    """A message in progress, frame by frame.
 
     Args:
         lane: its lane.
         envelope: the message.
-        law: the modem, whose `frame_payload` cuts it.
+        law: the modem; its `frame_payload` is the payload of a frame.
     """
 
     __slots__ = ("_passed", "lane", "law", "left", "stopped", "tries")
@@ -37,7 +37,7 @@ class FrameTransfer:
     def __init__(self, lane: Lane, envelope: Envelope, law: LoRa) -> None:
         self.lane = lane
         self.law = law
-        self.left = -(-envelope.bits // 8)  # bytes
+        self.left = -(-envelope.bits // 8)  # bytes, rounded up
         self.tries = 0  # of the present frame
         self.stopped = False
         self._passed = 0
@@ -54,7 +54,7 @@ class FrameTransfer:
 
     @property
     def confirmed(self) -> bool:
-        """Whether a frame may be sent again, so that it has to be acknowledged."""
+        """Whether frames are acknowledged, so that a lost one can be sent again."""
         return self.lane.radio.law.most_tries != 1
 
     @property
@@ -64,17 +64,17 @@ class FrameTransfer:
         return most is None or self.tries < most
 
     def advance(self) -> None:
-        """Go on to the next frame."""
+        """Move on to the next frame."""
         self._passed += self.bits
         self.left -= self.payload
         self.tries = 0
 
     def passed(self, now: float) -> float:  # noqa: ARG002 - as `Transfer` has it
-        """Return the bits of the frames that are over."""
+        """Return the bits of ended frames."""
         return self._passed
 
     def stop(self) -> None:
-        """Break it off."""
+        """Abort the message."""
         self.stopped = True
 
 
@@ -83,24 +83,24 @@ class Modem:
     """The state of a client's modem.
 
     Attributes:
-        client: its number.
-        radio: its block.
-        meter: of its energy.
+        client: the number of the client.
+        radio: its radio block.
+        meter: its energy meter.
         law: the modem at its present spreading factor.
-        power: what it radiates, dBm.
-        loss: from it to the gateway, dB.
+        power: its transmit power, dBm.
+        loss: the path loss to the gateway, dB.
         rng: draws channels and delays.
-        gateway: the gateway's law.
-        free_at: from when on it may send, s: duty cycle and windows.
-        last: when its last frame ended, s.
+        gateway: the gateway's parameters.
+        free_at: the earliest time of its next frame, s, after duty cycle and windows.
+        last: the end of its last frame, s.
         up, down: its messages in progress.
-        frame: what it has on the air.
+        frame: its frame on the air.
         receiving: whether a frame for it is on the air.
-        scheduled: whether it will look for something to send.
-        asked: whether it sends an empty frame as soon as it may.
-        snrs: of its frames since the last decision of ADR, dB.
-        command: spreading factor and power that ADR has decided, until the device knows of it.
-        round: of its last message.
+        scheduled: whether a call to send is scheduled.
+        asked: whether it sends an empty frame as soon as possible.
+        snrs: signal-to-noise ratios of its frames since the last decision of ADR, dB.
+        command: spreading factor and power set by ADR, until the device receives the command.
+        round: the round of its last message.
     """
 
     client: ClientId
@@ -132,7 +132,7 @@ class Modem:
         rng: np.random.Generator,
         gateway: LoRaGateway,
     ) -> "Modem":
-        """Return a device as it begins: its shadow is drawn now, once."""
+        """Return a device in its initial state; its shadowing is drawn once, here."""
         spec = radio.end_device
         loss = spec.path_loss + spec.shadowing * float(rng.standard_normal())
         return cls(client, radio, meter, radio.law, dbm(spec.power), loss, rng, gateway)
@@ -150,29 +150,29 @@ class Modem:
 
     @property
     def send_watts(self) -> float:
-        """What it draws while it sends, beyond rest, W: less where ADR has lowered its power."""
+        """The power while it sends, beyond rest, W; less if ADR has lowered its transmit power."""
         full = dbm(self.radio.end_device.power)
         share = supply_current(self.power) / supply_current(full)
         whole = (self.meter.watts(up=True) + self.radio.waiting) * share
         return max(whole - self.radio.waiting, 0.0)
 
     def draw_frame(self, until: float) -> LoRaFrame:
-        """Return its next frame, on a channel that is drawn; one too faint is lost from the start.
+        """Return its next frame on a random channel; a frame below the sensitivity is lost at once.
 
         Args:
-            until: when it ends, s.
+            until: the end of the frame, s.
         """
         channel = int(self.rng.integers(self.gateway.channels))
         faint = self.snr < REQUIRED_SNR[self.law.spreading]
         return LoRaFrame(self.power - self.loss, channel, self.law.spreading, until, faint)
 
     def window_joules(self, *, second: bool) -> float:
-        """Return what a window costs in which nothing comes, J."""
+        """Return the energy of a receive window without a frame, J."""
         factor = self.gateway.rx2_spreading if second else self.law.spreading
         return self.meter.watts(up=False) * WINDOW * 2.0**factor / self.law.bandwidth
 
     def note_snr(self) -> None:
-        """Let ADR look at a frame that was received."""
+        """Pass the signal-to-noise ratio of a received frame to ADR."""
         if not self.radio.end_device.adr:
             return
         self.snrs.append(self.snr)
@@ -183,7 +183,7 @@ class Modem:
             self.snrs.clear()
 
     def obey(self) -> None:
-        """Take over what ADR has decided: its command has come."""
+        """Apply a received ADR command."""
         if self.command is not None:
             spreading, self.power = self.command
             self.law = self.radio.law_at(spreading)

@@ -1,4 +1,4 @@
-"""The gateway's transmitter: one frame at a time, in bands with a duty cycle each."""
+"""The gateway's transmitter: one frame at a time, in bands with a duty cycle per band."""
 
 from bisect import bisect_left
 from typing import Literal
@@ -8,21 +8,21 @@ from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.sim.engine.calendar import Calendar
 
 _FEW = 64
-"""Reservations of the past that are not worth a clean-up."""
+"""Number of past reservations from which they are removed."""
 
 Band = Literal["rx1", "rx2"]
 
 
 class Transmitter:
-    """What a gateway sends, which keeps it from receiving.
+    """The gateway's transmissions, during which it cannot receive.
 
     Args:
         calendar: the simulated time.
-        air: what it does not receive meanwhile.
+        air: the air, which it jams while it sends.
         law: its duty cycles.
 
     Attributes:
-        on_air: how long it has sent, or will, s.
+        on_air: its total time on air, reservations included, s.
     """
 
     def __init__(self, calendar: Calendar, air: Air, law: LoRaGateway) -> None:
@@ -37,13 +37,13 @@ class Transmitter:
         """Reserve the transmitter, if it is free and its duty cycle allows it.
 
         Args:
-            begin: when the frame begins, s.
+            begin: the begin of the frame, s.
             seconds: its time on air.
             band: the band; within one, begins never decrease from call to call.
         """
         if begin < self._silent_until[band]:
             return False
-        # What is reserved is disjoint: only the neighbours in order can be in the way.
+        # Reservations are disjoint: only the neighbours in order of time can overlap.
         reserved, end = self._reserved, begin + seconds
         place = bisect_left(reserved, (begin, end))
         if place and reserved[place - 1][1] > begin:
@@ -59,7 +59,7 @@ class Transmitter:
         return True
 
     def earliest(self, band: Band) -> float:
-        """Return when a frame could begin that no window fixes, s."""
+        """Return the earliest begin of a frame outside of windows, s."""
         last = self._reserved[-1][1] if self._reserved else 0.0
         return max(self._calendar.now, last, self._silent_until[band])
 

@@ -1,4 +1,4 @@
-"""A gateway of LoRa radios around a network: other radios have their lanes."""
+"""A network layer with a LoRa gateway; radios of other kinds use the lanes of the layer below."""
 
 from functools import partial
 
@@ -13,10 +13,10 @@ from fedsim.sim.power.supply import Supply
 
 
 class LoRaLayer(Layer):
-    """LoRa radios send frame by frame, and meet at a gateway.
+    """LoRa radios send frame by frame to a gateway.
 
     Args:
-        gateway: the gateway's law.
+        gateway: the gateway's parameters.
         below: the network of other radios.
     """
 
@@ -25,7 +25,7 @@ class LoRaLayer(Layer):
         self._gateway, self.nature = gateway, gateway.nature
 
     def meter(self, kind: RadioKind, supply: Supply | None) -> RadioMeter | None:
-        """Return the meter of a LoRa radio, which is on the air frame by frame."""
+        """Return the meter of a LoRa radio, which meters frame by frame."""
         if isinstance(kind.law, LoRaRadio):
             return FrameMeter(kind, supply)
         return super().meter(kind, supply)

@@ -1,14 +1,14 @@
-"""A star whose LoRa radios share the air around one gateway.
+"""A star of LoRa radios that share the air around one gateway.
 
-A message goes frame by frame. Between two frames a device keeps its duty cycle, and of class A it
-also opens two windows after each frame up: what the server has for it is sent in one of them, or
-waits for the next frame up. A device of class A that has nothing to send sends an empty frame from
-time to time (`poll`), and one at once where the gateway has more for it.
+A message is sent frame by frame. Between two frames a device observes its duty cycle. A device of
+class A also opens two receive windows after each uplink frame: a downlink frame is sent in one of
+them, or waits for the next uplink frame. A device of class A without data sends an empty frame from
+time to time (`poll`), and immediately if the gateway has more frames for it.
 
-A frame that is lost is sent again, after its silence and a random delay of 1 s to 3 s or ten
-frames, until it is received or its tries are used up. Commands of ADR travel in headers: they take
-no time of the gateway. Acknowledgements do under `acknowledge`; then a frame counts as received
-where its acknowledgement has found a window.
+A lost frame is sent again, after the silence of the duty cycle and a random delay of 1 s to 3 s or
+ten frames, until it is received or its tries are used up. ADR commands are part of headers, and
+take no airtime of the gateway. Acknowledgements do, with `acknowledge`: a frame then counts as
+received only if its acknowledgement fits into a window.
 """
 
 from collections.abc import Callable
@@ -35,25 +35,24 @@ from fedsim.sim.power.radio import RadioMeter
 from fedsim.sim.power.supply import state_of_charge
 
 POLL, WINDOWS = "poll", "windows"
-"""What a `tail` row says: an empty frame with its windows, or the windows of another one."""
+"""The details of `tail` rows: an empty frame with its windows, or the windows of another frame."""
 
 BACKOFF = (1.0, 3.0)
-"""How much longer a device waits before it sends a frame again, s, drawn uniformly: LoRaWAN's
-ACK_TIMEOUT."""
+"""Range of the uniform random delay before a frame is sent again, s: LoRaWAN's ACK_TIMEOUT."""
 
 BACKOFF_FRAMES = 10.0
-"""The same in times of the frame, where that is more: slow frames would overlap again else."""
+"""The same in durations of the frame, if longer: otherwise slow frames would overlap again."""
 
 Draw = Callable[[ClientId], np.random.Generator]
 
 
 class FrameAnswer(NamedTuple):
-    """What a frame up is answered with.
+    """The answer to an uplink frame.
 
     Attributes:
         number: of the window, 1 or 2; 0 for no answer.
         seconds: the answer's time on air.
-        bare: whether it is no more than an acknowledgement.
+        bare: whether it is only an acknowledgement.
     """
 
     number: int = 0
@@ -65,15 +64,15 @@ NO_ANSWER = FrameAnswer()
 
 
 class LoRaNetwork(ServerLanes):
-    """The network of a star whose LoRa radios have one gateway; other radios have their lanes.
+    """A star in which LoRa radios share one gateway; radios of other kinds have their lanes.
 
     Args:
         parts: see `ServerLanes`.
-        kinds: what the clients are like.
-        gateway: the gateway's law.
+        kinds: the kinds of the clients.
+        gateway: the gateway's parameters.
         radio: returns a client's radio.
-        rng: returns a client's stream.
-        present: whether a client can be reached now.
+        rng: returns a client's random stream.
+        present: returns whether a client can be reached now.
     """
 
     def __init__(
@@ -105,14 +104,14 @@ class LoRaNetwork(ServerLanes):
     # -- messages ----------------------------------------------------------------------
 
     def _start(self, lane: Lane, envelope: Envelope) -> None:
-        """Start a message, whose latency is over."""
+        """Start a message after its latency."""
         if not isinstance(lane.radio, FrameMeter):
             super()._start(lane, envelope)
             return
         device = self.devices[lane.client]
         device.round = envelope.round
         lane.fire(LaneEvent.FLOW)
-        lane.silence = 0.0  # the device keeps its duty cycle
+        lane.silence = 0.0  # the device observes its duty cycle per frame
         lane.transfer = transfer = FrameTransfer(lane, envelope, device.radio.law)
         lane.radio.begin(lane.up, 0.0)
         if not transfer.left:
@@ -123,12 +122,12 @@ class LoRaNetwork(ServerLanes):
         else:
             device.down = transfer
             if device.windowed:
-                self._calendar.background_waits += 1  # an empty frame will bring it
+                self._calendar.background_waits += 1  # it waits for the next empty frame
             else:
                 self._send_down(device, transfer)
 
     def _finish(self, device: Modem, transfer: FrameTransfer) -> None:
-        """End a message whose last frame is over."""
+        """End a message after its last frame."""
         self._forget(device, transfer)
         self._arrive(transfer.lane)
 
@@ -140,7 +139,7 @@ class LoRaNetwork(ServerLanes):
             self._calendar.background_waits -= device.windowed
 
     def _pass_frame(self, device: Modem, transfer: FrameTransfer, *, received: bool) -> bool:
-        """Count a frame of a message that is over; return whether it is to be sent again."""
+        """Count an ended frame of a message; return whether to send it again."""
         transfer.tries += 1
         if not received and transfer.tries_left:
             lane, again = transfer.lane, transfer.bits
@@ -160,16 +159,16 @@ class LoRaNetwork(ServerLanes):
     # -- up ----------------------------------------------------------------------------
 
     def _request(self, device: Modem) -> None:
-        """Let a device send as soon as it may, if it has something to send."""
+        """Schedule the next frame of a device as early as its duty cycle allows, if it has data."""
         if device.scheduled or device.frame is not None or device.receiving:
-            return  # the end of that will ask again
+            return  # the end of the present frame calls this again
         if device.up is None and not device.asked:
             return
         device.scheduled = True
         self._later(max(self._calendar.now, device.free_at), self._send, device)
 
     def _later(self, when: float, call: Callable[[Modem], None], device: Modem) -> None:
-        """Call at a time; empty frames that bring nothing do not keep a run alive."""
+        """Schedule a call; empty frames without data do not keep a run alive."""
         idle = device.up is None and device.down is None
         self._calendar.background += idle
 
@@ -199,11 +198,11 @@ class LoRaNetwork(ServerLanes):
         self._calendar.call(end, self._end_sending, (device, frame, transfer, idle))
 
     def _end_sending(self, sent: tuple[Modem, object, FrameTransfer | None, bool]) -> None:
-        """End a frame up: receive it, keep silent, and open the windows."""
+        """End an uplink frame: receive it, start the silence, and open the windows."""
         device, frame, transfer, idle = sent
         self._calendar.background -= idle
         if device.frame is not frame or device.frame is None:
-            return  # it was cut off
+            return  # the frame was cut off
         now = self._calendar.now
         seconds = now - device.meter.since
         joules = self._end_frame(device, transfer)
@@ -222,14 +221,14 @@ class LoRaNetwork(ServerLanes):
             self._pay_windows(device, joules, windows, empty=transfer is None)
             received = received and (not confirmed or windows.number > 0)
         if transfer is not None and self._pass_frame(device, transfer, received=received):
-            # After its silence, else two devices that have collided would do so again and again.
+            # A random delay follows the silence; without it, devices would collide repeatedly.
             least, most = BACKOFF
             most = max(most, least + BACKOFF_FRAMES * seconds)
             device.free_at += float(device.rng.uniform(least, most))
         self._request(device)
 
     def _end_frame(self, device: Modem, transfer: FrameTransfer | None) -> float:
-        """End the frame on the air, for which its message pays; return what is not paid, J."""
+        """End the frame on the air and charge its message; return energy without a message, J."""
         joules = device.meter.end_frame(self._calendar.now)
         if transfer is None:
             return joules
@@ -239,7 +238,7 @@ class LoRaNetwork(ServerLanes):
     def _pay_windows(
         self, device: Modem, joules: float, answer: FrameAnswer, *, empty: bool
     ) -> None:
-        """Listen in the windows of a frame, up to the one that brings an answer."""
+        """Charge the receive windows of a frame, up to the one with the answer."""
         if answer.number != 1:
             joules += device.meter.spend(device.window_joules(second=False))
         if not answer.number:
@@ -252,9 +251,9 @@ class LoRaNetwork(ServerLanes):
         self._write(device, POLL if empty else WINDOWS, joules)
 
     def _write(self, device: Modem, detail: str, joules: float) -> None:
-        """Record what a device has spent beside its messages.
+        """Record energy of a device that belongs to no message.
 
-        The row has no duration: messages may be in progress meanwhile, whose time it is.
+        The row has no duration, since messages may be in progress at the same time.
         """
         self._traffic.joules += joules
         self._log.append(
@@ -276,7 +275,7 @@ class LoRaNetwork(ServerLanes):
         self._calendar.call(when, self._poll, device)
 
     def _poll(self, device: Modem) -> None:
-        """Ask for an answer, if the device has sent nothing for so long."""
+        """Send an empty frame if the device has sent nothing for the polling interval."""
         self._calendar.background -= 1
         self._calendar.ensure_alive()
         now, every = self._calendar.now, _interval(device)
@@ -290,9 +289,9 @@ class LoRaNetwork(ServerLanes):
     # -- down --------------------------------------------------------------------------
 
     def _answer(self, device: Modem, *, confirmed: bool) -> FrameAnswer:
-        """Answer a frame in one of its windows, if there is something to say.
+        """Answer a frame in one of its windows, if there is a frame or an acknowledgement to send.
 
-        The next frame of a message to a device of class A acknowledges as well.
+        The next frame of a message to a class A device also serves as an acknowledgement.
         """
         transfer = device.down if device.windowed else None
         if transfer is not None:
@@ -304,7 +303,7 @@ class LoRaNetwork(ServerLanes):
         return self._reserve(device, 0)._replace(bare=True) if confirmed else NO_ANSWER
 
     def _reserve(self, device: Modem, payload: int) -> FrameAnswer:
-        """Reserve a window for a frame down of so many bytes, if one is free."""
+        """Reserve a window for a downlink frame with `payload` bytes, if one is free."""
         now, gateway, size = self._calendar.now, self._gateway, device.law.mac + payload
         seconds = device.law.airtime(size)
         if self.transmitter.reserve(now + gateway.window_delay(1), seconds, "rx1"):
@@ -316,7 +315,7 @@ class LoRaNetwork(ServerLanes):
         return NO_ANSWER
 
     def _send_down(self, device: Modem, transfer: FrameTransfer) -> None:
-        """Send the next frame to a device that listens at any time, as soon as the gateway may."""
+        """Send the next frame to an always listening device, as soon as the gateway may send."""
         seconds = device.law.airtime(transfer.law.mac + transfer.payload)
         begin = self.transmitter.earliest("rx2")
         self.transmitter.reserve(begin, seconds, "rx2")
@@ -326,7 +325,7 @@ class LoRaNetwork(ServerLanes):
         self._calendar.call(begin, self._begin_reception, (device, transfer, seconds))
 
     def _begin_reception(self, coming: tuple[Modem, FrameTransfer, float]) -> None:
-        """Begin to receive a frame down, unless the device sends: it cannot do both."""
+        """Begin to receive a downlink frame, unless the device sends: radios are half-duplex."""
         device, transfer, seconds = coming
         if transfer.stopped:
             return
@@ -338,7 +337,7 @@ class LoRaNetwork(ServerLanes):
         self._calendar.call(now + seconds, self._end_reception, (device, transfer, listens))
 
     def _end_reception(self, coming: tuple[Modem, FrameTransfer, bool]) -> None:
-        """End a frame down, and let the device ask for the next one."""
+        """End a downlink frame, and let a class A device poll for the next one."""
         device, transfer, received = coming
         if transfer.stopped:
             return
@@ -360,19 +359,19 @@ class LoRaNetwork(ServerLanes):
     # -- ends --------------------------------------------------------------------------
 
     def abort(self, client: ClientId) -> None:
-        """Abort all that a client sends and receives: it cannot go on."""
+        """Abort all messages of a client that has left."""
         if client in self.devices:
             self._cut(self.devices[client])
         super().abort(client)
 
     def close(self) -> None:
-        """End the world: log what is in flight, with what it has cost."""
+        """End the world: log messages in flight, with their energy."""
         for device in self.devices.in_order():
             self._cut(device)
         super().close()
 
     def _cut(self, device: Modem) -> None:
-        """Cut off what a device has on the air, and its messages."""
+        """Cut off the frame of a device, and its messages."""
         now = self._calendar.now
         if device.frame is not None:
             seconds = now - device.meter.since

@@ -19,7 +19,7 @@ from fedsim.wire import COMPRESSORS
 from fedsim.wire.feedback import PACKERS
 
 SIMULATOR = "fedsim"
-"""The key of the simulator's own entry."""
+"""The citation key of fedsim."""
 
 _SOURCE = re.compile(
     r"(?P<authors>[^:;]+): (?P<title>.+?)"
@@ -37,8 +37,8 @@ class Publication(NamedTuple):
 
     Attributes:
         authors: separated by commas; a name of several words is one organisation's.
-        title: of it.
-        venue: where it has appeared; empty if unknown.
+        title: the title.
+        venue: the journal or conference; empty if unknown.
         year: as text; empty if unknown.
         note: a DOI or an address.
     """
@@ -51,7 +51,7 @@ class Publication(NamedTuple):
 
     @property
     def key(self) -> str:
-        """By which it is cited: the first author, the year, the first word of the title."""
+        """The citation key: first author, year, first word of the title."""
         first = re.split(r", | et al", self.authors)[0].split(" ")[-1]
         words = [
             each for each in _WORDS.findall(_ascii(self.title)) if each.lower() not in _SKIPPED
@@ -60,7 +60,7 @@ class Publication(NamedTuple):
         return f"{name}{self.year}{words[0] if words else ''}".lower()
 
     def bibtex(self) -> str:
-        """Return its entry."""
+        """Return its BibTeX entry."""
         fields = {"author": self._authors, "title": f"{{{latex_text(self.title)}}}"}
         journal = any(each in self.venue for each in _JOURNALS)
         kind = "misc"
@@ -85,8 +85,8 @@ class Publication(NamedTuple):
 def references_in(source: str) -> list[Publication]:
     """Return the publications that a source names.
 
-    >>> (own,) = references_in("Li et al.: FedProx: a Title, with Commas, MLSys 2020, algorithm 2")
-    >>> own.title, own.venue, own.year, own.key
+    >>> (item,) = references_in("Li et al.: FedProx: a Title, with Commas, MLSys 2020, algorithm 2")
+    >>> item.title, item.venue, item.year, item.key
     ('FedProx: a Title, with Commas', 'MLSys', '2020', 'li2020fedprox')
     """
     found = (_SOURCE.fullmatch(part.strip()) for part in source.split(";"))
@@ -120,11 +120,10 @@ def of_wire(way: Mapping[str, Any]) -> list[Publication]:
 
 
 def of_constants(block: Mapping[str, Any], part: str) -> list[Publication]:
-    """Return the sources of the constants that a device or a radio has from its preset.
+    """Return the sources of a device's or radio's constants that equal its preset.
 
     Args:
-        block: as a recorded scenario has it; a value that differs from the preset's is no
-            constant of it.
+        block: the block in a recorded scenario; values that differ from the preset are left out.
         part: "device" or "radio".
     """
     registry = DEVICE_KINDS if part == "device" else RADIO_KINDS
@@ -149,7 +148,7 @@ def simulator() -> str:
 
 
 def unique(references: Iterable[Publication]) -> list[Publication]:
-    """Return publications, each once, in order."""
+    """Return publications in order, without duplicates."""
     return list({each.key: each for each in references}.values())
 
 
@@ -169,7 +168,7 @@ def _ascii(text: str) -> str:
 
 
 def _addresses(text: str) -> str:
-    """Return a note in LaTeX in which addresses and DOIs may be broken."""
+    """Return a note in LaTeX, with line breaks allowed in addresses and DOIs."""
     return " ".join(_address_parts(text))
 
 

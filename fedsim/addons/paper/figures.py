@@ -1,4 +1,4 @@
-"""The figures of a paper: which ones a study has, each with its caption."""
+"""The figures of a paper, chosen for a study, with their captions."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ from fedsim.results.analysis.seeds import Band
 from fedsim.results.record.read import read_all
 
 _FEW_CLIENTS = 200
-"""The most clients of a fleet whose participation is drawn one by one."""
+"""Largest number of clients whose participation is drawn one by one."""
 
 _MOST_ROWS = 3_000_000
-"""Rows of logs beyond which figures of logs are left out: they would take minutes."""
+"""Largest number of log rows for figures of logs; more would take minutes."""
 
 
 @dataclass(frozen=True)
 class Logs:
-    """The tables of compared runs, with logs and clients, as the plots take them."""
+    """The tables of compared runs for the plots, including logs and clients."""
 
     comparison: Comparison
 
@@ -61,12 +61,12 @@ class Logs:
         return self._label(read_all(self.comparison.runs.folders, "events"))
 
     def _label(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return a table whose variants are called as the comparison calls them."""
+        """Return a table with the variant names of the comparison."""
         names = dict(zip(self.comparison.runs.folders, self.summary["variant"], strict=True))
-        own = {path.parent.name: name for path, name in names.items()}
-        if len(set(own.values())) != self.summary["variant"].nunique():
+        labels = {path.parent.name: name for path, name in names.items()}
+        if len(set(labels.values())) != self.summary["variant"].nunique():
             return table  # of several folders, whose variants differ by their folders
-        return table.assign(variant=table["variant"].astype(str).map(own))
+        return table.assign(variant=table["variant"].astype(str).map(labels))
 
 
 class PaperFigure(NamedTuple):
@@ -74,8 +74,8 @@ class PaperFigure(NamedTuple):
 
     Attributes:
         name: of its file.
-        caption: what it shows.
-        draw: draws it, of a width in inches, into a file.
+        caption: its caption.
+        draw: draws it into a file, with a width in inches.
     """
 
     name: str
@@ -88,7 +88,7 @@ def paper_figures(comparison: Comparison, band: Band) -> Iterator[PaperFigure]:
 
     Args:
         comparison: of some variants.
-        band: around the means of curves.
+        band: the band around the means of curves.
     """
     logs, case = Logs(comparison), comparison.cases[0]
     labels = comparison.choose(case, MOST_DRAWN)
@@ -134,12 +134,12 @@ _ROOT = {"bits": "bits_up"}
 
 
 def _missing(case: Case) -> str:
-    """Return how many variants are not in a figure of costs, as a sentence."""
+    """Return a sentence on variants that are missing in a figure of costs."""
     count = int((case.table["reached"] == 0).sum())
     if not count:
         return ""
-    others = "variant has" if count == 1 else "variants have"
-    return f" {count} other {others} not reached it."
+    noun = "variant has" if count == 1 else "variants have"
+    return f" {count} other {noun} not reached it."
 
 
 def _logs_of(comparison: Comparison) -> Iterator[dict[str, int]]:
@@ -150,9 +150,9 @@ def _logs_of(comparison: Comparison) -> Iterator[dict[str, int]]:
 
 
 def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
-    """Yield the figures of clients and logs, of the variant that others are compared with."""
-    own = logs.clients[logs.clients["variant"] == variant]
-    if own["joules"].any():
+    """Yield figures of clients and logs, for the variant that others are compared with."""
+    clients = logs.clients[logs.clients["variant"] == variant]
+    if clients["joules"].any():
         yield PaperFigure(
             "energy",
             "Energy of the fleet by its parts, mean over seeds.",
@@ -177,7 +177,7 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
             " batteries.",
             lambda width, out: plot_batteries(logs, variant, width=width, out=out),
         )
-    if own["client"].nunique() <= _FEW_CLIENTS and _has_rounds(logs, variant):
+    if clients["client"].nunique() <= _FEW_CLIENTS and _has_rounds(logs, variant):
         yield PaperFigure(
             "participation",
             f"Share of rounds and seeds in which each client sent an update under {label}.",
@@ -186,7 +186,7 @@ def _of_logs(logs: Logs, label: str, variant: str) -> Iterator[PaperFigure]:
         if other := _least_regular(logs):
             yield PaperFigure(
                 "silence",
-                "What became of each client in each round under"
+                "Outcome of each client in each round under"
                 f" {labels_of(logs.summary)[other]}, first seed.",
                 lambda width, out: plot_silence(logs, other, width=width, out=out),
             )
@@ -206,8 +206,8 @@ def _has_rounds(logs: Logs, variant: str) -> bool:
 def _least_regular(logs: Logs) -> str:
     """Return the variant whose clients were silent, late, lost or skipped most often.
 
-    It is empty where no client ever was: participation then says all.
+    It is empty if no client ever was: the figure of participation then suffices.
     """
     events = logs.events
-    own = events.loc[events["event"].isin(["silent", "late", "lost", "skipped"]), "variant"]
-    return str(own.astype(str).value_counts().index[0]) if len(own) else ""
+    variants = events.loc[events["event"].isin(["silent", "late", "lost", "skipped"]), "variant"]
+    return str(variants.astype(str).value_counts().index[0]) if len(variants) else ""

@@ -1,4 +1,4 @@
-"""The folder of a paper: it is written whole, and no other call's folder is overwritten."""
+"""The folder of a paper: it is written atomically, and folders of other calls are kept."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from fedsim.results.report.study import ReportedStudy
 README = "README.md"
 
 _INCLUDED = ("pdf", "pgf", "png")
-"""Formats of figures that LaTeX can include; the first one that was asked for is."""
+"""Formats of figures that LaTeX can include; the first requested one is."""
 
 
 def write_paper(
@@ -43,21 +43,21 @@ def write_paper(
 
     Args:
         folder: OUT with all its runs, one variant's folder in it, or one run's folder.
-        out: the folder to write; `paper` in the study's if None. Where a file of another call, or
-            one that was edited, is in the way, it is `paper-2` and so on.
+        out: the folder to write; `paper` in the study's folder if None. If it exists with files of
+            another call, or edited files, the name becomes `paper-2` and so on.
         style: "ieee", "acm", "neurips", "nature", or a style file of matplotlib.
-        columns: how many columns of a page figures and tables span, 1 or 2.
-        formats: of figures: pdf, svg, png, pgf.
-        targets: such as "gap=1e-5"; that at which the runs were to stop if empty.
+        columns: the number of columns of a page that figures and tables span, 1 or 2.
+        formats: formats of figures: pdf, svg, png, pgf.
+        targets: such as "gap=1e-5"; if empty, the target of the runs' stop rule.
         against: the variant that the others are compared with; the first one if None.
-        confidence: of intervals.
-        band: around the means of curves.
+        confidence: confidence level of intervals.
+        band: the band around the means of curves.
 
     Returns:
         The folder.
 
     Raises:
-        DataError: there are no runs, no such style, format or target, or PGF is asked for and TeX
+        DataError: there are no runs, no such style, format or target, or PGF is requested but TeX
             is not installed.
         OutputError: a file cannot be written.
     """
@@ -72,27 +72,30 @@ def write_paper(
     figures = list(paper_figures(comparison, band))
     texts = dict(_texts(study, tables, wide=columns > 1))
     facts: dict[str, Any] = {"columns": columns, "figures": figures, "tables": tables}
-    facts |= {"style": look, "ending": next((each for each in _INCLUDED if each in wanted), "")}
+    facts |= {
+        "style": look,
+        "ending": next((ending for ending in _INCLUDED if ending in wanted), ""),
+    }
     texts["main.tex"] = _render("main.tex", facts)
     facts |= {"command": command, "stamp": stamp, "study": study, "formats": wanted}
     texts[README] = _render("README.md", {**facts, "digest": digest(study)})
-    with output(Call.of("paper", [folder], words=options), out or folder / "paper") as made:
+    with output(Call.of("paper", [folder], words=options), out or folder / "paper") as draft:
         for name, text in texts.items():
-            write_whole(made.path / name, text.encode())
-        _draw(figures, look, columns, wanted, made.path / "figures")
-    return made.place
+            write_whole(draft.path / name, text.encode())
+        _draw(figures, look, columns, wanted, draft.path / "figures")
+    return draft.place
 
 
 def _check_formats(formats: Sequence[str]) -> list[str]:
     """Return the formats of figures.
 
     Raises:
-        DataError: there is none, or one is not known or cannot be written here.
+        DataError: no format is given, or one is unknown or cannot be written here.
     """
-    wanted = [check_format(each.strip(), each) for each in formats]
-    if not wanted:
+    endings = [check_format(each.strip(), each) for each in formats]
+    if not endings:
         raise DataError("formats", "got no format; expected some of pdf, svg, png, pgf")
-    return wanted
+    return endings
 
 
 def _draw(
@@ -102,7 +105,7 @@ def _draw(
     formats: Sequence[str],
     folder: Path,
 ) -> None:
-    """Draw the figures in all formats, each as wide as its columns."""
+    """Draw the figures in all formats, as wide as their columns."""
     with look.apply():
         for figure in figures:
             for ending in formats:
@@ -112,7 +115,7 @@ def _draw(
 def _texts(
     study: ReportedStudy, tables: Sequence[PaperTable], *, wide: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files of text, beside the document and the page on the folder."""
+    """Yield names and contents of text files, except the document and the README."""
     paragraph = methods(study)
     yield "methods.md", as_markdown(paragraph)
     yield "methods.tex", as_latex(paragraph)
@@ -131,7 +134,7 @@ def _options(
     confidence: float,
     band: str,
 ) -> list[str]:
-    """Return the options of the command that writes the same folder."""
+    """Return the command-line options that write the same folder."""
     options = ["--style", style, "--columns", str(columns), "--formats", ",".join(formats)]
     for target in targets:
         options += ["--target", target]
@@ -161,5 +164,5 @@ def _render(name: str, facts: dict[str, Any]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return a text for an indented line of code, which a line break would end."""
+    """Return a text on one line, for an indented line of code."""
     return visible(text).replace("\n", r"\n").replace("\t", " ")

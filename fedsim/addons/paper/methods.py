@@ -1,7 +1,7 @@
-"""The methods paragraph: what was simulated, each number from the manifests and scenarios of runs.
+"""The methods paragraph: a description of the simulations, from manifests and scenarios of runs.
 
-It is written once, as plain text with citations such as `[@li2020fedprox]`, and turned into
-Markdown and LaTeX. Names and paths of users are in it, so nothing else in it is markup.
+It is composed as plain text with citations such as `[@li2020fedprox]`, and converted to Markdown
+and LaTeX. It contains names and paths of users, so everything but citations is escaped.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _RADIO = {
     "tail_power": "{} tail",
     "tail_time": "tail of {}",
 }
-"""Fields of a radio and how they are written; those that are nothing are left out."""
+"""Fields of a radio and their texts; fields that are zero are left out."""
 
 _NOTHING = {"0 s", "0 W", "0 J/bit", "None", "null", "none", "0 %"}
 
@@ -52,14 +52,18 @@ _LIBRARIES = ("numpy", "scipy", "simpy")
 
 def references(study: ReportedStudy) -> list[Publication]:
     """Return the publications of all methods, compressors and constants of a study."""
-    found: list[Publication] = []
+    publications: list[Publication] = []
     for run in study.variants.values():
         scenario = run.scenario
-        found += of_algorithm(scenario["algorithm"])
-        found += [each for way in ("up", "down") for each in of_wire(scenario["wire"][way])]
+        publications += of_algorithm(scenario["algorithm"])
+        publications += [
+            publication for way in ("up", "down") for publication in of_wire(scenario["wire"][way])
+        ]
         for group in (*scenario["fleet"], *tiers_of(scenario)):
-            found += [each for part in _PARTS for each in of_constants(group[part], part)]
-    return unique(found)
+            publications += [
+                publication for part in _PARTS for publication in of_constants(group[part], part)
+            ]
+    return unique(publications)
 
 
 _PARTS = ("device", "radio")
@@ -114,7 +118,7 @@ def as_markdown(text: str) -> str:
 def digest(study: ReportedStudy) -> str:
     """Return one SHA-256 of all event logs, from the hashes in the runs' manifests.
 
-    It is that of the lines "VARIANT/seed-N HASH", in the order of the study.
+    It is the hash of the lines "VARIANT/seed-N HASH", in the order of the study.
     """
     lines = (
         f"{run.variant}/seed-{run.seed} {run.manifest['events']['sha256']}\n" for run in study.runs
@@ -123,7 +127,7 @@ def digest(study: ReportedStudy) -> str:
 
 
 def _cite(references_: Sequence[Publication]) -> str:
-    keys = "; ".join(f"@{each.key}" for each in references_)
+    keys = "; ".join(f"@{reference.key}" for reference in references_)
     return f" [{keys}]" if keys else ""
 
 
@@ -137,9 +141,9 @@ def _study(study: ReportedStudy) -> Iterator[str]:
 
 
 def _variants(study: ReportedStudy) -> Iterator[str]:
-    """Yield the method of each variant; those after the first one by what differs from it."""
+    """Yield the method of the first variant, and the differences of the others from it."""
     first = study.first
-    own = [_method(study.labels[first.variant], first.scenario["algorithm"])]
+    sentences = [_method(study.labels[first.variant], first.scenario["algorithm"])]
     for variant, run in study.variants.items():
         if variant == first.variant:
             continue
@@ -156,14 +160,16 @@ def _variants(study: ReportedStudy) -> Iterator[str]:
             text = f"{study.labels[variant]} differs from {study.labels[first.variant]}"
             text += " in" if changes else " in the absence of keys alone"
         if changes:
-            said = ", ".join(f"{_words(key)} = {format_value(value)}" for key, value in changes)
-            text += f" {said}" if text.endswith(" in") else f", with {said}"
-        own.append(text)
-    yield f"{'; '.join(own)}."
+            differences = ", ".join(
+                f"{_words(key)} = {format_value(value)}" for key, value in changes
+            )
+            text += f" {differences}" if text.endswith(" in") else f", with {differences}"
+        sentences.append(text)
+    yield f"{'; '.join(sentences)}."
 
 
 def _words(key: str) -> str:
-    """Return what a key of a scenario is called in a sentence.
+    """Return the words for a key of a scenario in a sentence.
 
     >>> _words("wire.up.compressor.kind"), _words("algorithm.local_steps")
     ('uplink compressor', 'local steps')
@@ -179,8 +185,8 @@ def _method(label: str, block: Mapping[str, Any]) -> str:
         for key, value in block.items()
         if key != "kind" and value is not None and not isinstance(value, dict | list)
     ]
-    said = f" ({', '.join(facts)})" if facts else ""
-    return f"{label} is the method {block['kind']}{_cite(of_algorithm(block))}{said}"
+    details = f" ({', '.join(facts)})" if facts else ""
+    return f"{label} is the method {block['kind']}{_cite(of_algorithm(block))}{details}"
 
 
 def _problem(study: ReportedStudy) -> Iterator[str]:
@@ -194,8 +200,8 @@ def _problem(study: ReportedStudy) -> Iterator[str]:
         f" {scenario['problem']['split']['kind'] if scenario['problem']['split'] else 'given'}."
     )
     data = scenario["problem"].get("data") or {}
-    if said := _FITTED.get(str(data.get("fit"))):
-        yield f"Missing values are filled and features scaled by what is fitted on {said}."
+    if rows_fitted := _FITTED.get(str(data.get("fit"))):
+        yield f"Missing values are filled and features scaled by what is fitted on {rows_fitted}."
 
 
 def _fleet(study: ReportedStudy) -> Iterator[str]:
@@ -209,8 +215,8 @@ def _fleet(study: ReportedStudy) -> Iterator[str]:
         group = group_of(scenario, int(str(number)))
         device, radio = group["device"], group["radio"]
         power = ", ".join(
-            f"{device[key]}{said}"
-            for key, said in (("speed", ""), ("active", " computing"), ("idle", " at rest"))
+            f"{device[key]}{suffix}"
+            for key, suffix in (("speed", ""), ("active", " computing"), ("idle", " at rest"))
             if device.get(key) is not None
         )
         facts = [
@@ -235,7 +241,7 @@ def _fleet(study: ReportedStudy) -> Iterator[str]:
 
 
 def _tiers(scenario: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what gateways run, tier by tier from the clients up."""
+    """Yield the methods of gateways, tier by tier from the clients up."""
     below = "clients"
     for tier in tiers_of(scenario):
         outer = tier["outer"]
@@ -247,21 +253,21 @@ def _tiers(scenario: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _aside(group: Mapping[str, Any]) -> str:
-    """Return what a group has beside device and radio: battery, availability, loss of packets."""
-    said = ""
+    """Return a group's battery, availability and loss of packets, as text."""
+    text = ""
     battery = group.get("battery")
     if battery:
         capacity = battery.get("capacity") or group["device"].get("battery")
-        said += f", on a battery of {capacity}"
-        said += f" charged to {battery['charge']}" if battery.get("charge") else ""
+        text += f", on a battery of {capacity}"
+        text += f" charged to {battery['charge']}" if battery.get("charge") else ""
     for name, block in (
         ("availability", group.get("availability") or {"kind": "always"}),
         ("packet loss", group["radio"].get("loss") or {"kind": "none"}),
     ):
         if block["kind"] not in {"always", "none"}:
             facts = (f"{k} {v}" for k, v in block.items() if k != "kind" and str(v) not in _NOTHING)
-            said += f", {name} {block['kind']} ({', '.join(facts)})"
-    return said
+            text += f", {name} {block['kind']} ({', '.join(facts)})"
+    return text
 
 
 def _wire(scenario: Mapping[str, Any]) -> Iterator[str]:
@@ -272,7 +278,7 @@ def _wire(scenario: Mapping[str, Any]) -> Iterator[str]:
         if kind != "identity":
             facts = (f"{k} {v}" for k, v in wire[way]["compressor"].items() if k != "kind" and v)
             text = f"{name} compressed by {kind}"
-            text += f" ({said})" if (said := ", ".join(facts)) else ""
+            text += f" ({details})" if (details := ", ".join(facts)) else ""
             if wire[way]["error_feedback"] != "none":
                 text += f" with error feedback {wire[way]['error_feedback']}"
             ways.append(text + _cite(of_wire(wire[way])))
@@ -288,8 +294,8 @@ def _network(scenario: Mapping[str, Any]) -> Iterator[str]:
         for key, name in (("uplink", "uplink"), ("downlink", "downlink"), ("latency", "latency"))
         if server.get(key) not in {None, "0 s", "unlimited"}
     ]
-    said = f" with a server of {', '.join(facts)}" if facts else ""
-    yield f"The network is a {network['topology']}{said}, in the {network['model']} model."
+    details = f" with a server of {', '.join(facts)}" if facts else ""
+    yield f"The network is a {network['topology']}{details}, in the {network['model']} model."
 
 
 def _rounds(scenario: Mapping[str, Any]) -> Iterator[str]:
@@ -301,14 +307,14 @@ def _rounds(scenario: Mapping[str, Any]) -> Iterator[str]:
         yield "broadcast."
     else:
         yield f"Silence is of the kind {silence['kind']}."
-    own = scenario["participation"]
+    policy = scenario["participation"]
     facts = [
         f"{key.replace('_', ' ')} {value}"
-        for key, value in own.items()
+        for key, value in policy.items()
         if key not in {"kind", "noticed", "late"} and str(value) not in _NOTHING
     ]
-    said = f" ({', '.join(facts)})" if facts else ""
-    yield f"Participation is {own['kind']}{said}."
+    details = f" ({', '.join(facts)})" if facts else ""
+    yield f"Participation is {policy['kind']}{details}."
     if scenario["counting"] == "iterates":
         yield "The figures of a round are those of the model before its update."
 
@@ -337,11 +343,11 @@ def _statistics(study: ReportedStudy) -> Iterator[str]:
 
 def _versions(study: ReportedStudy) -> Iterator[str]:
     manifests = [run.manifest for run in study.runs]
-    pythons = sorted({str(each["python"]) for each in manifests})
+    pythons = sorted({str(manifest["python"]) for manifest in manifests})
     versions = [
-        f"{name} {' and '.join(sorted({str(each['versions'][name]) for each in manifests}))}"
+        f"{name} {' and '.join(sorted({str(it['versions'][name]) for it in manifests}))}"
         for name in _LIBRARIES
-        if all(name in each["versions"] for each in manifests)
+        if all(name in manifest["versions"] for manifest in manifests)
     ]
     computing = manifests[0]["computing"]
     yield (

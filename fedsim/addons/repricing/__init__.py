@@ -11,8 +11,8 @@ but no gradient is computed and no data is read.
 only show during the replay: where a battery runs empty, a message is lost, or a stop rule is not
 met at the end of the log, the original run would have gone another way, and the replay is refused.
 
-fedsim's methods decide by the messages they receive, and by clock and batteries as the ports show
-them. A user-defined method might keep time in other ways, so it is first replayed in its own world
+fedsim's methods depend on received messages, and read clock and batteries only through the ports. A
+user-defined method might measure time in other ways, so it is first replayed in its original world
 (`rebuilding.check_replay`).
 """
 

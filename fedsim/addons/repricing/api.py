@@ -52,8 +52,8 @@ def reprice(
 ) -> Result:
     """Re-price finished runs under another fleet or network.
 
-    All files equal those of a fresh run of the changed scenario, to the bit, but for a note in the
-    manifest. Models are copied: of a run that ends earlier now, the last one only if it was kept.
+    All files equal those of a fresh run of the changed scenario, to the bit, except for a note in
+    the manifest. Models are copied; if a run now ends earlier, its last model may be missing.
 
     Args:
         folder: of one run, of a variant, or of a study.
@@ -76,7 +76,7 @@ def reprice(
     """
     if not Path(folder).is_dir():
         raise missing("folder", Path(folder))
-    (folders, others), out = select_runs(Path(folder)), Path(out)
+    (folders, left_out), out = select_runs(Path(folder)), Path(out)
     if not folders:
         raise DataError("folder", hold_no_runs(Path(folder)))
     originals = [Original.of(path, tuple(blocks)) for path in folders]
@@ -84,7 +84,7 @@ def reprice(
     _check(originals, changed, out)
     study = _study(originals, changed, out)
     check_place(study, out)
-    for note in (notes := _notes(others, originals, changed, overrides)):
+    for note in (notes := _notes(left_out, originals, changed, overrides)):
         tell(note)
     start = Path.cwd() if base is None else Path(base)
     with hold(out):
@@ -93,12 +93,12 @@ def reprice(
         pairs = zip(originals, changed, strict=True)
         remarks: list[Note] = []
         replays = (_told(_replay_of(*pair, start), remarks, tell) for pair in pairs)
-        made = _announce(study, out, (_price(replay, out, watch) for replay in replays))
-        return Result(out, made, (*notes, *remarks))
+        finished = _announce(study, out, (_price(replay, out, watch) for replay in replays))
+        return Result(out, finished, (*notes, *remarks))
 
 
 def _told(run: Repricing, remarks: list[Note], tell: Tell) -> Repricing:
-    """Return a replay after telling what readers of its files chose, each sentence once."""
+    """Return a replay, after reporting the choices of its file readers without repetition."""
     for text, key in run.remarks.items():
         note = Note(run.variant.name, key, text)
         if note not in remarks:
@@ -108,14 +108,14 @@ def _told(run: Repricing, remarks: list[Note], tell: Tell) -> Repricing:
 
 
 def _notes(
-    others: Mapping[Path, str],
+    left_out: Mapping[Path, str],
     originals: Sequence[Original],
     changed: Sequence[Variant],
     overrides: Sequence[str],
 ) -> tuple[Note, ...]:
     """Return notes on runs that are left out, and on overrides without effect."""
-    left = (Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
-    return *left, *_unchanged_notes(originals, changed, overrides)
+    notes = (Note(path.parent.name, RUNS, text) for text, path in _once(left_out).items())
+    return *notes, *_unchanged_notes(originals, changed, overrides)
 
 
 def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> None:
@@ -136,16 +136,18 @@ def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path)
 def _unchanged_notes(
     originals: Sequence[Original], changed: Sequence[Variant], overrides: Sequence[str]
 ) -> tuple[Note, ...]:
-    """Return a note if the overrides change no run, since all were made with these values."""
+    """Return a note if the overrides change no run."""
     pairs = zip(originals, changed, strict=True)
     if not overrides or any(each.scenario != now.scenario for each, now in pairs):
         return ()
-    said = " ".join(f"{OPTION} {printable(each)}" for each in overrides)
-    return (Note("reprice", RUNS, f"{said} changes nothing: the runs were made with these values"),)
+    options = " ".join(f"{OPTION} {printable(each)}" for each in overrides)
+    return (
+        Note("reprice", RUNS, f"{options} changes nothing: the runs were made with these values"),
+    )
 
 
 def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
-    """Record the study before its runs are replayed; undo that if the first one is refused."""
+    """Record the study before the replay; undo that if the first run is refused."""
     file = out / STUDY
     before = read_file(file) if file.exists() else None
     study.write(out)
@@ -159,9 +161,9 @@ def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]
     return tuple(done)
 
 
-def _once(others: Mapping[Path, str]) -> dict[str, Path]:
-    """Return the first run for each reason of being left out."""
-    return {text: path for path, text in reversed(list(others.items()))}
+def _once(left_out: Mapping[Path, str]) -> dict[str, Path]:
+    """Return one run per reason for being left out."""
+    return {text: path for path, text in reversed(list(left_out.items()))}
 
 
 def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> Study:
@@ -172,16 +174,16 @@ def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path)
     for original in originals:
         seeds.setdefault(original.name, []).append(original.scenario.seed)
     variants = {each.name: each.fingerprint for each in changed}
-    own = Study(name, "", variants, priced=True, seeds=seeds)
+    study = Study(name, "", variants, priced=True, seeds=seeds)
     there = study_in(out)
-    if there is None or not own.is_edited(there):
-        return own
-    changed_ones = own.changed_variants(there)
-    for variant, known in there.seeds.items():
+    if there is None or not study.is_edited(there):
+        return study
+    changed_ones = study.changed_variants(there)
+    for variant, recorded_seeds in there.seeds.items():
         fresh = seeds.get(variant, [])
         if variant not in changed_ones:
-            seeds[variant] = sorted({*known, *fresh})
-    return replace(own, variants={**there.variants, **variants}, seeds=seeds)
+            seeds[variant] = sorted({*recorded_seeds, *fresh})
+    return replace(study, variants={**there.variants, **variants}, seeds=seeds)
 
 
 def _replay_of(original: Original, variant: Variant, folder: Path) -> Repricing:
@@ -219,8 +221,8 @@ def _price(run: Repricing, out: Path, watch: Watch) -> Path:
     Raises:
         RepricingError: the run would have taken other decisions.
     """
-    made = run.original.manifest
-    origin = {PRICED_FROM: {"events": made["events"], "code": made["code"]}}
+    manifest = run.original.manifest
+    origin = {PRICED_FROM: {"events": manifest["events"], "code": manifest["code"]}}
     place = RunFolder.place(out, run.variant.name, run.seed)
     earlier = set_aside(out, place)
     try:
@@ -241,7 +243,7 @@ def _price(run: Repricing, out: Path, watch: Watch) -> Path:
     return path
 
 
-# The table of a repricing: the original and the re-priced cost of each run.
+# The table of original and re-priced costs.
 
 _HEADS = ("variant", "seed", "rounds", "time", "original time", "energy", "original energy")
 _CARBON = ("CO2", "original CO2")

@@ -51,8 +51,8 @@ def reprice_command(
         out = out or within(place, "repriced")
         blocks = blocks_in(plugins or ())
         result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
-        if said := result.shown.explained_answer():
-            _out.print(f"{escape(said)}\n")
+        if answer := result.shown.explained_answer():
+            _out.print(f"{escape(answer)}\n")
         _out.print(price_table(place, result.runs))
     _out.print(f"event logs and tables in {escape(str(out))}")
     several = result.summary["variant"].nunique() > 1

@@ -20,7 +20,7 @@ PRICED = ("name", "fleet", "network", "stop")
 """The blocks that may change: they have no effect on training."""
 
 TRAINED = ("count", "rounds", "outer", "wire", "participation")
-"""The keys of a tier that may not; its others are what its gateways are made of."""
+"""The keys of a tier that may not change; its other keys describe its gateways."""
 
 NO_OVERRIDE = (
     "nothing is changed: expected --set with keys of fleet, network or stop, such as --set"
@@ -31,7 +31,7 @@ NO_OVERRIDE = (
 _AGAIN = "needs training again: fedsim run"
 
 Seen = tuple[str, str]
-"""A key, and why a log cannot be re-priced with its value."""
+"""A key, and the reason why a log cannot be re-priced with its value."""
 
 
 def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -> Iterator[Fault]:
@@ -44,34 +44,34 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
         looks: the ports that the method has read: "battery", "now".
     """
     scenario = now.scenario
-    seen = [
+    departures = [
         *_changes(then, scenario),
         *_of_peers(scenario),
         *_of_decisions(scenario, clients),
         *_clock_and_battery((then, scenario), looks),
     ]
     if scenario.fleet and scenario.clients != clients:
-        seen.append(("fleet", f"got {scenario.clients} clients, but the log has {clients}"))
-    for key, text in seen:
+        departures.append(("fleet", f"got {scenario.clients} clients, but the log has {clients}"))
+    for key, text in departures:
         yield now.fault(key, text)
 
 
 def _changes(then: Scenario, now: Scenario) -> Iterator[Seen]:
-    """Yield the changes outside of the blocks that may change."""
+    """Yield changes outside of the blocks that may change."""
     tiers = min(len(then.tiers), len(now.tiers))
-    before, after = (_values_of_training(each, tiers) for each in (then, now))
-    for key, seen, logged in _differences(after, before):
-        yield key, f"got {show(seen)}, but the run had {show(logged)}; that {_AGAIN}"
+    before, after = (_values_of_training(scenario, tiers) for scenario in (then, now))
+    for key, value, logged in _differences(after, before):
+        yield key, f"got {show(value)}, but the run had {show(logged)}; that {_AGAIN}"
 
 
 def _values_of_training(scenario: Scenario, tiers: int) -> dict[str, Any]:
-    """Return what training sees of a scenario with its first tiers, by key."""
-    seen = scenario.model_dump(mode="json", exclude={*PRICED, "tiers"})
+    """Return the values of a scenario that affect training, by key, with its first tiers."""
+    values = scenario.model_dump(mode="json", exclude={*PRICED, "tiers"})
     own = {
         f"tiers.{number}": tier.model_dump(mode="json", include={*TRAINED})
         for number, tier in enumerate(scenario.tiers[:tiers])
     }
-    return {**seen, "tiers": len(scenario.tiers), **own}
+    return {**values, "tiers": len(scenario.tiers), **own}
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401 - any JSON
@@ -93,7 +93,7 @@ def _of_peers(scenario: Scenario) -> Iterator[Seen]:
 
 
 def _of_decisions(scenario: Scenario, clients: int) -> Iterator[Seen]:
-    """Yield what of the blocks, and of every server, decides by times what is learned."""
+    """Yield settings by which times affect training, for every server."""
     for key, why in reasons(scenario, OF_DECISIONS):
         yield key, f"{why}; that {_AGAIN}"
     for number, size in enumerate(hierarchy_of(scenario, clients).sizes):
@@ -107,17 +107,17 @@ def _of_decisions(scenario: Scenario, clients: int) -> Iterator[Seen]:
 
 
 def _goes_on(policy: Participation, clients: int) -> bool:
-    """Return whether a round may close without some sampled clients, by a rule without a key."""
+    """Return whether the method itself may close a round without some sampled clients."""
     cohort = clients if policy.asked is None else min(policy.asked, clients)
     return policy.goal(cohort) < cohort
 
 
 def _clock_and_battery(scenarios: Sequence[Scenario], looks: Sequence[str]) -> Iterator[Seen]:
-    """Yield the readings of the method that may differ now."""
+    """Yield ports that the method has read and whose values may differ now."""
     kind = scenarios[-1].algorithm.kind
     if "now" in looks:
         yield "algorithm.kind", f"got {kind}, which has read the clock; that {_AGAIN}"
-    groups = [group for each in scenarios for group in (*each.fleet, *each.tiers)]
+    groups = [group for scenario in scenarios for group in (*scenario.fleet, *scenario.tiers)]
     powered = any(group.battery for group in groups)
     if "battery" in looks and powered:
         yield (

@@ -49,7 +49,7 @@ _DECISIONS: Mapping[str, str] = {
     "depleted": "the battery of {node} was empty",
     "abandoned": "a round was abandoned",
 }
-"""Events by which time has decided what happened next, and what is said of them."""
+"""Events after which a run depends on time, with their descriptions for errors."""
 
 Numbers = NDArray[np.intp]
 
@@ -136,10 +136,10 @@ def read_history(folder: Path, clients: int, tree: Hierarchy | None = None) -> R
     Args:
         folder: of the run.
         clients: the number of clients, of which some may have no rows.
-        tree: which server each client and gateway has; None where all have one.
+        tree: the server of each client and gateway; None if all have the same.
 
     Raises:
-        DataError: some round did not wait for every recipient.
+        DataError: some round did not wait for all recipients.
     """
     events = read_run(folder, "events")
     reason = str(events["detail"].iloc[-1])
@@ -163,7 +163,7 @@ def read_history(folder: Path, clients: int, tree: Hierarchy | None = None) -> R
 
 
 def _check(events: pd.DataFrame, folder: Path) -> None:
-    """Check that no event of the log shows a decision by time.
+    """Check that no event of the log depends on time.
 
     Raises:
         DataError: one does.
@@ -181,8 +181,8 @@ class _Rows:
     """The rows of a log, by exchange and client.
 
     Attributes:
-        openings: where each exchange begins, by server and time, the server at the top first: the
-            place of its row, beyond all rows of the servers before (see `_places`).
+        openings: the place of the row that opens each exchange, by server and time, the top server
+            first; places of a server are beyond all rows of the servers before (see `_places`).
     """
 
     def __init__(self, events: pd.DataFrame, tree: Hierarchy) -> None:
@@ -193,7 +193,7 @@ class _Rows:
         self._node, self._peer = _nodes(events["node"]), _nodes(events["peer"])
         self._above = np.array(
             [*tree.above, NO_PEER], np.intp
-        )  # the last is of number -1, the server
+        )  # the last entry is for number -1, the server
         opened = self._at("exchange")
         self.openings = np.sort(self._places(opened, self._node[opened]))
 
@@ -201,16 +201,16 @@ class _Rows:
         return np.flatnonzero(self._events["event"] == event)
 
     def _places(self, rows: Numbers, servers: Numbers) -> Numbers:
-        """Return places of rows in the log, each server's beyond those of the ones before."""
+        """Return places of rows in the log, shifted per server so that servers do not overlap."""
         rank = np.where(servers == SERVER, 0, servers + 1 - self._tree.clients)
         return np.asarray(rank * self._size + rows, dtype=np.intp)
 
     def _by_key(self, rows: Numbers, clients: Numbers) -> tuple[Numbers, Numbers]:
-        """Return rows sorted by exchange and client, and a number for the two of each.
+        """Return rows sorted by exchange and client, and a combined key of both per row.
 
         Args:
             rows: of the log.
-            clients: the client of each, or the gateway as one.
+            clients: the client of each row; a gateway counts as a client.
         """
         places = self._places(rows, self._above[clients])
         exchange = np.searchsorted(self.openings, places, side="right") - 1
@@ -219,7 +219,7 @@ class _Rows:
         return rows[order], keys[order]
 
     def _messages(self) -> tuple[Numbers, Numbers]:
-        """Return the rows of messages that have arrived from a server above, and at one."""
+        """Return the rows of messages that arrived from a server above, and of those at one."""
         rows = self._at("receive")
         down = self._above[self._node[rows]] == self._peer[rows]
         return rows[down], rows[~down]
@@ -227,48 +227,54 @@ class _Rows:
     def visits(self) -> dict[ClientId, list[range]]:
         """Return the exchanges of each visit of each gateway: from one message to the next."""
         down, _ = self._messages()
-        found: dict[ClientId, list[range]] = {}
+        visits_of: dict[ClientId, list[range]] = {}
         for gateway in range(self._tree.clients, self._nodes):
-            own = down[self._node[down] == gateway]
-            ends = np.append(own, len(self._events))
+            received = down[self._node[down] == gateway]
+            ends = np.append(received, len(self._events))
             borders = np.searchsorted(self.openings, self._places(ends, np.array(gateway)))
-            found[gateway] = [range(*each) for each in pairwise(borders.tolist())]
-        return found
+            visits_of[gateway] = [range(*each) for each in pairwise(borders.tolist())]
+        return visits_of
 
     def read(self) -> tuple[Exchanges, Tasks]:
         """Return the exchanges and the tasks.
 
         Raises:
-            DataError: not every client has replied to each message, or stayed silent.
+            DataError: some client neither replied to a message nor stayed silent.
         """
         down, up = self._messages()
-        received, asked = self._by_key(down, self._node[down])
+        received, exchange_numbers = self._by_key(down, self._node[down])
         quiet = self._at("silent")
         _, silent = self._by_key(quiet, self._node[quiet])
         replies, replied = self._by_key(up, self._peer[up])
-        is_reply = ~np.isin(replied, silent)  # a message of a silent client is a beacon
+        is_reply = ~np.isin(replied, silent)  # a message from a silent client is a beacon
         replies, replied = replies[is_reply], replied[is_reply]
         ends = np.sort(np.concatenate([silent, replied]))
-        once = len(np.unique(asked)) == len(asked)
-        if not (once and np.array_equal(asked, ends) and self._all_have_recipients(asked)):
+        once = len(np.unique(exchange_numbers)) == len(exchange_numbers)
+        if not (
+            once
+            and np.array_equal(exchange_numbers, ends)
+            and self._all_have_recipients(exchange_numbers)
+        ):
             raise DataError("events", "some client has not replied to a message that it received")
-        return self._exchanges(asked, replied), self._tasks(received, asked, replies, replied)
+        return self._exchanges(exchange_numbers, replied), self._tasks(
+            received, exchange_numbers, replies, replied
+        )
 
     def _all_have_recipients(self, asked: Numbers) -> bool:
         """Return whether every exchange has at least one recipient."""
         return np.array_equal(np.unique(asked // self._nodes), np.arange(len(self.openings)))
 
-    def _exchanges(self, asked: Numbers, replied: Numbers) -> Exchanges:
+    def _exchanges(self, exchange_numbers: Numbers, replied: Numbers) -> Exchanges:
         count = len(self.openings)
         borders = np.arange(count + 1) * self._nodes
-        first = np.searchsorted(asked, borders)
-        drawn = np.zeros(count + 1, dtype=bool)
+        first = np.searchsorted(exchange_numbers, borders)
+        sampled = np.zeros(count + 1, dtype=bool)
         asked_for = self._at("sampled")
         places = self._places(asked_for, self._above[self._node[asked_for]])
-        drawn[np.searchsorted(self.openings, places)] = True
+        sampled[np.searchsorted(self.openings, places)] = True
         return Exchanges(
             self._events["message"].iloc[self.openings % self._size].notna().tolist(),
-            drawn[:-1].tolist(),
+            sampled[:-1].tolist(),
             first.tolist(),
             np.diff(np.searchsorted(replied, borders)).tolist(),
         )
@@ -299,7 +305,7 @@ class _Rows:
 
 
 def _nodes(column: pd.Series) -> Numbers:
-    """Return the numbers of the nodes that a column names."""
+    """Return the numbers of the nodes in a column."""
     numbers = [*_numbers(column.cat.categories), NO_PEER]
     return np.array(numbers, dtype=np.intp)[column.cat.codes]
 
@@ -320,7 +326,7 @@ class Original:
         folder: of the run.
         summary, manifest: their contents.
         samples: the number of samples of each client.
-        names: of the clients in the data; empty if they have none.
+        names: the names of the clients in the data; empty without names.
         scenario: of the run.
         blocks: user-defined classes that it may name.
     """
@@ -338,7 +344,7 @@ class Original:
         """Read a run, except for its log.
 
         Raises:
-            DataError: it has not ended, has failed, or is of another version.
+            DataError: it has not ended, has failed, or has another version of the schema.
         """
         summary = check_run(folder)
         if not is_whole(summary["status"]):
@@ -352,7 +358,7 @@ class Original:
 
     @property
     def tree(self) -> Hierarchy | None:
-        """Which server each client and gateway has; None without tiers."""
+        """The server of each client and gateway; None without tiers."""
         return hierarchy_of(self.scenario, len(self.samples)) if self.scenario.tiers else None
 
     @property

@@ -80,9 +80,9 @@ class CopiedModels:
         """
         kept = f"{MODELS}.parquet" in self._original.manifest[FILES]  # not in older runs
         for number, chunk in enumerate(chunks(self._original.folder) if kept else [_NONE]):
-            known = chunk.filter(pc.field("round") <= self._last)
-            if len(known) or not number:
-                self._parts.write(known)
+            rows = chunk.filter(pc.field("round") <= self._last)
+            if len(rows) or not number:
+                self._parts.write(rows)
         self._parts.close()
 
     def abandon(self) -> None:
@@ -90,12 +90,12 @@ class CopiedModels:
         self._parts.abandon()
 
 
-# A run by the log of another one.
+# A run that follows the log of another one.
 
 
 @dataclass(frozen=True)
 class Repricing:
-    """Implements `fedsim.scenario.building.job.ExecutableRun`: a run by the log of another one.
+    """Implements `fedsim.scenario.building.job.ExecutableRun` by replaying the log of another run.
 
     Attributes:
         original: the run that is replayed.
@@ -137,27 +137,27 @@ class Repricing:
     @property
     def identity(self) -> dict[str, Any]:
         """The entries of the summary known before the run: the original's, but for targets."""
-        known = self.original.summary
+        summary = self.original.summary
         names = "variant", "seed", "algorithm", "parameters", "concerns"
         about = "clients", "dimension", "problem", "reference"
         stop = self.variant.scenario.stop
         target = {"target": stop.gap, "targets": stop.targets}
         return {
-            **{name: known[name] for name in names},
+            **{name: summary[name] for name in names},
             **target,
-            **{name: known[name] for name in about},
+            **{name: summary[name] for name in about},
             **({} if self._tolerance is None else {"tolerance": self._tolerance}),
         }
 
     @property
     def _tolerance(self) -> float | None:
-        """That of the original's constraint; older runs have none."""
+        """The tolerance of the original's constraint; None in older runs."""
         tolerance: float | None = self.original.summary.get("tolerance")
         return tolerance
 
     @property
     def computing(self) -> Mapping[str, Any]:
-        """How its numbers were computed: as in the original run."""
+        """The settings of numerical computation, from the original run."""
         chosen: Mapping[str, Any] = self.original.manifest.get(COMPUTING, {})
         return chosen
 
@@ -207,7 +207,7 @@ class Repricing:
         return assemble(self.variant.scenario, self.seed, *parts, every, self._hops(method))
 
     def _hops(self, method: ReplayedMethod) -> tuple[Hop, ...]:
-        """Return what the nodes of each level and their servers run; none without tiers."""
+        """Return the configuration of each level of the hierarchy; empty without tiers."""
         if not self.tiers:
             return ()
         scenario = self.variant.scenario
@@ -230,8 +230,8 @@ class Repricing:
         """Return the error of a world that departs from the history."""
         if client is None:
             rule = self.history.reason.partition(":")[0]
-            own = rule in Stop.model_fields or rule in self.original.scenario.stop.own
-            return self.error(f"stop.{rule}" if own else "stop", text)
+            is_own_rule = rule in Stop.model_fields or rule in self.original.scenario.stop.own
+            return self.error(f"stop.{rule}" if is_own_rule else "stop", text)
         group = self.members[client]
         named = "battery" if self.groups[group].battery else "radio"
         name = node_name(client, len(self.original.samples))
@@ -293,7 +293,7 @@ def _no_packer(*_: Any) -> Packer:
 
 # Replay check: a user-defined method is replayed in its original world first.
 #
-# fedsim's own methods wait only for exchanges and work. Another one may wait in a way that no port
+# Methods of fedsim wait only for exchanges and work. Another one may wait in a way that no port
 # shows, such as a timer of asyncio, which leaves no row in the log; its replay would then be faster
 # than the run. In its own world, the replay has to reproduce all times and joules exactly.
 

@@ -1,11 +1,11 @@
 """Replay: a method that repeats the messages and work of a recorded run without computing.
 
-The difficulty is not to repeat a run but to notice when it would not have gone the same way. The
-replay runs in a world with new times, and at each step compares what that world does with the
-history. A client that is sampled here and was not then, one that does not reply and did then, a
-message lost for good, a stop rule that is not met where the history ends: each means that the
-original method would have had other inputs from there on. No log can say what it would have done,
-so the replay ends with an error that names the round, the client and the key of the scenario.
+A replay is only valid while the method would have had the same inputs. The replay runs in a world
+with new times, and compares each step of that world with the history. It ends with an error at the
+first departure: a client that is sampled but was not in the original run, a client that does not
+reply but did, a message lost for good, or a stop rule that is not met at the end of the history.
+A log cannot show what the method would have done next. The error names the round, the client and
+the key of the scenario.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -60,10 +60,10 @@ def _message_type(label: str) -> type[ReplayedMessage]:
 
 
 class ReplayedMethod:
-    """Implements `fedsim.sim.config.Method` by the history of a run, for all of its servers.
+    """Implements `fedsim.sim.config.Method` by the history of a run, for all its servers.
 
     Args:
-        history: of the run.
+        history: the history of the run.
         looks: the ports that the method has read; the replay reads them, too, so that the new
             summary records them.
         refuse: see `Refuse`.
@@ -89,7 +89,7 @@ class ReplayedMethod:
         """Allocate no state."""
 
     def undelivered(self, client: Client, message: Message) -> None:  # noqa: ARG002 - a hook
-        """Refuse: the server has received this message in the original run."""
+        """Refuse: the server received this message in the original run."""
         raise self._refuse("a message of it is lost for good", client.round, client.id)
 
     def evaluate(self, model: Array) -> float:  # noqa: ARG002 - recorded
@@ -115,7 +115,7 @@ class ReplayedMethod:
     async def _visit(self, server: RoundServer) -> None:
         for exchange in next(self._visits[server.id]):
             await self._exchange(server, exchange)
-        while True:  # until the gateway has had its rounds, and ends this coroutine
+        while True:  # the gateway ends this coroutine after its rounds
             server.commit(_NOTHING)
 
     async def _serve_top(self, server: RoundServer) -> None:
@@ -176,7 +176,7 @@ def _nothing() -> Array:
 
 
 _ROUNDS = RoundsOracle(0).sgd_steps(_NOTHING, 0.0, ())
-"""What a gateway does in place of work."""
+"""The work of a gateway: none."""
 
 
 def _beyond(rounds: int, reason: str, mid_round: Collection[str]) -> str:

@@ -17,7 +17,7 @@ _AT_ONCE = 1024
 
 
 class Items(Protocol):
-    """Items that can be read one after the other, of a known number."""
+    """Items of known number that can be read in sequence."""
 
     def __len__(self) -> int: ...
 
@@ -34,11 +34,11 @@ def dataset(
 
     Args:
         data: a map-style dataset, or an iterable of known length, whose items have features of one
-            shape; or one for each client, in a list.
+            shape; or a list with one dataset per client.
         clients: the client of each row, shape (n,); only with a single dataset.
 
     Raises:
-        DataError: it has no items, no length, or items that are not such pairs.
+        DataError: the dataset has no items, no length, or items that are not such pairs.
 
     Example:
         >>> from torch.utils.data import TensorDataset
@@ -59,20 +59,20 @@ def dataset(
 
 
 def has_items(value: object) -> bool:
-    """Return whether something is a dataset, or an iterable of items of a known number.
+    """Return whether an object is a dataset, or an iterable of known length.
 
     Sequences and arrays are not: they may be features, or one dataset for each client.
     """
     if isinstance(value, Dataset):
         return True
-    others = isinstance(value, Sequence | Mapping | DataLoader)
-    if others or hasattr(value, "__array__") or issparse(value):
+    is_other = isinstance(value, Sequence | Mapping | DataLoader)
+    if is_other or hasattr(value, "__array__") or issparse(value):
         return False
     return hasattr(value, "__len__") and hasattr(value, "__iter__")
 
 
 def by_number(data: Any) -> Any:  # noqa: ANN401 - whatever has items
-    """Return items of a known number that can be read by number: an iterable's are read once."""
+    """Return items that can be read by number; those of an iterable are read once."""
     by_place = hasattr(data, "__getitem__") and not isinstance(data, IterableDataset)
     return data if by_place else list(data)
 
@@ -81,22 +81,22 @@ Pair: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
 """Features, shape (n, ...), and labels, shape (n,)."""
 
 
-def _stack(data: Any, whose: str = "") -> Pair:  # noqa: ANN401 - checked here
+def _stack(data: Any, prefix: str = "") -> Pair:  # noqa: ANN401 - checked here
     """Return all features and all labels; `whose` begins an error."""
     if not hasattr(data, "__len__"):
-        text = f"{whose}got {type(data).__name__}, which has no length"
+        text = f"{prefix}got {type(data).__name__}, which has no length"
         raise DataError("data", f"{text}; expected a map-style dataset, or items of a known number")
     try:
         return _join(_batches(by_number(data), type(data).__name__))
     except DataError as error:
-        raise DataError("data", f"{whose}{error}") from None
+        raise DataError("data", f"{prefix}{error}") from None
     except Exception as error:  # noqa: BLE001 - the code of a user's dataset may raise anything
-        text = f"{whose}an item of the {type(data).__name__} cannot be taken"
+        text = f"{prefix}an item of the {type(data).__name__} cannot be read"
         raise DataError("data", f"{text}: {named_line(error)}") from None
 
 
 def _join(parts: Sequence[Pair]) -> Pair:
-    """Return the rows of several parts, one below the other.
+    """Return the rows of several parts, concatenated.
 
     Raises:
         DataError: their features differ in shape.
@@ -112,14 +112,14 @@ def _join(parts: Sequence[Pair]) -> Pair:
 
 
 def _batches(data: Any, name: str) -> list[Pair]:  # noqa: ANN401 - items by number
-    """Return features and labels in parts; `name` is that of the items' class."""
+    """Yield features and labels in batches; `name` is the class of the items."""
     if not len(data):
         raise DataError("data", f"the {name} has no items")
     tensors = _tensors(data)
     if tensors is not None:
         return [tensors]
-    own = torch.Generator()  # otherwise a number is drawn from PyTorch's own stream
-    return list(DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collate, generator=own))
+    generator = torch.Generator()  # without it, the loader draws from PyTorch's global generator
+    return list(DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collate, generator=generator))
 
 
 def _tensors(data: "Dataset[Any]") -> Pair | None:

@@ -1,4 +1,4 @@
-"""Functions of the user's as measures of a run, such as those of torchmetrics."""
+"""User-defined functions and torchmetrics as measures of a run."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -39,9 +39,9 @@ def metric(
 ) -> GivenMeasure:
     """Return a function as a measure: `measures=[metric(f, "test_iou")]`.
 
-    It is evaluated in `eval()` and without gradients. Where a model is best by it, more is better
-    if the name ends in accuracy, acc, precision, recall, f1, auc, auroc, r2, score, iou or kappa.
-    A name that says otherwise than torchmetrics does of its metric is refused.
+    It is evaluated in `eval()` and without gradients. Larger values are better if the name ends in
+    accuracy, acc, precision, recall, f1, auc, auroc, r2, score, iou or kappa. A name that
+    contradicts the direction of a torchmetrics metric is refused.
 
     Args:
         function: of outputs and targets of all rows: logits (n, classes) and classes (n,), or
@@ -52,16 +52,14 @@ def metric(
             of the data where it needs that.
         name: of the column, such as "test_iou"; by default that of a class of torchmetrics, in
             small letters, with "_score" or "_error" behind it where it did not say which is better.
-        on: the rows: those held out, or each client's own; these fill `worst_`, `tenth_`,
-            `median_` and `mean_` with the name behind it: over the clients, the least value (the
-            largest where less is better), the mean over the worst tenth, rounded up, the median,
-            and the mean, in which all count alike.
+        on: "test" for held-out rows, or "clients" for each client's own rows. The latter fills four
+            columns, with these prefixes before the name: `worst_` (the worst client), `tenth_` (the
+            mean over the worst tenth of clients, rounded up), `median_`, and `mean_` (unweighted).
         options: further arguments of a class of torchmetrics, by name.
 
     Raises:
-        DataError: the function cannot be called, the name is none or one of fedsim's, or says
-            otherwise which values are better, torchmetrics is not installed or has no such class,
-            or that does not take the options.
+        DataError: the function cannot be called; the name is invalid, taken, or contradicts the
+            metric; torchmetrics is not installed, lacks the class, or refuses the options.
 
     Example:
         >>> made = metric(lambda outputs, targets: (outputs - targets).abs().max(), "largest_error")
@@ -83,9 +81,9 @@ def metric(
     return GivenMeasure.of_code(passed, digest_of(*sorted(options.items())), name=named, on=on)
 
 
-def _own_name(made: type[Any]) -> str:
-    """Return the name of a class of torchmetrics as that of a column, which says what is better."""
-    name, more = snake_case(made.__name__), _more_is_better(made)
+def _own_name(metric_type: type[Any]) -> str:
+    """Return a column name for a class of torchmetrics, which shows the better direction."""
+    name, more = snake_case(metric_type.__name__), _more_is_better(metric_type)
     if more is None or more is higher_is_better(name):
         return name
     return f"{name}_{_ENDS[more]}"
@@ -95,9 +93,9 @@ _ENDS = {True: "score", False: "error"}
 
 
 def _more_is_better(function: object) -> bool | None:
-    """Return whether more of a metric of torchmetrics is better; None where that is not known."""
-    found: object = getattr(function, "higher_is_better", None)
-    return found if isinstance(found, bool) else None
+    """Return whether larger values of a torchmetrics metric are better; None if unknown."""
+    direction: object = getattr(function, "higher_is_better", None)
+    return direction if isinstance(direction, bool) else None
 
 
 def _check(function: object, name: object, on: object, *, is_class: bool) -> None:
@@ -119,8 +117,9 @@ def _check(function: object, name: object, on: object, *, is_class: bool) -> Non
     more = _more_is_better(function)
     if more is not None and more is not higher_is_better(name):
         what = function.__name__ if isinstance(function, type) else type(function).__name__
-        text = f"{'more' if more else 'less'} of {what} is better, and the name {name} says that"
-        other = f"{'less' if more else 'more'} is; take {name}_{_ENDS[more]}"
+        better = "larger" if more else "smaller"
+        text = f"{better} values of {what} are better, but the name {name} stands for"
+        other = f"{'smaller' if more else 'larger'} values; use {name}_{_ENDS[more]}"
         raise DataError("measures", f"{text} {other}")
 
 
@@ -128,9 +127,9 @@ class PassedMetric(NamedTuple):
     """A function and its name.
 
     Attributes:
-        function: the user's; or a class of torchmetrics.
-        name: of the figure.
-        options: of the class.
+        function: the user's function, or a class of torchmetrics.
+        name: the name of the column.
+        options: arguments of the class.
     """
 
     function: Callable[..., Any]
@@ -141,13 +140,13 @@ class PassedMetric(NamedTuple):
         """Return the figure of a model on the test rows; see `PassedFunction`."""
         test = held_out_rows(problem, self.name)
         if self._has_classes(problem):
-            held_out_labels(problem, self.name)  # which looks for unknown classes
+            held_out_labels(problem, self.name)  # raises for unknown classes
         figure = self._with_object(problem)._figure_of(problem, test)  # noqa: SLF001 - its own class
         self._try(problem, figure)
         return figure
 
     def bind_clients(self, problem: Problem) -> Callable[[Sequence[Array]], Array]:
-        """Return the figures of a model for each client, on its rows, shape (M,)."""
+        """Return a function of a model: the measure on each client's rows, shape (M,)."""
         figure = self._with_object(problem)._figure_of  # noqa: SLF001 - its own class
         each = [figure(problem, rows) for rows in problem.samples]
         self._try(problem, each[0])
@@ -158,7 +157,7 @@ class PassedMetric(NamedTuple):
         return evaluate
 
     def _with_object(self, problem: Problem) -> "PassedMetric":
-        """Return this with an object of its class.
+        """Return a copy with an instance of its class.
 
         Raises:
             DataError: it cannot be made.
@@ -170,10 +169,10 @@ class PassedMetric(NamedTuple):
 
     @staticmethod
     def _try(problem: Problem, figure: Callable[[Array], float]) -> None:
-        """Evaluate a figure once, at a model as a run may begin with.
+        """Evaluate a measure once, at an initial model.
 
         Raises:
-            DataError: it fails, or is no number.
+            DataError: it fails, or returns no number.
         """
         try:
             figure(problem.losses[0].initial(np.random.default_rng(0)))
@@ -187,12 +186,12 @@ class PassedMetric(NamedTuple):
             return False
         try:
             loss.classes(problem.labels)
-        except DataError:  # no classifier
+        except DataError:  # not a classifier
             return False
         return True
 
     def _figure_of(self, problem: Problem, rows: Samples) -> Callable[[Array], float]:
-        """Return the figure of a model on some rows."""
+        """Return the measure of a model on some rows."""
         loss = problem.loss
         if isinstance(loss, TorchLoss) and not loss.model.predicts:
             return self._of_batches(rows, loss)
@@ -227,7 +226,7 @@ class PassedMetric(NamedTuple):
         return evaluate
 
     def _number(self, first: object, second: object) -> float:
-        """Return what the function returns, as a number.
+        """Call the function, and return its result as a number.
 
         Raises:
             Failed: it fails, or returns something else.
@@ -235,13 +234,15 @@ class PassedMetric(NamedTuple):
         function = deepcopy(self.function) if hasattr(self.function, "reset") else self.function
         try:
             with torch.no_grad():
-                found: object = function(first, second)
-            if isinstance(found, Tensor) and found.numel() == 1:
-                return float(found)
-            if isinstance(found, int | float | np.number):
-                return float(found)
+                result: object = function(first, second)
+            if isinstance(result, Tensor) and result.numel() == 1:
+                return float(result)
+            if isinstance(result, int | float | np.number):
+                return float(result)
         except Exception as error:
-            given = f"{describe_passed(first)} and {describe_passed(second)}"
-            text = f"the metric {self.name} fails: {named_line(error)}; it is given {given}"
+            arguments = f"{describe_passed(first)} and {describe_passed(second)}"
+            text = f"the metric {self.name} fails: {named_line(error)}; it is given {arguments}"
             raise Failed(text) from error
-        raise Failed(f"the metric {self.name} is to return a number; got {describe_passed(found)}")
+        raise Failed(
+            f"the metric {self.name} has to return a number; got {describe_passed(result)}"
+        )

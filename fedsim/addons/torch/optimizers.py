@@ -14,7 +14,7 @@ from fedsim.core.errors import DataError
 from fedsim.problems.optimizers import GivenOptimizer, PassedOptimizer
 
 _SIDE = 16
-"""The side of the square parameter that an optimizer is tried on."""
+"""The side of the square parameter in an optimizer's trial."""
 
 
 def optimizer(
@@ -32,15 +32,15 @@ def optimizer(
             parameters, `lr`, which is the `step_size` of the method, and the options. For more than
             one of `jobs` it must be importable.
         schedule: a function of the optimizer that returns a `torch.optim.lr_scheduler`, in place
-            of the method's `schedule`. It is made anew for each round of a client, and goes on from
+            of the method's `schedule`. It is created for each round of a client, and continues from
             the steps or rounds before, as if the client had taken part in all of them.
         by: whether the schedule takes a step after each local step, or between rounds.
-        operations: charged for each value of the model and step, beside the gradient's; by default
-            what its kernels compute in a trial, less the 2 of w - eta g, which are free.
+        operations: the operations charged per value of the model and step, beside the gradient; by
+            default those of its kernels in a trial, less 2 for w - eta g, which are free.
         options: further arguments of `make`, by name.
 
     Raises:
-        DataError: `make` fails, or makes no optimizer, or the optimizer cannot take a step.
+        DataError: `make` fails or returns no optimizer, or the optimizer cannot take a step.
 
     Example:
         >>> made = optimizer(torch.optim.RMSprop, momentum=0.9)
@@ -67,14 +67,16 @@ def optimizer(
 
 
 def _check(make: object, schedule: object, by: object) -> None:
-    """Check that what was passed is of the right sort.
+    """Check the types of the arguments.
 
     Raises:
-        DataError: it is not.
+        DataError: a type is wrong.
     """
-    wanted = "an optimizer is a class of torch.optim, or a function of parameters and lr"
+    expected = "an optimizer is a class of torch.optim, or a function of parameters and lr"
     if not callable(make):
-        raise DataError("optimizer", f"{wanted}; got an object of the class {type(make).__name__}")
+        raise DataError(
+            "optimizer", f"{expected}; got an object of the class {type(make).__name__}"
+        )
     if schedule is not None and not callable(schedule):
         text = "a schedule is a function of the optimizer that returns a torch.optim.lr_scheduler"
         raise DataError(
@@ -88,7 +90,7 @@ def _try(passed: PassedOptimizer) -> tuple[str, int, float | None]:
     """Return the class of an optimizer, its vectors of state, and its operations per value.
 
     Raises:
-        DataError: it cannot be made, or cannot take a step.
+        DataError: it cannot be created, or cannot take a step.
     """
     name = getattr(passed.make, "__name__", type(passed.make).__name__)
     size = _SIDE * _SIDE
@@ -96,44 +98,44 @@ def _try(passed: PassedOptimizer) -> tuple[str, int, float | None]:
     parameter.grad = torch.full_like(parameter, 0.5)
     counting = _Counting()
     try:
-        made = _make(passed, parameter)
-        made.step()  # which makes its state
+        trial = _make(passed, parameter)
+        trial.step()  # creates its state
         with counting:
-            made.step()
+            trial.step()
     except Exception as error:  # noqa: BLE001 - the code of a user's factory may raise anything
         text = f"{name} is called with parameters, lr and options, and steps without arguments"
         raise DataError("optimizer", f"{text}; it fails in a trial: {named_line(error)}") from None
-    held = [each for each in tree_leaves(made.state[parameter]) if isinstance(each, Tensor)]
-    vectors = sum(each.numel() for each in held) // size
+    state = [tensor for tensor in tree_leaves(trial.state[parameter]) if isinstance(tensor, Tensor)]
+    vectors = sum(tensor.numel() for tensor in state) // size
     counted = max(float(round(counting.operations / size)) - 2.0, 0.0)
-    return type(made).__name__, vectors, None if counting.fused else counted
+    return type(trial).__name__, vectors, None if counting.fused else counted
 
 
 def _make(passed: PassedOptimizer, parameter: nn.Parameter) -> Any:  # noqa: ANN401 - of PyTorch
-    """Return an optimizer of one parameter, its schedule made once."""
-    made = passed.of([parameter], 0.1)
-    if not isinstance(made, torch.optim.Optimizer):
-        raise TypeError(f"it makes {type(made).__name__}, no torch.optim.Optimizer")
-    plan = passed.schedule(made) if passed.schedule else None
+    """Return an optimizer of one parameter, after creating its schedule once."""
+    optimizer_made = passed.of([parameter], 0.1)
+    if not isinstance(optimizer_made, torch.optim.Optimizer):
+        raise TypeError(f"it makes {type(optimizer_made).__name__}, no torch.optim.Optimizer")
+    plan = passed.schedule(optimizer_made) if passed.schedule else None
     if isinstance(plan, torch.optim.lr_scheduler.ReduceLROnPlateau):
         raise TypeError("ReduceLROnPlateau follows a measure, which a client does not have")
     if passed.schedule and not isinstance(plan, torch.optim.lr_scheduler.LRScheduler):
         raise TypeError(f"its schedule makes {type(plan).__name__}, no torch.optim.lr_scheduler")
-    return made
+    return optimizer_made
 
 
 _SEVERAL = {"lerp": 3, "addcmul": 3, "addcdiv": 3}
-"""Operations for each number of kernels that do several, by the start of their names."""
+"""Operations per value of kernels with more than one, by the start of their names."""
 
 _NONE = ("zeros", "empty", "copy", "clone", "detach", "view", "full")
 
 
 class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of PyTorch
-    """Counts the operations of kernels: one for each number, or several, see `_SEVERAL`.
+    """Counts the operations of kernels: one per value, or as in `_SEVERAL`.
 
     Attributes:
-        operations: their number.
-        fused: whether a kernel took a whole step at once, whose operations are not known.
+        operations: the number of operations.
+        fused: whether a kernel took a whole step at once: its operations are unknown.
     """
 
     def __init__(self) -> None:
@@ -148,15 +150,15 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of PyTor
         args: Any = (),  # noqa: ANN401
         kwargs: Any = None,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
-        """Call a kernel, and count the numbers that it returns or changes in place."""
-        found = function(*args, **(kwargs or {}))
+        """Call a kernel, and count the values that it returns or changes in place."""
+        result = function(*args, **(kwargs or {}))
         name = str(function).removeprefix("aten.").removeprefix("_foreach_").lstrip("_")
         self.fused |= name.startswith("fused")
-        each = next((count for start, count in _SEVERAL.items() if name.startswith(start)), 1)
+        operations = next((count for start, count in _SEVERAL.items() if name.startswith(start)), 1)
         if name.startswith(("add.", "add_.")):
-            each += (kwargs or {}).get("alpha", 1) != 1
+            operations += (kwargs or {}).get("alpha", 1) != 1
         if not name.startswith(_NONE):
-            changed = found if found is not None else args[0]
+            changed = result if result is not None else args[0]
             tensors = [part for part in tree_leaves(changed) if isinstance(part, Tensor)]
-            self.operations += each * sum(part.numel() for part in tensors)
-        return found
+            self.operations += operations * sum(part.numel() for part in tensors)
+        return result

@@ -67,12 +67,12 @@ def problem(
             them (`groups`), and otherwise contiguous blocks in fleet order (`contiguous`).
         shape: of the module's input for a row; by default that of the data.
         step: in place of `loss`, a function of the module and a batch that returns each item's
-            loss, shape (b,), or their mean. Items may be anything then: `data` is a dataset, or
-            one, or a list of items, for each client, and `test` one more. The loss over all items
-            of a client is the mean over batches of at most 256; an item's operations are those of
-            a batch of 32, evenly spaced, over 32.
-        collate: with a step: a function of a list of items that returns a batch, whose tensors are
-            put on the model's device, real ones in its type; `default_collate` by default.
+            loss, shape (b,), or their mean. Items may have any form then: `data` is a dataset, or
+            one dataset or list of items per client; `test` is a further one. The loss over all
+            items of a client is the mean over batches of at most 256; the operations of an item are
+            1/32 of those of a batch of 32 evenly spaced items.
+        collate: with a step: a function of a list of items that returns a batch, `default_collate`
+            by default. Its tensors are moved to the model's device, real ones cast to its type.
         of_the_loss: other keys of the loss `torch`: l2, scale, numbers, device, outputs. `device`
             is by default that of a module passed as an object.
 
@@ -118,7 +118,7 @@ def _problem_of_rows(
 
 
 def _check_texts(texts: Sequence[str], tried: "Tried") -> None:
-    """Check that labels that are texts are classes of a module.
+    """Check that text labels are classes of a module.
 
     Raises:
         DataError: they are not.
@@ -126,20 +126,20 @@ def _check_texts(texts: Sequence[str], tried: "Tried") -> None:
     outputs = tried.outputs
     if outputs is None or len(texts) <= max(outputs, 2):
         return
-    taken = "one, for a number" if outputs == 1 else f"{outputs}, one a class"
+    count = "one, for a number" if outputs == 1 else f"{outputs}, one per class"
     raise DataError(
         "data",
         f"y has {len(texts)} distinct texts, such as {texts[0]!r:.60}, and the outputs of"
-        f" {tried.name} are {taken}; y takes numbers, shape (rows,), or texts that name classes,"
-        " one a row; other targets are for a step",
+        f" {tried.name} are {count}; y takes numbers, shape (rows,), or texts that name classes,"
+        " one per row; other targets need a step",
     )
 
 
 def _check_alone(loss: object, shape: object) -> None:
-    """Check that nothing is given beside a step that it would not read.
+    """Check that no argument is given that a step would ignore.
 
     Raises:
-        DataError: something is.
+        DataError: one is.
     """
     if loss != _CLASSES or shape is not None:
         name = "shape" if loss == _CLASSES else "loss"
@@ -163,7 +163,7 @@ def _problem_of_items(
     keys = {
         "kind": "torch",
         "model": _model(handed, (1,), _try(handed, None)),
-        "criterion": "squared",  # its only output: the loss itself
+        "criterion": "squared",  # its only output is the loss itself
         **_device(module),
         **of_the_loss,
     }
@@ -171,24 +171,24 @@ def _problem_of_items(
 
 
 def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the shape of a row's features; empty where none is given.
+    """Return the shape of a row's features; empty if not given.
 
     Raises:
-        DataError: it is none.
+        DataError: it is invalid.
     """
     try:
-        found = () if shape is None else tuple(index(each) for each in shape)
+        sizes = () if shape is None else tuple(index(length) for length in shape)
     except TypeError:
-        found = (0,)
-    if any(each < 1 for each in found):
+        sizes = (0,)
+    if any(length < 1 for length in sizes):
         text = "the shape is that of one row's features, such as (3, 32, 32)"
         raise DataError("loss.model", f"{text}; got {shape!r}")
-    return found
+    return sizes
 
 
 def _model(handed: PassedModule, row: tuple[int, ...] | None, tried: "Tried") -> GivenModule:
-    """Return the block of a module that has been passed and validated."""
-    as_object = isinstance(handed.make, nn.Module)  # what else it is may be another every time
+    """Return the block of a validated module."""
+    as_object = isinstance(handed.make, nn.Module)  # a function may return another one each time
     return GivenModule.of_code(
         handed,
         tried.digest,
@@ -200,18 +200,18 @@ def _model(handed: PassedModule, row: tuple[int, ...] | None, tried: "Tried") ->
 
 
 def _loss_keys(loss: Criterion | RowLoss, outputs: int | None) -> dict[str, Any]:
-    """Return the keys of the loss that follow from what was handed over."""
+    """Return the keys of the loss that follow from the arguments."""
     criterion = loss if isinstance(loss, str) else "squared" if outputs == 1 else _CLASSES
-    known: dict[str, Any] = {"criterion": criterion}
+    keys: dict[str, Any] = {"criterion": criterion}
     if criterion == _CLASSES and outputs is not None:
-        known["outputs"] = outputs
+        keys["outputs"] = outputs
     if getattr(loss, "reduction", None) == "sum":
-        known["scale"] = "sum"
-    return known
+        keys["scale"] = "sum"
+    return keys
 
 
 def _device(module: Module) -> dict[str, str]:
-    """Return the key `device` of the loss for a module that lies on a GPU; none for others."""
+    """Return the key `device` of the loss for a module on a GPU; empty for others."""
     parts = module.parameters() if isinstance(module, nn.Module) else ()
     return {"device": "cuda"} if any(each.is_cuda for each in parts) else {}
 
@@ -221,13 +221,13 @@ _TRIED = 2  # rows
 
 
 class Tried(NamedTuple):
-    """What is known of a module that was handed over.
+    """Properties of a module, from a trial.
 
     Attributes:
-        name: of its class.
-        digest: of the numbers of module and loss, and of the items of a step.
-        outputs: how many it has; None where that is not known.
-        integers: whether it takes whole numbers.
+        name: the name of its class.
+        digest: a digest of the numbers of module and loss, and of the items of a step.
+        outputs: the number of its outputs; None if unknown.
+        integers: whether its inputs are integers.
     """
 
     name: str
@@ -237,7 +237,7 @@ class Tried(NamedTuple):
 
 
 def _check_callable(handed: PassedModule) -> None:
-    """See to it that a module and a loss are of the right sort.
+    """Check the types of a module and a loss.
 
     Raises:
         DataError: they are not.
@@ -245,30 +245,32 @@ def _check_callable(handed: PassedModule) -> None:
     make: Any = handed.make
     loss: Any = handed.loss
     if not callable(make):
-        text = "the module is to be a torch.nn.Module, or a class or function that makes one"
+        text = "the module has to be a torch.nn.Module, or a class or function that makes one"
         raise DataError("loss.model", f"{text}; got {describe_passed(make)}")
     if loss is not None and (not callable(loss) or isinstance(loss, type)):
-        text = "the loss is to be a function or module of outputs and targets"
-        made = "; make one of the class first" if isinstance(loss, type) else ""
-        raise DataError("loss.model", f"{text}; got {describe_passed(loss)}{made}")
-    if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
+        text = "the loss has to be a function or module of outputs and targets"
+        hint = "; make one of the class first" if isinstance(loss, type) else ""
+        raise DataError("loss.model", f"{text}; got {describe_passed(loss)}{hint}")
+    if isinstance(loss, nn.Module) and any(
+        parameter.requires_grad for parameter in loss.parameters()
+    ):
         text = f"the loss {type(loss).__name__} has parameters, which nothing would train"
         raise DataError("loss.model", f"{text}; make them part of the module, or freeze them")
 
 
 def _try(handed: PassedModule, row: tuple[int, ...] | None) -> Tried:
-    """Make a module once, and give it rows of zeros.
+    """Create a module once, and run it on rows of zeros.
 
     Raises:
-        DataError: none can be made.
+        DataError: it cannot be created.
     """
     with own_streams(0):
-        made = handed.module()
-        outputs, integers = (None, False) if row is None else _outputs(made, row)
-    if isinstance(made, StepModule):
-        own = made.module
-        return Tried(type(own).__name__, _digest(handed, own), 1, integers=True)
-    return Tried(type(made).__name__, _digest(handed, made), outputs, integers)
+        passed = handed.module()
+        outputs, integers = (None, False) if row is None else _outputs(passed, row)
+    if isinstance(passed, StepModule):
+        network = passed.module
+        return Tried(type(network).__name__, _digest(handed, network), 1, integers=True)
+    return Tried(type(passed).__name__, _digest(handed, passed), outputs, integers)
 
 
 def _digest(handed: PassedModule, module: object) -> str:
@@ -279,16 +281,16 @@ def _digest(handed: PassedModule, module: object) -> str:
 
 
 def _numbers(module: object) -> object:
-    """Return the parameters and buffers of a module by their names; anything else as it is."""
+    """Return parameters and buffers of a module by name; other objects unchanged."""
     if not isinstance(module, nn.Module):
         return module
     return [*module.named_parameters(), *module.named_buffers()]
 
 
 def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]:
-    """Return how many outputs a module has, and whether it takes whole numbers.
+    """Return the number of outputs of a module, and whether its inputs are integers.
 
-    Where it cannot be run, the run itself says why.
+    If the module cannot be run here, the run itself raises the error.
     """
     try:
         plain = deepcopy(module).to(torch.float32).eval()
@@ -296,10 +298,10 @@ def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]
         return None, False
     for kind in (torch.float32, torch.int64):
         try:
-            found = plain(torch.zeros(_TRIED, *row, dtype=kind))
+            output = plain(torch.zeros(_TRIED, *row, dtype=kind))
         except Exception:  # noqa: BLE001, S112 - the code of a user's module; its trial says why
             continue
-        shape = tuple(found.shape) if isinstance(found, Tensor) else ()
+        shape = tuple(output.shape) if isinstance(output, Tensor) else ()
         if len(shape) == 2 and shape[0] == _TRIED:
             return shape[1], kind is torch.int64
         return (1 if shape == (_TRIED,) else None), kind is torch.int64

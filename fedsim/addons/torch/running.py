@@ -1,4 +1,4 @@
-"""A PyTorch module trained in one call, and a module with the model of a run given back."""
+"""Training of a PyTorch module in one call, and modules with the model of a run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -34,13 +34,13 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass(frozen=True, repr=False)
 class TorchResult(Result):
-    """What `run` returns: a `Result` that gives the module back, too.
+    """The result of `run`: a `Result` that also returns trained modules.
 
     Attributes:
-        network: what was trained, as it was passed.
+        network: the module that was passed to `run`.
     """
 
-    network: Module = nn.Identity  # beside the defaults of `Result`
+    network: Module = nn.Identity  # a default, as fields of `Result` have defaults
 
     def module(
         self,
@@ -82,13 +82,13 @@ def run(
     version: str | None = None,
     **scenario: Any,
 ) -> TorchResult:
-    """Train a module at the clients, and return what that takes: bits, seconds, joules, accuracy.
+    """Train a module at the clients; the result has its cost in bits, seconds and joules.
 
     It is `fedsim.run` of a scenario whose problem is `fedsim.torch.problem(module, loss, ...)`.
 
     Args:
         module: a module with the initial parameters; or a class or function that creates one.
-        data: the clients' rows: one dataset of PyTorch for each client, or one for all; (X, y) or
+        data: the clients' rows: one dataset of PyTorch per client, or one for all; (X, y) or
             (X, y, clients); or a source as in a scenario. With a step: items of any form.
         loss: "cross-entropy", "squared", or a function or module of outputs and targets.
         algorithm: such as `{"kind": "fedavg", "step_size": 0.1, "optimizer": torch.optim.Adam}`.
@@ -106,7 +106,7 @@ def run(
         scenario: other keys of a scenario, and of the loss `torch`, such as l2, numbers, device.
 
     Raises:
-        DataError, ScenarioError: what is given cannot be used; nothing has run.
+        DataError, ScenarioError: an argument or the scenario is invalid; nothing has run.
 
     Example:
         >>> rows, method = (np.eye(4), [0, 1, 0, 1]), {"kind": "gd", "step_size": 0.1}
@@ -115,18 +115,18 @@ def run(
     """
     if rounds is not None:
         scenario["stop"] = _stop_after(rounds, scenario.get("stop", {}))
-    own = {key: scenario.pop(key) for key in _OF_THE_LOSS if key in scenario}
+    loss_keys = {key: scenario.pop(key) for key in _OF_THE_LOSS if key in scenario}
     rows: dict[str, Any] = {"data": data, "test": test, "split": split}
-    made = problem(module, loss, step=step, collate=collate, **rows, **own)
-    _measure_tests(scenario, made, test, steps=step is not None)
+    block = problem(module, loss, step=step, collate=collate, **rows, **loss_keys)
+    _measure_tests(scenario, block, test, steps=step is not None)
     if named := _by_name(metrics):
         scenario["measures"] = [*scenario.get("measures", ()), *named]
-    scenario |= {"problem": made, "algorithm": _with_optimizer(algorithm)}
+    scenario |= {"problem": block, "algorithm": _with_optimizer(algorithm)}
     return _as_torch(api.run(scenario, out=out, jobs=jobs, version=version), module)
 
 
 _OF_THE_LOSS = ("shape", "l2", "scale", "numbers", "device", "statistics", "augment", "outputs")
-"""What `run` passes on to the problem."""
+"""Arguments that `run` passes to the loss."""
 
 _BLOCKS = {
     "schedule": "a block, such as {kind: cosine, over: 100}, or one of PyTorch's as"
@@ -134,13 +134,13 @@ _BLOCKS = {
     "server_optimizer": "a block, such as {kind: adam}",
     "server_schedule": "a block, such as {kind: cosine, over: 100}",
 }
-"""Keys of methods that take no functions, classes or objects of PyTorch's, and what they take."""
+"""Keys of methods that take blocks, not functions, classes or objects of PyTorch; with a remedy."""
 
 
 def _measure_tests(
     scenario: dict[str, Any], made: ProblemSpec, test: object, *, steps: bool
 ) -> None:
-    """Give a scenario without measures that of its test rows, if any: of classes, or of items."""
+    """Set the default measure of a scenario with test rows: of classes, or of items."""
     if test is None:
         return
     if getattr(made.loss, "criterion", "") == "cross-entropy":
@@ -149,24 +149,24 @@ def _measure_tests(
         scenario.setdefault("measures", ["test_loss"])
 
 
-def _as_torch(found: Result, module: Module) -> TorchResult:
-    held = {each.name: getattr(found, each.name) for each in fields(found)}
-    return TorchResult(**held, network=module)
+def _as_torch(result: Result, module: Module) -> TorchResult:
+    values = {entry.name: getattr(result, entry.name) for entry in fields(result)}
+    return TorchResult(**values, network=module)
 
 
 def _with_optimizer(algorithm: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return a method whose optimizer is a block, where a class of PyTorch's was given.
+    """Return a method with a block as its optimizer, in place of a class of PyTorch.
 
     Raises:
-        DataError: it is an optimizer of some parameters already, or cannot be used.
+        DataError: it is an optimizer object with its own parameters, or cannot be used.
     """
     if isinstance(algorithm, Mapping):
         for key, remedy in _BLOCKS.items():
-            asked = algorithm.get(key)
-            passed = isinstance(asked, torch.optim.Optimizer | LRScheduler) or callable(asked)
-            if passed and not isinstance(asked, Spec):
+            value = algorithm.get(key)
+            passed = isinstance(value, torch.optim.Optimizer | LRScheduler) or callable(value)
+            if passed and not isinstance(value, Spec):
                 raise DataError(
-                    f"algorithm.{key}", f"{key}: got {describe_passed(asked)}; give {remedy}"
+                    f"algorithm.{key}", f"{key}: got {describe_passed(value)}; give {remedy}"
                 )
     given = algorithm.get("optimizer") if isinstance(algorithm, Mapping) else None
     if isinstance(given, torch.optim.Optimizer):
@@ -187,14 +187,14 @@ def _by_name(metrics: object) -> list[GivenMeasure]:
     if not isinstance(metrics, Mapping):
         text = 'metrics are given by their names, such as {"f1": function}'
         raise DataError("metrics", f"{text}; got {type(metrics).__name__}")
-    return [metric(each, name) for name, each in metrics.items()]
+    return [metric(function, name) for name, function in metrics.items()]
 
 
 def _stop_after(rounds: int, stop: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return stop rules with a number of rounds among them.
+    """Return stop rules with a limit of rounds.
 
     Raises:
-        DataError: they have one.
+        DataError: the rules have another limit.
     """
     if "rounds" in stop:
         text = f"got {stop['rounds']!r}, and {rounds!r} as the argument; give one of them"
@@ -212,24 +212,24 @@ def load_module(
     client: int | None = None,
     measure: str | None = None,
 ) -> M:
-    """Return a module with the parameters of a run's model, ready to be used: in `eval()`.
+    """Return a module with the parameters of a run's model, in `eval()` mode.
 
     Args:
-        module: as the run had it. One that was passed as an object is not changed: a copy is.
+        module: as it was passed to the run. A module object is copied, not changed.
         result: of the run.
         variant: of the run; the first one of the scenario if None.
         seed: of the run; may be left out where the variant has one only.
-        round: after which; the last one if None; "best" for that with the best value of `measure`
-            among the rounds whose model was kept: all with `models={"every": 1}`, the best and the
-            last with `models={"best": "test_accuracy"}`.
-        client: whose own model, from 0, as `models={"clients": True}` keeps them under methods with
-            personal models; None for the server's.
-        measure: a column of `result.rounds`, for "best"; by default that of `models.best`, and
-            test_accuracy where none is given.
+        round: the round; the last one if None; "best" for the best value of `measure` among rounds
+            with a stored model: all with `models={"every": 1}`, the best and the last with
+            `models={"best": "test_accuracy"}`.
+        client: the number of a client, for its own model (needs `models={"clients": True}` and a
+            method with personal models); None for the server's.
+        measure: a column of `result.rounds`, for "best"; by default that of `models.best`, or
+            test_accuracy.
 
     Raises:
-        DataError: the model is not one of this module, or there is no such column.
-        ValueError: there is no such run, or the model was not kept; the text says which are.
+        DataError: the model does not fit this module, or there is no such column.
+        ValueError: there is no such run, or the model was not stored.
 
     Example:
         >>> from torch import nn
@@ -240,17 +240,19 @@ def load_module(
     """
     number = best_round(result, variant, seed, measure) if round == "best" else round
     model = torch.from_numpy(result.model(variant, seed, number, client=client).ravel())
-    # As the run made it: tensors that are not trained follow from the seed.
+    # Created as in the run: tensors that are not trained depend on the seed.
     with own_streams(0), torch.no_grad():
-        made = cast("M", PassedModule(module).module())
-        layers = layers_of(made)
+        loaded = cast("M", PassedModule(module).module())
+        layers = layers_of(loaded)
         length = layers[-1].stop if layers else 0
-        both = layers_of(made, statistics=True)
+        both = layers_of(loaded, statistics=True)
         if layers and both[-1].stop == len(model):
             layers, length = both, both[-1].stop
         if length != len(model):
             text = f"got a module of {length} trained numbers, and a model of {len(model)}"
             raise DataError("module", f"{text}; expected the module that the run had")
-        for layer, each in zip(layers, numbers_of(made, statistics=layers is both), strict=True):
-            each.copy_(model[layer.start : layer.stop].view(layer.shape))
-    return made.eval()
+        for layer, tensor in zip(
+            layers, numbers_of(loaded, statistics=layers is both), strict=True
+        ):
+            tensor.copy_(model[layer.start : layer.stop].view(layer.shape))
+    return loaded.eval()

@@ -1,7 +1,7 @@
-"""Steps written by the user: any items, collated as the user likes, with a loss of a batch.
+"""User-defined steps: items of any form, a user-defined collation, and a loss per batch.
 
-A row of such a problem is the number of an item. So items are split, drawn in minibatches and
-passes, held out and counted as rows are, and only a batch that a step is called with is collated.
+A row of such a problem is the number of an item. So items are split, sampled in minibatches and
+epochs, held out and counted like rows, and a batch is collated only when a step is called with it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from fedsim.problems import Source
 from fedsim.problems.data.files import GivenRows, arrays
 
 Batch: TypeAlias = Any
-"""What `collate` makes of a list of items."""
+"""The batch that `collate` returns."""
 
 BatchLoss: TypeAlias = Callable[[Any, Batch], Tensor]
 """A function of the module and a batch that returns each item's loss, shape (b,), or their mean."""
@@ -39,12 +39,12 @@ class Numbered(ConcatDataset[Any]):
 
 
 class StepForm(NamedTuple):
-    """What makes a user's module one of item numbers; see `StepModule`.
+    """Wraps a user's module into a module of item numbers; see `StepModule`.
 
     Attributes:
-        step: the user's.
-        collate: the user's, or PyTorch's.
-        items: of all clients, then those held out.
+        step: the user's step.
+        collate: the user's function, or PyTorch's.
+        items: the items of all clients, then held-out items.
     """
 
     step: BatchLoss
@@ -65,11 +65,11 @@ class StepForm(NamedTuple):
 class StepModule(nn.Module):
     """A module whose inputs are numbers of items, shape (b, 1), and whose outputs are their losses.
 
-    Where the step returns the mean of a batch, each of its items has it as its loss.
+    If the step returns the mean of a batch, the mean is the loss of each item of the batch.
 
     Args:
-        module: the user's, whose parameters it has under the same names.
-        form: what to do with it.
+        module: the user's module; the parameters have the same names here.
+        form: the step, its collation and its items.
     """
 
     def __init__(self, module: nn.Module, form: StepForm) -> None:
@@ -83,29 +83,29 @@ class StepModule(nn.Module):
         recurse: bool = True,  # noqa: FBT001, FBT002 - as PyTorch has it
         remove_duplicate: bool = True,  # noqa: FBT001, FBT002 - likewise
     ) -> Iterator[tuple[str, nn.Parameter]]:
-        """Yield the parameters of the user's module by their names in it."""
+        """Yield the parameters of the user's module under their names."""
         return self.module.named_parameters(prefix, recurse, remove_duplicate)
 
     def forward(self, numbers: Tensor) -> Tensor:
         """Return the losses of items, shape (b, 1)."""
         count, batch = len(numbers), self.batch(numbers)
         try:
-            found: object = self._form.step(self.module, batch)
+            losses: object = self._form.step(self.module, batch)
         except Exception as error:  # the user's code may raise anything
             text = f"it fails on a batch of {count} items: {named_line(error)}"
             raise DataError("step", text + _leaving(error)) from error
-        if not isinstance(found, Tensor) or tuple(found.shape) not in {(), (count,)}:
+        if not isinstance(losses, Tensor) or tuple(losses.shape) not in {(), (count,)}:
             raise DataError(
                 "step",
                 f"of a batch of {count} items it is to return a tensor of the shape ({count},), the"
-                f" loss of each, or (), their mean; got {describe_passed(found)}",
+                f" loss of each, or (), their mean; got {describe_passed(losses)}",
             )
-        if not found.dtype.is_floating_point:
-            raise DataError("step", f"a loss is a real number; got {found.dtype}")
-        return found.expand(count).unsqueeze(1)
+        if not losses.dtype.is_floating_point:
+            raise DataError("step", f"a loss is a real number; got {losses.dtype}")
+        return losses.expand(count).unsqueeze(1)
 
     def batch(self, numbers: Tensor) -> Batch:
-        """Return items collated, real numbers of the type of the model, on its device."""
+        """Return collated items on the model's device, with real numbers in the model's type."""
         items = [self._item(number) for number in numbers.reshape(-1).tolist()]
         try:
             collated = self._form.collate(items)
@@ -130,18 +130,18 @@ class StepModule(nn.Module):
 
 
 def _leaving(error: Exception) -> str:
-    """Return what a step leaves to the method, where it has tried that itself."""
-    asked = "does not require grad" in str(error)
-    return "; backward() and the optimizer's step are the method's" if asked else ""
+    """Return a hint if the step tried to call backward() or an optimizer, which the method does."""
+    needs_grad = "does not require grad" in str(error)
+    return "; backward() and the optimizer's step are the method's" if needs_grad else ""
 
 
 class ItemRows(NamedTuple):
     """Items as rows of a problem.
 
     Attributes:
-        items: by number.
+        items: all items, by number.
         data: the numbers of the clients' items, as rows.
-        test: those of items held out; a fraction of the clients'; or None.
+        test: the numbers of held-out items; a fraction of the clients' items; or None.
     """
 
     items: Numbered
@@ -150,30 +150,32 @@ class ItemRows(NamedTuple):
 
 
 def item_rows(data: object, test: object) -> ItemRows:
-    """Return items as rows, whose only feature is the number of the item.
+    """Return items as rows with one feature, the number of the item.
 
     Args:
-        data: a dataset or iterable of all clients, or one, or a list of items, for each client.
-        test: one more; or {"fraction": 0.2}.
+        data: a dataset or iterable of all clients, or one dataset or list of items per client.
+        test: held-out items in the same forms; or {"fraction": 0.2}.
 
     Raises:
-        DataError: there are fewer than two items, or something has no length or no items.
+        DataError: there are fewer than two items, or a part has no length or no items.
     """
     by_client = not has_items(data)
     parts = list(_sequence(data, "data")) if by_client else [data]
-    if by_client and not all(isinstance(each, Sequence) or has_items(each) for each in parts):
+    if by_client and not all(isinstance(part, Sequence) or has_items(part) for part in parts):
         text = "with a step, rows are a dataset of PyTorch, or one, or a list of items, per client"
         raise DataError("data", f"{text}; got {type(data).__name__} of {type(parts[0]).__name__}")
-    found = [_by_number(each, "data") for each in parts]
-    lengths = [len(each) for each in found]
+    sequences = [_by_number(part, "data") for part in parts]
+    lengths = [len(part) for part in sequences]
     if sum(lengths) < 2:
         raise DataError("data", f"got {sum(lengths)} items; expected at least 2")
     owners = np.repeat(np.arange(len(parts)), lengths) if by_client else None
     rows = _numbers(0, sum(lengths), owners)
     if test is None or isinstance(test, Mapping):
-        return ItemRows(Numbered(found), rows, test)
-    held = _by_number(test, "test")
-    return ItemRows(Numbered([*found, held]), rows, _numbers(sum(lengths), len(held), None))
+        return ItemRows(Numbered(sequences), rows, test)
+    held_out = _by_number(test, "test")
+    return ItemRows(
+        Numbered([*sequences, held_out]), rows, _numbers(sum(lengths), len(held_out), None)
+    )
 
 
 def _sequence(data: object, key: str) -> Sequence[Any]:
@@ -189,7 +191,7 @@ def _sequence(data: object, key: str) -> Sequence[Any]:
 
 
 def _by_number(items: object, key: str) -> Any:  # noqa: ANN401 - whatever has items
-    """Return items by number: those of an iterable are read once.
+    """Return items that can be read by number; those of an iterable are read once.
 
     Raises:
         DataError: they have no length, cannot be read, or there are none.
@@ -199,15 +201,15 @@ def _by_number(items: object, key: str) -> Any:  # noqa: ANN401 - whatever has i
         text = f"got {name}, which has no length; expected items of a known number"
         raise DataError(key, text)
     try:
-        found = by_number(items)
-        count = len(found)
+        numbered = by_number(items)
+        count = len(numbered)
     except Exception as error:  # the user's code may raise anything
         raise DataError(
             key, f"the items of the {name} cannot be read: {named_line(error)}"
         ) from error
     if not count:
         raise DataError(key, f"the {name} has no items")
-    return found
+    return numbered
 
 
 def _numbers(start: int, count: int, owners: Any) -> GivenRows:  # noqa: ANN401 - or None
@@ -216,7 +218,7 @@ def _numbers(start: int, count: int, owners: Any) -> GivenRows:  # noqa: ANN401 
 
 
 def form_of(step: object, collate: object, items: Numbered) -> StepForm:
-    """Return what makes a module one of item numbers, collated by PyTorch where not otherwise.
+    """Return the form of a step; its collation is PyTorch's by default.
 
     Raises:
         DataError: step or collate cannot be called.

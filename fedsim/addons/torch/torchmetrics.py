@@ -1,4 +1,4 @@
-"""Classes of torchmetrics as measures: found by name, and made for the classes of the data."""
+"""Metrics of torchmetrics as measures: lookup by name, and creation for the classes of the data."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.extras import missing
 
 _PLACES = ("torchmetrics.classification", "torchmetrics.regression", "torchmetrics")
-"""Where classes are looked for, in order: there, tasks have classes of their own."""
+"""Modules in which classes are looked up, in order: they have one class per task."""
 
 
 def metric_class(given: object) -> type[Any] | None:
@@ -28,11 +28,11 @@ def metric_class(given: object) -> type[Any] | None:
         return None
     places = [_module(place) for place in _PLACES]
     for place in places:
-        found = getattr(place, given, None)
-        if isinstance(found, type):
-            return found
-    known = {name for place in places for name in place.__all__ if name[0].isupper()}
-    near = get_close_matches(given, sorted(known), 3)
+        named = getattr(place, given, None)
+        if isinstance(named, type):
+            return named
+    names = {name for place in places for name in place.__all__ if name[0].isupper()}
+    near = get_close_matches(given, sorted(names), 3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ", such as MulticlassF1Score"
     raise DataError("measures", f"torchmetrics has no class {given!r}{hint}")
 
@@ -51,7 +51,7 @@ def check_options(made: type[Any], options: Mapping[str, Any]) -> None:
     """Check that a class takes options.
 
     Raises:
-        DataError: it does not.
+        DataError: it takes none.
     """
     known = inspect.signature(made).parameters
     if any(each.kind is each.VAR_KEYWORD for each in known.values()) and hasattr(made, "__init__"):
@@ -66,30 +66,30 @@ _COMMON = ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_wi
 
 
 def make_metric(made: type[Any], options: Mapping[str, Any], classes: int | None) -> Any:  # noqa: ANN401
-    """Return an object of a class of torchmetrics.
+    """Create a metric of torchmetrics.
 
     Args:
         made: the class.
         options: its arguments.
-        classes: of the data, for `num_classes` where that is needed and not given; None for none.
+        classes: the number of classes of the data, for a required `num_classes`; None for none.
 
     Raises:
-        DataError: it cannot be made.
+        DataError: the metric cannot be created.
     """
-    asked = inspect.signature(made).parameters.get("num_classes")
-    own = dict(options)
-    if classes is not None and asked is not None and "num_classes" not in own:
-        own["num_classes"] = classes
+    parameter = inspect.signature(made).parameters.get("num_classes")
+    keywords = dict(options)
+    if classes is not None and parameter is not None and "num_classes" not in keywords:
+        keywords["num_classes"] = classes
     try:
-        return made(**own)
+        return made(**keywords)
     except Exception as error:  # noqa: BLE001 - the code of another library may raise anything
-        given = ", ".join(f"{name}={value!r}" for name, value in own.items()) or "nothing"
-        text = f"{made.__name__} of torchmetrics cannot be made with {given}"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in keywords.items()) or "nothing"
+        text = f"{made.__name__} of torchmetrics cannot be made with {arguments}"
         raise DataError("measures", f"{text}: {named_line(error)}") from None
 
 
 def snake_case(name: str) -> str:
-    """Return the name of a class as that of a column.
+    """Return a column name for a class.
 
     >>> snake_case("MulticlassF1Score"), snake_case("BinaryAUROC")
     ('multiclass_f1_score', 'binary_auroc')

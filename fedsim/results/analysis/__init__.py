@@ -1,4 +1,4 @@
-"""Analysis: frames in, tables and figures out."""
+"""Analysis of recorded runs: pandas tables in, tables and figures out."""
 
 from typing import TYPE_CHECKING
 

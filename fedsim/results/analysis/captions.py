@@ -23,9 +23,9 @@ def curves_caption(x: str, y: str, band: Band | None, *, held: bool) -> str:
 
     Args:
         x: the column of the horizontal axis.
-        y: that of the other one.
-        band: around the means over seeds; None if there is one seed.
-        held: whether some seed ends before others, and counts on with its last values.
+        y: the column of the vertical axis.
+        band: the band around the means over seeds; None with one seed.
+        held: whether some seed ends before others, and keeps its last values in the mean.
 
     >>> curves_caption("joules", "gap", None, held=False)
     'Objective gap against energy.'

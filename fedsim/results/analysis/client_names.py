@@ -1,7 +1,7 @@
-"""Names of clients in figures and traces: those of the data where it has some, else their numbers.
+"""Names of clients in figures and traces: from the data if it has names, else numbers.
 
-The log and all tables name nodes by number, as client-3; the client table has beside it the name
-that the data gives the client. A figure shows the name, and nothing else about it changes.
+The log and all tables name nodes by number, such as client-3; the client table also has their names
+in the data. Figures show the latter.
 """
 
 from collections.abc import Iterable
@@ -9,17 +9,17 @@ from collections.abc import Iterable
 import pandas as pd
 
 _LONGEST = 24
-"""Characters of a name in a figure; of a longer one the number stands before what is left of it."""
+"""Largest length of a name in a figure; a longer name is cut, and preceded by the number."""
 
 
 def client_names(clients: pd.DataFrame) -> dict[str, str]:
-    """Return what figures call the clients that have a name in the data, by node.
+    """Return the names of clients that have a name in the data, by node.
 
-    A client keeps its number if it has different names in different runs, as where each seed deals
-    out other clients.
+    A client keeps its number if its name differs between runs, for example if each seed has
+    another split.
 
     Args:
-        clients: client tables of one or more runs.
+        clients: client tables of one or several runs.
 
     Example:
         >>> table = pd.DataFrame({"client": ["client-0", "client-1"], "name": ["St Mary", None]})
@@ -36,13 +36,13 @@ def client_names(clients: pd.DataFrame) -> dict[str, str]:
 
 
 def display_names(nodes: Iterable[object], clients: pd.DataFrame) -> list[str]:
-    """Return what figures call these nodes: names of the data, or numbers such as client-3."""
+    """Return the names of these nodes in figures: from the data, or such as client-3."""
     names = client_names(clients)
     return [names.get(str(node), str(node)) for node in nodes]
 
 
 def _short(node: str, name: str) -> str:
-    """Return a name, or of a long one its number and its beginning."""
+    """Return a name; a long one is replaced by its number and its beginning."""
     if len(name) <= _LONGEST:
         return name
     number = node.rpartition("-")[2]

@@ -1,4 +1,4 @@
-"""The costs of reaching a target: from round tables to tables of costs, with units for people."""
+"""The costs of reaching a target: from round tables to tables of costs with readable units."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import ge, le, lt
@@ -24,11 +24,11 @@ from fedsim.results.analysis.log.frames import check_columns
 from fedsim.results.record.rounds import OWN
 from fedsim.results.record.schema import GRAMS
 
-# Carbon beside the other costs: a column present where the electricity's emissions are known.
+# Carbon: a further column of costs, if the emissions of the electricity are known.
 
 
 def with_grams(columns: Iterable[str], table: pd.DataFrame) -> list[str]:
-    """Return columns of costs, and that of carbon behind them where a table has any.
+    """Return the columns of costs, with the column of carbon at the end if the table has it.
 
     >>> with_grams(["joules"], pd.DataFrame({"joules": [1.0], "grams": [2.0]}))
     ['joules', 'grams']
@@ -38,7 +38,7 @@ def with_grams(columns: Iterable[str], table: pd.DataFrame) -> list[str]:
 
 
 Direction = Literal["below", "at-most", "at-least"]
-"""On which side of a target a figure has reached it."""
+"""The comparison by which a figure reaches a target."""
 
 _REACHED: dict[Direction, Callable[[Any, float], Any]] = {
     "below": lt,
@@ -50,15 +50,15 @@ _COLUMNS = ["variant", "seed", "round", "t", *COSTS]
 
 
 def with_bits(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of costs with the column `bits`, those of both directions."""
+    """Return a table of costs with the column `bits`, the sum of both directions."""
     return costs.assign(bits=costs["bits_up"] + costs["bits_down"])
 
 
 def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
-    """Return a round table whose costs are those of all rounds so far, run by run.
+    """Return a round table with cumulative costs, per run.
 
     Args:
-        rounds: as `Result.rounds` gives it, rounds in order.
+        rounds: see `Result.rounds`, rounds in order.
     """
     totals, costs = rounds.copy(), with_grams(COSTS, rounds)
     runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
@@ -67,24 +67,24 @@ def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def feasible_figure(rounds: pd.DataFrame, measure: str) -> "pd.Series[Any]":
-    """Return a column of rounds; NaN where the model does not meet the method's constraint.
+    """Return a column of rounds; NaN where the model violates the method's constraint.
 
     A run whose method has a constraint has the column `feasible`, with a value in each round that
     was evaluated; in other runs every round counts.
 
     Args:
-        rounds: as `Result.rounds` gives it.
+        rounds: see `Result.rounds`.
         measure: the column.
     """
     if not {CONSTRAINT, FEASIBLE} <= set(rounds):
         return rounds[measure]
     runs = [rounds["variant"], rounds["seed"]]
-    known = rounds[FEASIBLE].notna().groupby(runs, observed=True).transform("any")
-    return rounds[measure].where(rounds[FEASIBLE].eq(1) | ~known)
+    constrained = rounds[FEASIBLE].notna().groupby(runs, observed=True).transform("any")
+    return rounds[measure].where(rounds[FEASIBLE].eq(1) | ~constrained)
 
 
 def without_start(rounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the rounds of a round table, without round 0, which is the start."""
+    """Return a round table without round 0, the initial model."""
     return rounds[rounds["round"] > 0]
 
 
@@ -105,28 +105,28 @@ def cost_to_target(
     *,
     runs: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Return what each run had spent when a figure of its rounds first reached a target.
+    """Return the cost of each run up to the first round that reaches a target.
 
-    A round whose model breaks the method's constraint has reached nothing (column `feasible`).
+    A round whose model violates the method's constraint does not count (column `feasible`).
 
     Args:
-        rounds: as `Result.rounds` gives it.
-        target: in the unit of the measure: a gap in that of the objective.
-        measure: the column that is to reach it.
-        direction: when it has: for None below the target for a gap, as in the rule that stops
-            a run; at least the target for accuracies and the scores of a support; at most the
-            target for all else.
-        runs: variant and seed of all runs, for those that have no round at all; the runs of
-            `rounds` where not given.
+        rounds: see `Result.rounds`.
+        target: the value to reach, in the unit of the measure.
+        measure: the column that has to reach the target.
+        direction: the comparison with the target. By default a gap has to be below it, as in the
+            stop rule; accuracies and scores of a support at least equal to it; other measures
+            at most equal to it.
+        runs: variant and seed of all runs, including runs without any round; by default the
+            runs in `rounds`.
 
     Returns:
         One row per run, in the order of `runs`: variant, seed, reached, round, t (s) and the
-        costs. A run that never got there has reached = False, and NaN for all the rest; so has
+        costs. A run that missed the target has reached = False, and NaN elsewhere; so has
         a run in which the measure was not evaluated.
 
     Raises:
         DataError: the table lacks the columns of runs, rounds or costs.
-        ValueError: no run has a column of the measure's name.
+        ValueError: no run has this column.
 
     Example:
         >>> reached = cost_to_target(log.rounds, 2e4)
@@ -140,17 +140,17 @@ def cost_to_target(
     """
     check_columns(rounds, "rounds", _COLUMNS)
     if measure not in rounds:
-        known = ", ".join(map(str, rounds.columns))
-        raise ValueError(f"no round table has a column {measure!r}; there are {known}")
+        columns = ", ".join(map(str, rounds.columns))
+        raise ValueError(f"no round table has a column {measure!r}; there are {columns}")
     totals = cumulative(rounds)
     reaches = _REACHED[direction or _direction(measure)]
-    seen = feasible_figure(totals, measure)
-    first = totals[reaches(seen, target)].drop_duplicates(["variant", "seed"])
+    values = feasible_figure(totals, measure)
+    first = totals[reaches(values, target)].drop_duplicates(["variant", "seed"])
     return _by_run(first, rounds if runs is None else runs)
 
 
 def _by_run(reached: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per run: what it had spent in its row of `reached`, if it has one there."""
+    """Return one row per run: its cost up to its row of `reached`, if it has one."""
     every = runs[["variant", "seed"]].drop_duplicates()
     table = every.merge(reached[with_grams(_COLUMNS, reached)], how="left", on=["variant", "seed"])
     table.insert(2, "reached", table["round"].notna())
@@ -164,9 +164,10 @@ def _direction(measure: str) -> Direction:
 
 
 def mean_cost(costs: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
-    """Return the mean over seeds of a table of costs, one row per variant, in the order given.
+    """Return the mean costs over seeds, one row per variant, in the given order.
 
-    The mean is over the runs that reached the target; `reached` and `runs` count.
+    The mean is over the runs that reached the target. Columns `reached` and `runs` are numbers of
+    runs.
     """
     grouped = costs.groupby("variant", sort=False, observed=True)
     table = grouped[with_grams(["round", "t", *COSTS], costs)].mean()
@@ -176,11 +177,11 @@ def mean_cost(costs: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
 
 
 def final_cost(rounds: pd.DataFrame, *, runs: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return what each run had spent at its end, in the same columns as `cost_to_target`.
+    """Return the total cost of each run, in the same columns as `cost_to_target`.
 
     Args:
-        rounds: as `Result.rounds` gives it.
-        runs: as in `cost_to_target`; a run without a round has not got there.
+        rounds: see `Result.rounds`.
+        runs: as in `cost_to_target`; a run without any round has reached = False.
     """
     last = cumulative(rounds).drop_duplicates(["variant", "seed"], keep="last")
     return _by_run(last, rounds if runs is None else runs)
@@ -190,37 +191,37 @@ def final_cost(rounds: pd.DataFrame, *, runs: pd.DataFrame | None = None) -> pd.
 
 
 def measures_in(rounds: pd.DataFrame) -> list[str]:
-    """Return what rounds tell of the model: the gap, or the objective without one; measures."""
-    known = [name for name in ("gap", "objective") if rounds[name].notna().any()][:1]
+    """Return the columns on model quality: gap (or objective without a gap), and measures."""
+    quality = [name for name in ("gap", "objective") if rounds[name].notna().any()][:1]
     numbers = (str(name) for name in rounds.select_dtypes("number"))
     asked = (name for name in numbers if name not in OWN and rounds[name].notna().any())
-    return [*known, *asked]
+    return [*quality, *asked]
 
 
 def outcomes(rounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the last figures of each run that an observer evaluated, one row per run.
+    """Return the last evaluated figures of each run, one row per run.
 
-    Of a run without an objective they are those of its last round.
+    For a run without an objective, they are the figures of its last round.
 
     Args:
-        rounds: as `Result.rounds` gives it.
+        rounds: see `Result.rounds`.
     """
     looked = rounds["objective"].notna()
     ever = looked.groupby([rounds["variant"], rounds["seed"]], observed=True).transform("any")
-    seen = rounds[looked | ~ever]
-    last = seen.drop_duplicates(["variant", "seed"], keep="last")
+    evaluated = rounds[looked | ~ever]
+    last = evaluated.drop_duplicates(["variant", "seed"], keep="last")
     return last[["variant", "seed", *measures_in(rounds)]].reset_index(drop=True)
 
 
 def outcome_table(
     rounds: pd.DataFrame, summary: pd.DataFrame, labels: Mapping[str, str], title: str
 ) -> Table:
-    """Return a table of what each variant has come to, a row each: means over its seeds.
+    """Return a table of final figures, one row per variant: means over its seeds.
 
     Args:
-        rounds: as `Result.rounds` gives it.
+        rounds: see `Result.rounds`.
         summary: as `Result.summary` gives it.
-        labels: variant -> what the table calls it, in the order of its rows.
+        labels: variant -> its name in the table, in the order of rows.
         title: above it.
     """
     last, names = outcomes(rounds), measures_in(rounds)
@@ -238,12 +239,12 @@ def outcome_table(
 
 
 def figure(value: float) -> str:
-    """Return a figure of a round for reading."""
+    """Format a figure of a round."""
     return "-" if np.isnan(value) else format_number(value, ".4g")
 
 
 def _describe_end(summary: pd.DataFrame, variant: str) -> str:
-    """Return why the runs of a variant have ended; of several the rules, each with its count."""
+    """Return the reason why runs of a variant ended; several reasons with their counts."""
     reasons = summary.loc[summary["variant"] == variant, "reason"].astype(str)
     if len(reasons) == 1:
         return str(reasons.iloc[0])

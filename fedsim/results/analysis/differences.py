@@ -1,4 +1,4 @@
-"""What differs between two scenarios, two runs or two studies: keys, versions, data, results."""
+"""Differences between two scenarios, runs or studies: keys, versions, data and results."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,10 +34,10 @@ _FIGURES: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True)
 class Side:
-    """One of two things that are compared.
+    """One of the two sides of a comparison.
 
     Attributes:
-        name: as it was given.
+        name: as the caller named it.
         scenarios: the scenario of each variant, as plain data.
         seeds: of each variant.
         runs: the folders of the runs that have ended, by variant and seed.
@@ -50,7 +50,7 @@ class Side:
 
     @classmethod
     def of_folder(cls, folder: Path) -> Self:
-        """Return the side of a folder of runs, of a variant's folder in it, or of one run.
+        """Return a side from a folder of runs, from a variant's folder, or from one run.
 
         Variants that the scenario no longer has are left out.
 
@@ -59,11 +59,11 @@ class Side:
         """
         if not folder.is_dir():
             raise missing("diff", folder)
-        known, seeds = variants_in(folder), dict[str, list[int]]()
+        variants, seeds = variants_in(folder), dict[str, list[int]]()
         scenarios, runs = dict[str, Mapping[str, Any]](), dict[tuple[str, int], Path]()
         for path in run_folders(folder):
             variant, seed = path.parent.name, int(path.name.removeprefix("seed-"))
-            if known and variant not in known:
+            if variants and variant not in variants:
                 continue
             if variant not in scenarios:
                 scenarios[variant] = parse(read_text(path), path)
@@ -80,10 +80,10 @@ class DifferingValue(NamedTuple):
 
     Attributes:
         part: one of `SCENARIO`, `SEEDS`, `VERSIONS`, `DATA` and `RESULTS`.
-        variant: that it is of, several, or empty if it is of all there is.
-        key: what differs.
+        variant: the name of one variant or of several; empty if it concerns all.
+        key: the key that differs.
         one, other: both values.
-        ratio: of two results, the second to the first; else NaN.
+        ratio: the second result divided by the first; NaN for other values.
     """
 
     part: str
@@ -103,23 +103,23 @@ class _Pair(NamedTuple):
 
 
 def differences(one: Side, other: Side) -> list[DifferingValue]:
-    """Return what differs between two sides; an empty list if they are equal.
+    """Return the differences between two sides; an empty list if they are equal.
 
-    Variants are paired by name; a single one on each side is paired whatever it is called. Where
-    none is paired, what all variants of one side share is compared with that of the other. The
-    names of scenarios are not compared. Results are means over the seeds that have ended on both.
+    Variants are paired by name; if each side has one variant, these two are paired in any case.
+    Without any pair, the values that all variants of a side share are compared. The names of
+    scenarios are not compared. Results are means over the seeds that have ended on both.
 
     Raises:
         DataError: a manifest or a summary is damaged.
     """
     pairs = _pairs(one, other)
-    found = [*_lone_variants(one, other, pairs), *_scenarios(one, other, pairs)]
-    found += _seeds(one, other, pairs)
+    values = [*_lone_variants(one, other, pairs), *_scenarios(one, other, pairs)]
+    values += _seeds(one, other, pairs)
     if one.runs and other.runs:
-        found += _versions(one, other, pairs)
-        found += [each for pair in pairs for each in _results(one, other, pair)]
+        values += _versions(one, other, pairs)
+        values += [value for pair in pairs for value in _results(one, other, pair)]
     order = {part: number for number, part in enumerate((SCENARIO, SEEDS, VERSIONS, DATA, RESULTS))}
-    return sorted(found, key=lambda each: order[each.part])
+    return sorted(values, key=lambda value: order[value.part])
 
 
 def _pairs(one: Side, other: Side) -> list[_Pair]:
@@ -130,7 +130,7 @@ def _pairs(one: Side, other: Side) -> list[_Pair]:
 
 
 def _lone_variants(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
-    """Yield the variants that only one side has."""
+    """Yield the variants that exist on one side only."""
     for name in one.scenarios:
         if all(pair.one != name for pair in pairs):
             yield DifferingValue(SCENARIO, name, "variants", name, NOTHING)
@@ -140,7 +140,7 @@ def _lone_variants(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[D
 
 
 def _scenarios(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[DifferingValue]:
-    """Yield the keys that differ, those that differ alike in several variants once."""
+    """Yield the keys that differ; equal differences of several variants are merged."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     values: dict[tuple[str, str, str], tuple[Any, Any]] = {}
     for pair in pairs:
@@ -164,7 +164,7 @@ def _common(side: Side) -> dict[str, Any]:
     return {
         key: value
         for key, value in first.items()
-        if all(key in each and each[key] == value for each in rest)
+        if all(key in other and other[key] == value for other in rest)
     }
 
 
@@ -192,18 +192,25 @@ def _versions(one: Side, other: Side, pairs: Sequence[_Pair]) -> Iterator[Differ
 
 
 def _made_with(side: Side, variants: set[str]) -> dict[str, set[str]]:
-    """Return what runs were made with, by its name; several values if runs differ."""
-    found: dict[str, set[str]] = {}
+    """Return the versions that runs were made with, by name; several values if runs differ."""
+    versions: dict[str, set[str]] = {}
     for (variant, _), path in side.runs.items():
         if variant in variants:
-            made = read_manifest(path)
-            facts = {**made["versions"], "python": made["python"], "machine": made["machine"]}
-            facts |= {"code": made["code"][:_DIGITS], **dict(flat(made[COMPUTING], COMPUTING))}
-            if CODE_VERSION in made:
-                facts["version of the code"] = made[CODE_VERSION] or NOTHING
+            manifest = read_manifest(path)
+            facts = {
+                **manifest["versions"],
+                "python": manifest["python"],
+                "machine": manifest["machine"],
+            }
+            facts |= {
+                "code": manifest["code"][:_DIGITS],
+                **dict(flat(manifest[COMPUTING], COMPUTING)),
+            }
+            if CODE_VERSION in manifest:
+                facts["version of the code"] = manifest[CODE_VERSION] or NOTHING
             for key, value in facts.items():
-                found.setdefault(key, set()).add(str(value))
-    return found
+                versions.setdefault(key, set()).add(str(value))
+    return versions
 
 
 def _join(values: set[str] | None) -> str:
@@ -219,17 +226,17 @@ def _results(one: Side, other: Side, pair: _Pair) -> Iterator[DifferingValue]:
     ours = [one.runs[pair.one, seed] for seed in seeds]
     theirs = [other.runs[pair.other, seed] for seed in seeds]
     yield from _data(pair.name, seeds, ours, theirs)
-    logs = [[read_manifest(path)[EVENTS]["sha256"] for path in each] for each in (ours, theirs)]
+    logs = [[read_manifest(path)[EVENTS]["sha256"] for path in side] for side in (ours, theirs)]
     differ = [seed for seed, a, b in zip(seeds, *logs, strict=True) if a != b]
     if not differ:
         return
     first = seeds.index(differ[0])
     several = f", seed {differ[0]}" if len(seeds) > 1 else ""
-    one_log, other_log = (each[first][:_DIGITS] for each in logs)
+    one_log, other_log = (side[first][:_DIGITS] for side in logs)
     yield DifferingValue(RESULTS, pair.name, f"digest of the log{several}", one_log, other_log)
-    means = [_means(each) for each in (ours, theirs)]
+    means = [_means(side) for side in (ours, theirs)]
     for name in _FIGURES:
-        a, b = (each[name] for each in means)
+        a, b = (side[name] for side in means)
         if a != b and not (isnan(a) and isnan(b)):
             yield DifferingValue(RESULTS, pair.name, name, a, b, b / a if a else nan)
 
@@ -266,15 +273,15 @@ def _number(row: Mapping[str, Any], name: str) -> float:
 
 
 def describe_values(difference: DifferingValue) -> tuple[str, str, str]:
-    """Return both values and their ratio as a table has them."""
+    """Return both values and their ratio as the cells of a table."""
     _, _, key, one, other, ratio = difference
     if difference.part != RESULTS or isinstance(one, str):
         return format_value(one), format_value(other), ""
     unit = _FIGURES[key][1]
-    shown = [
+    texts = [
         quantity(value, unit) if unit else format_number(value, ".6g") for value in (one, other)
     ]
     for form in (".6g", ""):  # where they differ in later digits
-        if shown[0] == shown[1]:
-            shown = [f"{value:{form}} {unit}".strip() for value in (one, other)]
-    return shown[0], shown[1], "" if isnan(ratio) else format_number(ratio, ".4g")
+        if texts[0] == texts[1]:
+            texts = [f"{value:{form}} {unit}".strip() for value in (one, other)]
+    return texts[0], texts[1], "" if isnan(ratio) else format_number(ratio, ".4g")

@@ -1,4 +1,4 @@
-"""Energy: where it went, and what batteries held, from what runs have written."""
+"""The parts of the energy of clients, and the state of charge of batteries."""
 
 from collections.abc import Sequence
 
@@ -18,25 +18,25 @@ ENERGY_PARTS = {
     "idle_joules": "at rest",
     "compute_joules": "computing",
 }
-"""Columns of a client table that add up to all its joules, and what they are called; that of
-forwarding is there where a client has forwarded a message."""
+"""Columns of a client table that add up to its joules, with their names in figures; the column of
+forwarding exists only if a client has forwarded a message."""
 
 _OF_RELAYS = "forward_joules"
 
 
 def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed")) -> pd.DataFrame:
-    """Return where the energy of groups of clients went, J.
+    """Return the energy of groups of clients by part, J.
 
     Args:
-        clients: as `Result.clients` gives it.
-        by: columns; clients that agree in all of them are a group.
+        clients: see `Result.clients`.
+        by: columns; clients with equal values in all of them are a group.
 
     Returns:
-        One row per group, in the order of `clients`, and a column for each of `ENERGY_PARTS` that
-        there is, by what it is called.
+        One row per group, in the order of `clients`, and a column for each of `ENERGY_PARTS` in the
+        table, under its name in figures.
 
     Raises:
-        DataError: the table lacks a column of `by`, or one of those parts that every table has.
+        DataError: the table lacks a column of `by`, or a part that every table has.
 
     Example:
         >>> parts = energy_parts(log.clients, by=["variant", "device"])
@@ -52,30 +52,29 @@ def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed"))
     """
     needed = [name for name in ENERGY_PARTS if name != _OF_RELAYS]
     check_columns(clients, "clients", (*by, *needed))
-    known = [name for name in ENERGY_PARTS if name in clients]
+    parts = [name for name in ENERGY_PARTS if name in clients]
     groups = clients.groupby(list(by), sort=False, observed=True)
-    return groups[known].sum().rename(columns=ENERGY_PARTS)
+    return groups[parts].sum().rename(columns=ENERGY_PARTS)
 
 
 def state_of_charge(events: pd.DataFrame, times: ArrayLike) -> pd.DataFrame:
-    """Return what batteries held at some times, as shares of their capacity.
+    """Return the state of charge of batteries at given times, as shares of their capacity.
 
-    The log has the charge wherever a client did something, or was left out of a round;
-    between two rows it is taken to run straight.
+    The log has the charge in each row of a client; between two rows it is interpolated linearly.
 
     Args:
-        events: as `Result.events` gives it.
+        events: see `Result.events`.
         times: s, shape (T,).
 
     Returns:
-        One row per time; one column per battery, by variant, seed and node, in the order in which
-        the log has them. It is NaN before the battery's first row and after its last one.
+        One row per time; one column per battery (variant, seed, node), in the order of the log.
+        Values are NaN before the battery's first row and after its last one.
     """
     at = np.asarray(times, dtype=np.float64)
     rows = events[events["state_of_charge"].notna()]
     levels = {
-        key: np.interp(at, own["t"], own["state_of_charge"], left=np.nan, right=np.nan)
-        for key, own in rows.groupby(["variant", "seed", "node"], sort=False, observed=True)
+        key: np.interp(at, battery["t"], battery["state_of_charge"], left=np.nan, right=np.nan)
+        for key, battery in rows.groupby(["variant", "seed", "node"], sort=False, observed=True)
     }
     names = pd.MultiIndex.from_tuples(levels, names=["variant", "seed", "node"])
     columns = np.array(list(levels.values())).reshape(len(names), len(at)).T

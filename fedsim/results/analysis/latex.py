@@ -1,8 +1,7 @@
 r"""Tables for a paper: LaTeX with booktabs and siunitx, and Markdown.
 
-A column of numbers has one unit with one prefix, which its head states. The lowest cost is bold,
-and so is every cost that is the same or not known to differ from it. Below a mean stands its
-interval.
+All numbers of a column have the unit and the prefix in its head. Bold marks the lowest cost and
+every cost that is the same or not known to differ from it. Below a mean stands its interval.
 """
 
 import re
@@ -44,11 +43,11 @@ _SPECIAL = {
 }
 
 _LATIN = 0x180
-"""Characters below this are in the font encoding T1, or are decomposed into one that is."""
+"""Characters below this code are in the font encoding T1, or decompose into ones that are."""
 
 
 def latex_text(text: str) -> str:
-    r"""Return a text for LaTeX in which nothing is a command; a letter without a font is named.
+    r"""Escape a text for LaTeX; a character outside of the fonts is replaced by its name.
 
     >>> print(latex_text("50 % of a_b, \N{GREEK SMALL LETTER MU}s"))
     50 \% of a\_b, \ensuremath{\mu}s
@@ -60,7 +59,7 @@ _POWER = re.compile(r"\b(\d(?:\.\d+)?)e([+-]?)0*(\d{1,3})\b")
 
 
 def latex_prose(text: str) -> str:
-    r"""Return a text of fedsim's own for LaTeX, with powers of ten set.
+    r"""Return a text of fedsim for LaTeX, with powers of ten typeset.
 
     >>> print(latex_prose("a gap below 1e-05"), latex_prose("2.5e+06 bit"))
     a gap below \ensuremath{10^{-5}} \ensuremath{2.5\times10^{6}} bit
@@ -84,7 +83,7 @@ def _latex_letter(letter: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    r"""Return a text for Markdown in which nothing is markup.
+    r"""Escape a text for Markdown.
 
     >>> print(markdown_text("a|b *c*"))
     a\|b \*c\*
@@ -92,7 +91,7 @@ def markdown_text(text: str) -> str:
     return re.sub(r"([\\|*_`\[\]<>#$&~])", r"\\\1", visible(text).replace("\n", " "))
 
 
-# A table, before it is one of either.
+# A table in a form common to LaTeX and Markdown.
 
 
 class PaperCell(NamedTuple):
@@ -100,7 +99,7 @@ class PaperCell(NamedTuple):
 
     Attributes:
         text: a number with a point, or words.
-        under: the interval, such as "[1.2, 1.4]"; empty for none.
+        under: the interval below it, such as "[1.2, 1.4]"; empty for none.
         best: whether it is bold.
     """
 
@@ -113,7 +112,7 @@ class PaperColumn(NamedTuple):
     """A column.
 
     Attributes:
-        head: what its cells are of, with their unit.
+        head: the quantity and its unit.
         cells: from top to bottom.
         numbers: whether the cells are numbers, aligned at their points.
     """
@@ -130,9 +129,9 @@ class PaperTable(NamedTuple):
     """A table.
 
     Attributes:
-        name: of its file and its label.
-        caption: what it shows.
-        columns: the first one names the rows.
+        name: the name of its file and its label.
+        caption: the caption.
+        columns: the first column names the rows.
     """
 
     name: str
@@ -181,7 +180,7 @@ class PaperTable(NamedTuple):
 
 
 def _specification(column: PaperColumn) -> str:
-    """Return how LaTeX aligns a column: at the point, with room for its longest number."""
+    """Return LaTeX's specification of a column: aligned at the point, for its longest number."""
     if not column.numbers:
         return "l"
     numbers = [cell.text.partition("e") for cell in column.cells if _is_number(cell.text)]
@@ -203,7 +202,7 @@ def _is_number(text: str) -> bool:
 
 
 _FIXED = 1e-2
-"""Results below this are written with a power of ten: four decimals would not show them."""
+"""Results below this have a power of ten: four decimals would not show them."""
 
 
 _LEAST_P = 1e-4
@@ -211,12 +210,12 @@ _LEAST_P = 1e-4
 
 
 def result_text(value: float, decimals: int, least: float) -> str:
-    """Return a result as a table has it.
+    """Format a result for a table.
 
     Args:
         value: the result.
-        decimals: behind the point, unless it is written with a power of ten.
-        least: the smallest magnitude above 0 of its column.
+        decimals: the number of decimals, without a power of ten.
+        least: the smallest magnitude above 0 in its column.
 
     >>> result_text(0.9512, 3, 0.91), result_text(2.679e-05, 4, 1.2e-10)
     ('0.951', '2.68e-5')
@@ -230,7 +229,7 @@ def result_text(value: float, decimals: int, least: float) -> str:
 
 
 def probability_text(p: float) -> str:
-    """Return a p-value with four decimals; one that they do not show is below the last.
+    """Format a p-value with four decimals; a smaller one as "<0.0001".
 
     >>> probability_text(0.0312), probability_text(2e-7)
     ('0.0312', '<0.0001')
@@ -250,7 +249,7 @@ def _latex_interval(text: str) -> str:
     if not text:
         return ""
     powers = re.sub(
-        r"-?\d+(\.\d+)?e[+-]?\d+", lambda found: rf"\num{{{found[0]}}}", latex_text(text)
+        r"-?\d+(\.\d+)?e[+-]?\d+", lambda match: rf"\num{{{match[0]}}}", latex_text(text)
     )
     return f"{{\\scriptsize {powers}}}"
 
@@ -273,7 +272,7 @@ def paper_tables(comparison: Comparison, columns: int = 1) -> Iterator[PaperTabl
 
     Args:
         comparison: of some variants.
-        columns: of a page that a table spans; over two, it has more costs.
+        columns: the columns of a page that a table spans; with two, it has more costs.
     """
     for number, case in enumerate(comparison.cases):
         ending = f"-{number + 1}" if number else ""
@@ -288,7 +287,7 @@ def paper_tables(comparison: Comparison, columns: int = 1) -> Iterator[PaperTabl
 def latex_tables(comparison: Comparison, columns: int = 1) -> list[str]:
     """Return the tables of costs of a comparison in LaTeX; see `paper_tables`."""
     every = paper_tables(comparison, columns)
-    return [each.latex(wide=columns > 1) for each in every if each.name.startswith("costs")]
+    return [table.latex(wide=columns > 1) for table in every if table.name.startswith("costs")]
 
 
 def _costs(
@@ -340,7 +339,7 @@ def _cost_column(case: Case, rows: pd.DataFrame, cost: str) -> PaperColumn:
 
 
 def _scale(values: Sequence[float], unit: str) -> tuple[float, str, int]:
-    """Return what a unit with its prefix is, the prefix, and decimals for three digits."""
+    """Return the factor of a prefix, the prefix, and the number of decimals for three digits."""
     largest, least = max(values, default=0.0), min((v for v in values if v > 0), default=0.0)
     power = 3 * floor(log10(largest) / 3 + 1e-9) if unit and largest > 0 else 0
     power = min(max(power, min(EngFormatter.ENG_PREFIXES)), max(EngFormatter.ENG_PREFIXES))
@@ -352,11 +351,11 @@ def _scale(values: Sequence[float], unit: str) -> tuple[float, str, int]:
 def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: str) -> PaperTable:
     """Return the paired ratios of costs to those of one variant, with their p-values."""
     costs = with_grams(_PAIRED, case.costs)
-    own = case.pairs[case.pairs["variant"].isin(list(labels)) & case.pairs["cost"].isin(costs)]
-    own = own[own["seeds"] > 0]
+    pairs = case.pairs[case.pairs["variant"].isin(list(labels)) & case.pairs["cost"].isin(costs)]
+    pairs = pairs[pairs["seeds"] > 0]
     texts: dict[str, list[PaperCell]] = {"variant": [], "cost": [], "ratio": [], "p": []}
     previous = ""
-    for row in own.to_dict("records"):
+    for row in pairs.to_dict("records"):
         variant = str(row["variant"])
         texts["variant"].append(PaperCell("" if variant == previous else labels[variant]))
         texts["cost"].append(PaperCell(TITLES.get(str(row["cost"]), str(row["cost"]))))
@@ -366,9 +365,9 @@ def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: 
             else ""
         )
         ratio = float(row["ratio"])  # 0 or infinite where one of the two has not reached it
-        known = 0 < ratio < inf
+        finite = 0 < ratio < inf
         texts["ratio"].append(
-            PaperCell(format_number(ratio, ".3f") if known else "--", ends if known else "")
+            PaperCell(format_number(ratio, ".3f") if finite else "--", ends if finite else "")
         )
         texts["p"].append(PaperCell(probability_text(float(row["p_holm"]))))
         previous = variant
@@ -387,18 +386,20 @@ def _pairs(comparison: Comparison, case: Case, labels: Mapping[str, str], name: 
 
 
 def _results(comparison: Comparison) -> PaperTable:
-    """Return what the runs ended with: mean and standard deviation over the seeds."""
+    """Return the final figures of runs: mean and standard deviation over the seeds."""
     rounds, labels = comparison.runs.rounds, comparison.runs.labels
     last, names = outcomes(rounds), measures_in(rounds)
     groups = last.astype({"variant": object}).groupby("variant")[names]
     means, spreads, counts = groups.mean(), groups.std(), groups.count()
-    shown = [name for name in labels if name in means.index]
-    columns = [PaperColumn("Variant", [PaperCell(labels[name]) for name in shown], numbers=False)]
+    variants = [name for name in labels if name in means.index]
+    columns = [
+        PaperColumn("Variant", [PaperCell(labels[name]) for name in variants], numbers=False)
+    ]
     for name in names:
-        known = [abs(float(each)) for each in means[name].dropna()]
-        decimals, cells = _scale(known, "")[2], []
-        least = min((each for each in known if each > 0), default=1.0)
-        for variant in shown:
+        magnitudes = [abs(float(value)) for value in means[name].dropna()]
+        decimals, cells = _scale(magnitudes, "")[2], []
+        least = min((value for value in magnitudes if value > 0), default=1.0)
+        for variant in variants:
             mean, spread = float(means[name][variant]), float(spreads[name][variant])
             spread_text = result_text(spread, decimals, least)
             under = f"\N{PLUS-MINUS SIGN} {spread_text}" if counts[name][variant] > 1 else ""

@@ -1,4 +1,4 @@
-"""Styles of papers: the widths of their columns, their letters, and nothing else."""
+"""Styles of papers: widths of columns, and fonts."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,22 +12,22 @@ from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
 
 _GAP = 0.25
-"""Inches between two columns, for a style in a file, which gives the width of one."""
+"""Inches between two columns, for a style file, which has the width of one column only."""
 
 
 @dataclass(frozen=True)
 class PaperStyle:
-    """How figures of a paper look.
+    """The look of figures in a paper.
 
     Attributes:
-        name: of the style, or the path of its file.
+        name: the name of the style, or the path of its file.
         column: width of a column, inches.
         page: width of all columns with the space between them, inches.
-        size: of letters, points.
+        size: font size, points.
         family: "serif" or "sans-serif".
-        document: the lines of LaTeX that begin a document of that kind, from packages of the
-            basic distribution alone.
-        given: settings of matplotlib from a file.
+        document: the first lines of a LaTeX document in this style; they need only packages of
+            the basic distribution.
+        given: matplotlib settings from a style file.
     """
 
     name: str
@@ -40,29 +40,29 @@ class PaperStyle:
 
     @classmethod
     def read(cls, name: str) -> "PaperStyle":
-        """Return the style of a name, or that of a style file of matplotlib.
+        """Return the style with a name, or from a matplotlib style file.
 
         In a file, the first number of `figure.figsize` is the width of a column.
 
         Raises:
-            DataError: there is neither.
+            DataError: there is no such style and no such file.
         """
         if name in STYLES:
             return STYLES[name]
         path = Path(name)
         if not path.is_file():
-            known = ", ".join(STYLES)
+            names = ", ".join(STYLES)
             hint = nearest(name, STYLES)
-            text = f"style: got {name!r}{hint}; expected one of {known}, or a matplotlib style file"
+            text = f"style: got {name!r}{hint}; expected one of {names}, or a matplotlib style file"
             raise DataError("style", text)
         try:
-            given: dict[str, Any] = dict(
+            settings: dict[str, Any] = dict(
                 rc_params_from_file(path, use_default_template=False).items()
             )
         except (OSError, ValueError) as error:
             raise DataError("style", f"{path} is no style file of matplotlib: {error}") from None
-        width = float(given.pop("figure.figsize", (3.5, 0.0))[0])
-        return cls(str(path), width, 2 * width + _GAP, given=given)
+        width = float(settings.pop("figure.figsize", (3.5, 0.0))[0])
+        return cls(str(path), width, 2 * width + _GAP, given=settings)
 
     def width(self, columns: int = 1) -> float:
         """Return the width of a figure over one column, or over the page, inches."""
@@ -70,9 +70,9 @@ class PaperStyle:
 
     @contextmanager
     def apply(self) -> Iterator[None]:
-        """Draw in this style within the block; other settings of matplotlib stay the user's."""
-        own: Any = {**_LETTERS[self.family], **_sizes(self.size), **self.given}
-        with rc_context(own):
+        """Use this style within the block; other matplotlib settings of the user stay."""
+        settings: Any = {**_LETTERS[self.family], **_sizes(self.size), **self.given}
+        with rc_context(settings):
             yield
 
 
@@ -84,7 +84,7 @@ _LETTERS: Mapping[str, dict[str, Any]] = {
 
 
 def _sizes(size: float) -> dict[str, Any]:
-    """Return the settings by which all letters of a figure are of one size, and lines are thin."""
+    """Return settings for one font size and thin lines."""
     letters = ("font.size", "axes.labelsize", "axes.titlesize", "xtick.labelsize")
     more = ("ytick.labelsize", "legend.fontsize", "legend.title_fontsize", "figure.titlesize")
     lines = {"lines.linewidth": 1.0, "lines.markersize": 5.0, "axes.linewidth": 0.6}

@@ -1,4 +1,4 @@
-"""Methods against one of them, and ranked by rounds and by what rounds cost."""
+"""Methods compared with one of them, and ranked by rounds and by other costs."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -12,22 +12,22 @@ from fedsim.results.record.schema import GRAMS
 
 
 def cost_to_end(rounds: pd.DataFrame, variant: str, measure: str = "objective") -> pd.DataFrame:
-    """Return what each run had spent when it was where a variant ends, seed by seed.
+    """Return the cost of each run to reach the final value of one variant, seed by seed.
 
     Args:
         rounds: as `Result.rounds` gives it.
-        variant: whose last round sets the target, under each seed its own; seeds under which
-            it did not reach the last of all rounds, for having diverged, are left out.
-        measure: the column that is to reach it.
+        variant: its last round sets the target of each seed; seeds under which it ended before the
+            last of all rounds, because it diverged, are left out.
+        measure: the column that has to reach the target.
 
     Returns:
         One row per run, as `cost_to_target` has it.
 
     Raises:
-        ValueError: no run of the variant came to the last round.
+        ValueError: no run of the variant reached the last round.
     """
-    own = rounds[(rounds["variant"] == variant) & (rounds["round"] == rounds["round"].max())]
-    ends = own.set_index("seed")[measure]
+    last = rounds[(rounds["variant"] == variant) & (rounds["round"] == rounds["round"].max())]
+    ends = last.set_index("seed")[measure]
     tables = [
         cost_to_target(rounds[rounds["seed"] == seed], end, measure) for seed, end in ends.items()
     ]
@@ -37,17 +37,17 @@ def cost_to_end(rounds: pd.DataFrame, variant: str, measure: str = "objective") 
 
 
 def ranking(costs: pd.DataFrame, labels: Mapping[str, str], confidence: float = 0.95) -> str:
-    """Say in a sentence whether the order of methods by rounds is that by other costs.
+    """Return a sentence that compares the order of methods by rounds with the order by other costs.
 
-    Methods are in the order of their typical costs. Between neighbours, "<" is where the first is
-    cheaper, "=" where both cost the same, and "~" where the seeds do not decide, by the rule of
+    Methods are ordered by their typical costs. Between neighbours, "<" means that the first is
+    cheaper, "=" that both cost the same, and "~" that the seeds do not decide, by the rule of
     `fedsim.results.analysis.compare.pairwise`.
 
     Args:
         costs: one row per run, as `cost_to_target` gives it.
-        labels: variant -> what the sentence calls it; others, and those that never reached the
-            target, are left out.
-        confidence: of the tests.
+        labels: variant -> its name in the sentence; other variants, and variants that never
+            reached the target, are left out.
+        confidence: confidence level of the tests.
 
     >>> own = {"variant": ["a", "b"], "seed": [1, 1], "reached": [True, True], "round": [3, 9]}
     >>> own |= {"bits_up": [6.0, 3.0], "bits_down": [2.0, 1.0], "t": [1.0, 2.0]}

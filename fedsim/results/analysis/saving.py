@@ -19,30 +19,30 @@ FORMATS: Mapping[str, Mapping[str, Any]] = {
     "pdf": {"metadata": {"Creator": None, "Producer": None, "CreationDate": None}},
     "pgf": {},
 }
-"""Endings of figures, and how matplotlib writes such a file; it is the same for the same figure."""
+"""matplotlib's options by file ending; they make the bytes of a file reproducible."""
 
 _LETTERS = r"\catcode`\&=12\catcode`\#=12\catcode`\~=12\relax"
-"""TeX by which these characters are letters of a PGF figure, as in every other format; matplotlib
-leaves them to TeX, where a name such as "A & B" is an error."""
+"""TeX code that makes these characters plain letters in a PGF figure, as in other formats.
+matplotlib passes them to TeX, in which a name such as "A & B" is an error."""
 
 _OWN = r"\def\mathdefault#1{#1}\catcode`\_=\active\def_{\ifmmode\sb\else\_\fi}"
-"""TeX that such a figure needs beside `_LETTERS`, which matplotlib leaves to the document."""
+"""Further TeX code for a PGF figure, which matplotlib expects in the document."""
 
 _TEX = ("pdflatex", "xelatex", "lualatex")
-"""Programs by which texts of a PGF figure are measured; the first one that is there is used."""
+"""Programs that measure texts of a PGF figure; the first installed one is used."""
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure; the ending of the path says how, see `FORMATS`. No date goes into the file.
+    """Write a figure in the format of the path's ending, without a date; see `FORMATS`.
 
     Fonts are embedded in a PDF as outlines (Type 42), which publishers accept.
 
     Args:
         figure: of matplotlib.
-        path: of the file to write, which ends in .png, .svg, .pdf or .pgf.
+        path: the file to write, which ends in .png, .svg, .pdf or .pgf.
 
     Raises:
-        DataError: the ending is of no format, or PGF is asked for and TeX is not installed.
+        DataError: the ending is unknown, or PGF is requested and TeX is not installed.
         OutputError: it cannot be written.
 
     Example:
@@ -56,8 +56,8 @@ def save(figure: Figure, path: Path) -> None:
         _save_pgf(figure, path)
         return
     image = BytesIO()
-    own: Any = {"svg.hashsalt": path.name, "pdf.fonttype": 42, "ps.fonttype": 42}
-    with rc_context(own):  # without a salt, the names of an SVG's parts are drawn
+    settings: Any = {"svg.hashsalt": path.name, "pdf.fonttype": 42, "ps.fonttype": 42}
+    with rc_context(settings):  # without a salt, the names of an SVG's parts are drawn
         figure.savefig(image, format=ending, **FORMATS[ending])
     write_whole(path, image.getvalue())
 
@@ -69,23 +69,23 @@ def _save_pgf(figure: Figure, path: Path) -> None:
         DataError: TeX cannot typeset a text of the figure.
         OutputError: a file cannot be written.
     """
-    # It loads what sets fonts in PDF files: 0.2 s, for this one kind of file.
+    # Imported here: it loads PDF fonts, which takes 0.2 s, for PGF files only.
     from matplotlib.backends.backend_pgf import LatexError  # noqa: PLC0415
 
-    own: Any = {"pgf.texsystem": next(filter(which, _TEX)), "pgf.rcfonts": False}
-    own["pgf.preamble"] = rf"{rcParams['pgf.preamble']}\AtBeginDocument{{{_LETTERS}}}"
-    with rc_context(own), TemporaryDirectory() as folder:
+    settings: Any = {"pgf.texsystem": next(filter(which, _TEX)), "pgf.rcfonts": False}
+    settings["pgf.preamble"] = rf"{rcParams['pgf.preamble']}\AtBeginDocument{{{_LETTERS}}}"
+    with rc_context(settings), TemporaryDirectory() as folder:
         try:
             figure.savefig(Path(folder) / path.name, format="pgf")
         except (LatexError, ValueError) as error:  # matplotlib raises either
             text = f"TeX cannot typeset a text of the figure: {str(error).splitlines()[0]}"
             raise DataError("formats", text) from None
         begin, own_lines = b"\\begingroup%\n", f"{_OWN}{_LETTERS}%\n".encode()
-        for drawn in sorted(Path(folder).iterdir()):
-            content = drawn.read_bytes()
-            if drawn.name == path.name:
+        for file in sorted(Path(folder).iterdir()):
+            content = file.read_bytes()
+            if file.name == path.name:
                 content = content.replace(begin, begin + own_lines, 1)
-            write_whole(path.with_name(drawn.name), content)
+            write_whole(path.with_name(file.name), content)
 
 
 def check_format(ending: str, given: str) -> str:
@@ -93,10 +93,10 @@ def check_format(ending: str, given: str) -> str:
 
     Args:
         ending: of a file, without its dot.
-        given: by the user, for the error.
+        given: the user's text, for the error.
 
     Raises:
-        DataError: there is no such format, or PGF is asked for and TeX is not installed.
+        DataError: there is no such format, or PGF is requested and TeX is not installed.
     """
     ending = ending.lower()
     if ending not in FORMATS:

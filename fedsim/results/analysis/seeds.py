@@ -14,19 +14,19 @@ Band = Literal["min-max", "std", "interval", "none"]
 mean, the 95 % interval of the mean (Student's t), or nothing."""
 
 Ends = Literal["hold", "stop"]
-"""How a mean goes on where a seed has ended: the seed holds its last values, or the mean stops."""
+"""After the end of a seed: it keeps its last values in the mean, or the mean stops."""
 
 COSTS = ("transmissions", "bits", "bits_up", "bits_down", "t", "joules")
-"""What is added up round by round."""
+"""Columns with cumulative sums."""
 
 POINTS = 2000
-"""More points than that cannot be distinguished on paper."""
+"""Largest number of points of a curve; more cannot be distinguished on paper."""
 
 _CONFIDENCE = 0.95
 
 
 def spread(count: int, most: int = POINTS) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return the rows to draw: all, or `most` that are evenly spread, first and last included.
+    """Return the rows to draw: all, or `most` evenly spread ones, including first and last.
 
     >>> spread(3).tolist(), spread(9, 3).tolist(), spread(100_000)[[0, -1]].tolist()
     ([0, 1, 2], [0, 4, 8], [0, 99999])
@@ -45,10 +45,10 @@ def over_seeds(
     ends: Ends = "hold",
     also: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Return what the seeds of each variant have in common, round by round.
+    """Return means over the seeds of each variant, round by round.
 
     Runs of one variant may end after different numbers of rounds. With `ends="hold"`, a seed that
-    has ended counts further with its last values: a run that has stopped costs nothing more, and
+    has ended keeps its last values in the mean: a run that has stopped costs nothing more, and
     its model stays. With `ends="stop"`, the rows end with the first seed that does.
 
     Args:
@@ -56,8 +56,8 @@ def over_seeds(
         column: of the round table; costs are those of all rounds so far.
         log: whether means and bands are those of logarithms; values that are not positive count as
             missing.
-        band: what `low` and `high` are.
-        ends: what happens where a seed has ended.
+        band: the meaning of `low` and `high`.
+        ends: whether the mean continues after the end of a seed.
         also: further columns whose means are returned.
 
     Returns:
@@ -73,8 +73,8 @@ def over_seeds(
     shown = list(dict.fromkeys([*with_grams(COSTS, totals), *also]))
     shown = [name for name in shown if name != "round"]
     tables = [
-        _of_variant(own, shown, band, ends).assign(variant=variant)
-        for variant, own in totals.groupby("variant", sort=False, observed=True)
+        _of_variant(group, shown, band, ends).assign(variant=variant)
+        for variant, group in totals.groupby("variant", sort=False, observed=True)
     ]
     columns = ["variant", "round", *shown, "running", "mean", "low", "high"]
     if not tables:
@@ -85,19 +85,21 @@ def over_seeds(
     return table
 
 
-def _of_variant(own: pd.DataFrame, shown: Sequence[str], band: Band, ends: Ends) -> pd.DataFrame:
-    """Return the rows of one variant, values as they are averaged."""
-    by_run = own.assign(round_seen=1.0).set_index(["round", "seed"])
-    last = own.groupby("seed", observed=True)["round"].max()
+def _of_variant(
+    rounds: pd.DataFrame, columns: Sequence[str], band: Band, ends: Ends
+) -> pd.DataFrame:
+    """Return means and band of one variant, one row per round."""
+    by_run = rounds.assign(round_seen=1.0).set_index(["round", "seed"])
+    last = rounds.groupby("seed", observed=True)["round"].max()
     here = _by_seed(by_run["round_seen"]).notna()
-    over = np.greater.outer(here.index.to_numpy(), last[here.columns].to_numpy())
-    kept = (here | over if ends == "hold" else here).all(axis=1)
+    ended = np.greater.outer(here.index.to_numpy(), last[here.columns].to_numpy())
+    included = (here | ended if ends == "hold" else here).all(axis=1)
     figures: dict[str, pd.DataFrame] = {}
-    for name in [*shown, "value"]:
+    for name in [*columns, "value"]:
         wide = _by_seed(by_run[name])
-        figures[name] = wide.mask(over, wide.ffill())[kept]
-    table = pd.DataFrame({name: figures[name].mean(axis=1) for name in shown})
-    table["running"] = here[kept].sum(axis=1)
+        figures[name] = wide.mask(ended, wide.ffill())[included]
+    table = pd.DataFrame({name: figures[name].mean(axis=1) for name in columns})
+    table["running"] = here[included].sum(axis=1)
     values = figures["value"]
     table["mean"] = values.mean(axis=1)
     low, high = _band(values, band)
@@ -111,7 +113,7 @@ def _by_seed(values: "pd.Series[float]") -> pd.DataFrame:
 
 
 def _band(values: pd.DataFrame, band: Band) -> tuple["pd.Series[float]", "pd.Series[float]"]:
-    """Return the ends of a band around the means of rows; NaN where there is none."""
+    """Return the ends of a band around the means of rows; NaN if undefined."""
     mean = values.mean(axis=1)
     if band == "none":
         return mean, mean

@@ -25,7 +25,7 @@ from matplotlib.ticker import (
 
 from fedsim.core.text import visible
 
-# Texts of figures: what others wrote is shown as it is, our own mathematics as mathematics.
+# Texts of figures: users' texts are shown literally, fedsim's formulas are typeset.
 
 _WORDS = {"gap": "objective gap\n$f - f^\\star$"}
 
@@ -36,18 +36,18 @@ _POWER = re.compile(r"\b(\d(?:\.\d+)?)e(-?)0*(\d+)\b")
 
 
 class Maths(str):
-    """A text of our own in which $...$ is mathematics."""
+    """A text of fedsim in which $...$ is mathematics; texts of users are escaped."""
 
     __slots__ = ()
 
 
 def words(measure: str) -> str:
-    """Return what the axis of a measure is called."""
+    """Return the axis label of a measure."""
     return _WORDS.get(measure, measure.replace("_", " "))
 
 
 def escape_text(text: str) -> str:
-    r"""Return a text for a figure, which is no formula and hides from no legend.
+    r"""Escape a text for a figure: matplotlib would parse $ as mathematics, and hide a leading _.
 
     >>> print(escape_text("$a$"), escape_text("_b"), escape_text(Maths("$a$")))
     \$a\$  _b $a$
@@ -59,30 +59,30 @@ def escape_text(text: str) -> str:
 
 
 def typeset(text: str) -> Maths:
-    r"""Return a text of our own with its mathematics set: roots, equations and powers of ten.
+    r"""Typeset roots, equations and powers of ten in a text of fedsim.
 
     >>> print(typeset("QSGD, sqrt(d) levels"), typeset("alpha = 0.1, K = 3"), typeset("5e-4"))
     QSGD, $\sqrt{d}$ levels $\alpha = 0.1$, $K = 3$ $5\times10^{-4}$
     """
     text = _ROOT.sub(r"$\\sqrt{\1}$", text)
     text = _EQUATION.sub(_equation, text)
-    return Maths(_POWER.sub(lambda found: f"${_power(found)}$", text))
+    return Maths(_POWER.sub(lambda match: f"${_power(match)}$", text))
 
 
 def typeset_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return what a legend calls each variant, mathematics set."""
+    """Return the legend's label of each variant, with formulas typeset."""
     return {variant: typeset(label) for variant, label in labels.items()}
 
 
-def _equation(found: "re.Match[str]") -> str:
-    left, sign, right = found.groups()
+def _equation(match: "re.Match[str]") -> str:
+    left, sign, right = match.groups()
     name = f"\\{left}" if left in _GREEK else left
     return f"${name} {sign} {_POWER.sub(_power, right)}$"
 
 
-def _power(found: "re.Match[str]") -> str:
+def _power(match: "re.Match[str]") -> str:
     """Return a power of ten, without dollars."""
-    mantissa, sign, exponent = found.groups()
+    mantissa, sign, exponent = match.groups()
     times = "" if mantissa == "1" else f"{mantissa}\\times"
     return f"{times}10^{{{sign}{exponent}}}"
 
@@ -103,7 +103,8 @@ DEVICE_COLOURS = (
     *("#332288", "#CC6677", "#117733", "#DDCC77"),
     *("#882255", "#44AA99", "#999933", "#AA4499"),
 )
-"""The colours of kinds of clients; none is a variant's. Tol, Colour Schemes, SRON 2021: muted."""
+"""The colours of kinds of clients, distinct from those of variants. Tol, Colour Schemes, SRON 2021:
+muted."""
 
 PART_COLOURS = {
     "promotion": "#EEDD88",
@@ -115,8 +116,8 @@ PART_COLOURS = {
     "at rest": "#DDDDDD",
     "computing": "#77AADD",
 }
-"""The colour of each part of the energy, by what `energy_parts` calls it. None of them is the
-colour of a variant or of a kind of clients. Tol, Colour Schemes, SRON 2021: light."""
+"""The colour of each part of the energy, by its name in `energy_parts`; distinct from the
+colours of variants and of kinds of clients. Tol, Colour Schemes, SRON 2021: light."""
 
 PART_HATCHES = dict(
     zip(PART_COLOURS, ("", "////", "----", "\\\\\\\\", "xxxx", "++", "", "||||"), strict=True)
@@ -149,11 +150,11 @@ OUTCOME_COLOURS = {
     "lost": "#EE6677",
     "skipped": "#AA3377",
 }
-"""The colours of what became of a client in a round, which differ in grey, too. After Tol, Colour
+"""The colours of a client's outcome in a round, which differ in grey, too. After Tol, Colour
 Schemes, SRON 2021: bright."""
 
 GREY = "#666666"
-"""Of what is said or drawn beside the runs: thresholds, what was not reached, the setting."""
+"""Colours of marks beside the curves: thresholds, missed targets, the setting."""
 
 AXES = {
     "round": ("rounds", ""),
@@ -161,7 +162,7 @@ AXES = {
     "t": ("simulated time", "s"),
     "joules": ("energy", "J"),
 }
-"""What figures are drawn against: a cost, what its axis is called, its unit."""
+"""The horizontal axes of figures: column, label, unit."""
 
 EVERY_AXIS = {**AXES, "grams": ("CO2", "g"), "transmissions": ("transmissions", "")}
 """The same, transmissions, and the columns of runs with known emissions of electricity."""
@@ -171,19 +172,19 @@ _WIDTHS = {1: 5.4, 2: 3.4, 3: 3.0}
 of 16 pixels, and on a telephone of 8."""
 _NARROW = 2.6
 
-_MARKED = 8  # marks of a curve, or fewer
+_MARKED = 8  # most marks of a curve
 
-_SHORT = 18  # letters that have room, beside "log scale", along a panel's height
+_SHORT = 18  # longest label, in characters, that fits beside "log scale" along a panel's height
 
 _FEW_DECADES, _NO_DECADE = 2.0, 0.7  # of a logarithmic axis: it has ticks between powers of ten
-_FEW_LABELS = 1.2  # decades of a horizontal one in which three labels each have room
+_FEW_LABELS = 1.2  # decades of a horizontal axis with room for three labels per decade
 
 
 class Drawing(Figure):
     """A figure that a notebook shows by itself, without pyplot."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        """Return the figure as PNG, and how large it is to be shown."""
+        """Return the figure as PNG, and its size on screen."""
         width, height = (round(self.dpi * inches) for inches in self.get_size_inches())
         return as_png(self), {"width": width, "height": height}
 
@@ -201,10 +202,10 @@ def panels(
     """Return a figure and its panels, row by row.
 
     Args:
-        count: of the panels.
-        columns: how many stand side by side, at most.
-        height: of a panel with its labels, inches.
-        width: of a panel with its labels, inches; as the columns have it if 0.
+        count: the number of panels.
+        columns: the largest number of panels side by side.
+        height: the height of a panel with its labels, inches.
+        width: the width of a panel with its labels, inches; 0 for the default of `columns`.
         shared: sharex and sharey, as `Figure.subplots` takes them.
     """
     columns = min(count, columns)
@@ -223,29 +224,29 @@ def panels(
 
 
 def look(number: int, points: int = 0) -> dict[str, Any]:
-    """Return how the curve of the variant of that number looks, for `Axes.plot`.
+    """Return colour, dashes and marks of a variant's curve, for `Axes.plot`.
 
     A cycle that the user has set (`axes.prop_cycle`, or a style of matplotlib or seaborn) is used
     in place of fedsim's colours, dashes and marks.
 
     Args:
-        number: of the variant, from 0.
-        points: how many points the curve has; its marks stand at some eight of them, and not at
-            the same ones as those of the next variant. Without any, it has none.
+        number: the number of the variant, from 0.
+        points: the number of points of the curve. It has about eight marks, at other points than
+            the next variant; 0 for no marks.
     """
-    wanted = rcParams["axes.prop_cycle"]
-    if wanted != rcParamsDefault["axes.prop_cycle"]:
-        cycle = list(wanted)
-        own: dict[str, Any] = {"linestyle": DASHES[number // len(cycle) % len(DASHES)]}
-        own |= cycle[number % len(cycle)]
+    user_cycle = rcParams["axes.prop_cycle"]
+    if user_cycle != rcParamsDefault["axes.prop_cycle"]:
+        cycle = list(user_cycle)
+        options: dict[str, Any] = {"linestyle": DASHES[number // len(cycle) % len(DASHES)]}
+        options |= cycle[number % len(cycle)]
     else:
         colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
-        own = {"color": colour, "linestyle": dash}
+        options = {"color": colour, "linestyle": dash}
     if points:
         step = max(points // _MARKED, 1)
-        own = {"marker": MARKS[number % len(MARKS)], **own}
-        own |= {"markevery": (number * step // 3 % step, step), "markersize": _mark_size()}
-    return own
+        options = {"marker": MARKS[number % len(MARKS)], **options}
+        options |= {"markevery": (number * step // 3 % step, step), "markersize": _mark_size()}
+    return options
 
 
 def _mark_size() -> float:
@@ -253,12 +254,12 @@ def _mark_size() -> float:
 
 
 def entitle(figure: Figure, title: str, *, apart: bool = False) -> None:
-    """Write a title over a figure, and below it, in small letters, what follows its first line.
+    """Write the title of a figure: its first line large, the other lines small below it.
 
     Args:
-        figure: which one; its panels are there.
-        title: what it shows; then its data, fleet and seeds.
-        apart: whether the panels have titles of their own, which need the place of small letters.
+        figure: the figure, with its panels.
+        title: the content of the figure; on further lines its data, fleet and seeds.
+        apart: whether the panels have titles, which take the place of the small lines.
     """
     kind = type(title)  # mathematics stays mathematics
     first, _, rest = map(kind, title.partition("\n"))
@@ -273,8 +274,8 @@ def entitle(figure: Figure, title: str, *, apart: bool = False) -> None:
     if first:
         figure.suptitle(escape_text(first), x=0.02, ha="left", fontsize=11)
     if rest:
-        said = escape_text(kind("\n".join(lines)))
-        figure.axes[0].set_title(said, loc="left", fontsize=8, color=GREY)
+        subtitle = escape_text(kind("\n".join(lines)))
+        figure.axes[0].set_title(subtitle, loc="left", fontsize=8, color=GREY)
 
 
 def name_variants(figure: Figure, axis: Axes | None = None, **keys: Any) -> None:
@@ -283,13 +284,13 @@ def name_variants(figure: Figure, axis: Axes | None = None, **keys: Any) -> None
     The figure grows by the rows of the legend after the first one, so that panels keep their size.
 
     Args:
-        figure: which one.
-        axis: whose labels it names; those of the first panel if None.
-        keys: handles, of other marks in their place.
+        figure: the figure.
+        axis: the axes whose labels are listed; the first panel if None.
+        keys: handles of other marks, to list instead.
     """
     handles, names = (axis or figure.axes[0]).get_legend_handles_labels()
     handles = keys.get("handles", handles)
-    names = [str(each.get_label()) for each in handles] if keys else names
+    names = [str(handle.get_label()) for handle in handles] if keys else names
     if not names:
         return
     style: dict[str, Any] = {"loc": "outside lower center", "frameon": False}
@@ -305,13 +306,13 @@ def name_variants(figure: Figure, axis: Axes | None = None, **keys: Any) -> None
 
 
 def label_axis(axis: Axis, label: str, unit: str = "", *, log: bool = False) -> None:
-    """Label an axis on which all is drawn; figures have a space before their unit.
+    """Label an axis after all curves are drawn; numbers have a space before their unit.
 
     Args:
         axis: `Axes.xaxis` or `Axes.yaxis`.
-        label: what it is of.
-        unit: with prefixes; none for counts and figures without one.
-        log: whether it is logarithmic, which its label then says.
+        label: the quantity.
+        unit: the unit, which gets prefixes; none for counts and plain numbers.
+        log: whether it is logarithmic; the label then ends in "log scale".
     """
     last = label.rpartition("\n")[2]
     within = ", " if axis is axis.axes.xaxis or len(last) <= _SHORT else ",\n"
@@ -325,12 +326,12 @@ def label_axis(axis: Axis, label: str, unit: str = "", *, log: bool = False) -> 
 
 
 def shared_upwards(axes: Sequence[Axes], columns: int, label: str, *, log: bool) -> None:
-    """Label the axis upwards that panels share: at the first one of each row.
+    """Label the shared vertical axis of panels: at the first panel of each row.
 
     Args:
-        axes: the panels, row by row, all is drawn on.
-        columns: how many stand side by side.
-        label: what it is of.
+        axes: the panels, row by row, with all curves drawn.
+        columns: the number of panels side by side.
+        label: the quantity.
         log: whether it is logarithmic.
     """
     for number, axis in enumerate(axes):
@@ -358,7 +359,7 @@ def against_cost(axis: Axes, cost: str, costs: Mapping[str, tuple[str, str]] = E
 
 
 def _logarithmic(axis: Axis, units: Formatter | None) -> None:
-    """Make an axis logarithmic; where it spans few decades, ticks stand between powers of ten."""
+    """Make an axis logarithmic, with ticks between powers of ten if it spans few decades."""
     (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
     upwards, (low, high) = axis is axis.axes.yaxis, axis.get_view_interval()
     decades = float(np.log10(high / low)) if 0 < low < high else 0.0

@@ -1,8 +1,8 @@
-"""The timeline: what every client was doing, and when, from the event log.
+"""The timeline: the states of every client over time, from the event log.
 
-A row of the log stands at the end of its span. What was sent again of a message stands in a
-row of its own, which ends when the message's does; here it follows the first transmission, so
-that both together fill the time in which the message's bits flowed.
+A row of the log is written at the end of its span. The retransmitted part of a message has its own
+row, which ends with the message; here its span follows the first transmission, so that both
+together fill the time in which the message's bits flowed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,19 +33,19 @@ STATES: Mapping[str, tuple[str, str]] = {
     "promotion": ("promotion", "radio"),
     "tail": ("tail", "radio"),
 }
-"""What a client can be doing: the event whose row ends it, and the lane that it occupies.
+"""The states of a client: the event whose row ends the state, and its lane.
 
 Of several states at once `time_in_states` counts the first of them here. Within a lane nothing
 overlaps; but a client may compute, send and receive at once, or compute during a tail.
 """
 
 IDLE = "idle"
-"""What a client does that does none of these."""
+"""The state of a client in none of `STATES`."""
 
 Integers = NDArray[np.signedinteger[Any]]
 
 _OF_EVENT = {event: state for state, (event, _) in STATES.items()}
-_ENDLESS = {"offline": "online", "depleted": "charged"}  # what may last until the run ends
+_ENDLESS = {"offline": "online", "depleted": "charged"}  # states that may last until the end
 _LANES = list(dict.fromkeys(lane for _, lane in STATES.values()))
 _DOWNLOAD = list(STATES).index("download")
 _LANE_OF = np.array([_LANES.index(lane) for _, lane in STATES.values()])
@@ -53,16 +53,16 @@ _TIMES = ("t", "duration", "event", "node", "peer", "round", "detail")
 
 
 def spans(events: pd.DataFrame) -> pd.DataFrame:
-    """Return what the clients were doing, one row per span, in the order of the log.
+    """Return the states of clients, one row per span, in the order of the log.
 
     A client that was offline or empty when its run ended has a span until then. A download that was
-    not delivered has a span without bits. What takes no time is here as well.
+    not delivered has a span without bits. Spans of zero length are included.
 
     Args:
-        events: the log of one run, or of several as `Result.events` gives them.
+        events: the log of one or several runs; see `Result.events`.
 
     Returns:
-        The columns variant and seed, where the log has them; node, state (of `STATES`), lane,
+        The columns variant and seed, if the log has them; node, state (of `STATES`), lane,
         begin and end (s), round, message, bits, joules and detail.
 
     Raises:
@@ -73,10 +73,10 @@ def spans(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def time_in_states(events: pd.DataFrame) -> pd.DataFrame:
-    """Return how long each client was in each state, s; a row adds up to the run's length.
+    """Return the time of each client in each state, s; a row adds up to the run's length.
 
-    Of what a client does at once the first of `STATES` counts: a tail that goes on while the
-    client computes is time of computing here. The client table has the seconds of each alone.
+    Of simultaneous states the first of `STATES` counts: a tail while the client computes is time of
+    computing here. The client table has the full time of each state.
 
     Args:
         events: as for `spans`.
@@ -93,7 +93,7 @@ def time_in_states(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def shares_of_time(events: pd.DataFrame) -> pd.DataFrame:
-    """Return which share of the run each client was in each state; see `time_in_states`.
+    """Return the share of the run that each client was in each state; see `time_in_states`.
 
     Args:
         events: as for `time_in_states`.
@@ -113,7 +113,7 @@ def shares_of_time(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def repeats(events: pd.DataFrame) -> Array:
-    """Return how long the packets of each message took that were sent again, s, shape (rows,).
+    """Return the time of retransmitted packets of each message, s, shape (rows,).
 
     It is 0 where no such row follows, and in the rows of other events than `send`.
     """
@@ -125,19 +125,19 @@ def _spans(events: pd.DataFrame) -> pd.DataFrame:
     unsaid, names = _unsaid(events), _names(events)
     nodes = events["node"].astype(names).where(~unsaid, events["peer"].astype(names))
     state = np.where(unsaid, _DOWNLOAD, _codes(events["event"]))
-    kept = (state >= 0) & (nodes != SERVER).to_numpy()
-    rows, state = events[kept], state[kept]
-    ends = rows["t"] - repeats(events)[kept]
+    included = (state >= 0) & (nodes != SERVER).to_numpy()
+    rows, state = events[included], state[included]
+    ends = rows["t"] - repeats(events)[included]
     frame = pd.DataFrame(
         {
-            "node": nodes[kept],
+            "node": nodes[included],
             "state": pd.Categorical.from_codes(state, pd.Index([*STATES])),
             "lane": pd.Categorical.from_codes(_LANE_OF[state], pd.Index(_LANES)),
             "begin": np.maximum(ends - rows["duration"], 0.0),
             "end": ends,
             "round": rows["round"],
             "message": rows["message"],
-            "bits": np.where(unsaid[kept], 0, total_bits(rows)),
+            "bits": np.where(unsaid[included], 0, total_bits(rows)),
             "joules": rows["joules"],
             "detail": rows["detail"],
         }
@@ -149,7 +149,7 @@ def _spans(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _codes(event: pd.Series) -> NDArray[np.intp]:
-    """Return which of `STATES` each row's event ends, by number; -1 for none."""
+    """Return the number of the state that each row's event ends; -1 for none."""
     kinds = event.astype("category").cat
     numbers = [_OF_EVENT.get(str(name)) for name in kinds.categories]
     places = [-1 if name is None else list(STATES).index(name) for name in numbers]
@@ -157,18 +157,18 @@ def _codes(event: pd.Series) -> NDArray[np.intp]:
 
 
 def _unsaid(events: pd.DataFrame) -> NDArray[np.bool_]:
-    """Say which rows are of downloads that are in no row of their receivers.
+    """Return which rows are downloads without a row of their receiver, shape (rows,).
 
-    Those that were not delivered and cost nothing: the sender's row and, perhaps, that of what
-    was sent again is all there is of them.
+    These were not delivered and cost their receiver nothing: the log has the sender's row, and
+    perhaps a row of its retransmission.
     """
     kind, fates = events["event"], events["detail"].notna() & events["peer"].notna()
     lost = ((kind == "send") & (events["node"] == SERVER) & fates).to_numpy()
     nothing = [False, False]  # what follows the last rows
     received = np.append((kind == "receive").to_numpy(), nothing)
     again = np.append((kind == "retransmit").to_numpy(), nothing)
-    said = received[1:-1] | (again[1:-1] & received[2:])
-    return np.asarray(lost & ~said, dtype=np.bool_)
+    reported = received[1:-1] | (again[1:-1] & received[2:])
+    return np.asarray(lost & ~reported, dtype=np.bool_)
 
 
 def _names(events: pd.DataFrame) -> pd.CategoricalDtype:
@@ -181,25 +181,25 @@ def _endless(events: pd.DataFrame) -> pd.DataFrame:
     """Return the spans of clients that were still away when the run ended."""
     away = []
     for begins, ends in _ENDLESS.items():
-        own = events[events["event"].isin([begins, ends])].drop_duplicates("node", keep="last")
-        own = own[own["event"] == begins]
+        last = events[events["event"].isin([begins, ends])].drop_duplicates("node", keep="last")
+        last = last[last["event"] == begins]
         state = _OF_EVENT[ends]
         facts = {"state": state, "lane": STATES[state][1]}
-        away.append(own[["node", "t", "round"]].rename(columns={"t": "begin"}).assign(**facts))
+        away.append(last[["node", "t", "round"]].rename(columns={"t": "begin"}).assign(**facts))
     end = events["t"].max()
     return pd.concat(away).assign(end=end, bits=0, joules=0.0)
 
 
 class ClientSpans(NamedTuple):
-    """What the clients of one run were doing, a span an element of each array, shape (spans,).
+    """The spans of the clients of one run: arrays of shape (spans,).
 
-    Whole numbers are of the smallest types that hold them, for logs of many millions of rows.
+    Integers have the smallest type that holds them, for logs of many millions of rows.
     """
 
     node: Integers
-    """The client, by its number among those of the log."""
+    """The index of the client among the clients of the log."""
     state: Integers
-    """Which of `STATES`, by number."""
+    """The index of the state in `STATES`."""
     begins: Array
     """s."""
     ends: Array
@@ -207,13 +207,13 @@ class ClientSpans(NamedTuple):
     row: Integers
     """The row of the log that ends the span; the number of rows where the run ends it."""
 
-    def where(self, kept: NDArray[np.bool_]) -> "ClientSpans":
-        """Return some of them."""
+    def where(self, mask: NDArray[np.bool_]) -> "ClientSpans":
+        """Return the selected spans."""
         node, state, begins, ends, row = self
-        return ClientSpans(node[kept], state[kept], begins[kept], ends[kept], row[kept])
+        return ClientSpans(node[mask], state[mask], begins[mask], ends[mask], row[mask])
 
     def and_those(self, others: "ClientSpans") -> "ClientSpans":
-        """Return these and others of the same clients."""
+        """Return these spans followed by others of the same clients."""
         return ClientSpans(
             np.concatenate([self.node, others.node]),
             np.concatenate([self.state, others.state]),
@@ -226,25 +226,27 @@ class ClientSpans(NamedTuple):
 def client_spans(
     events: pd.DataFrame, clients: Sequence[str], states: Sequence[str] = tuple(STATES)
 ) -> ClientSpans:
-    """Return the spans of the clients of one run: what `spans` has, in less memory.
+    """Return the spans of the clients of one run; like `spans`, in less memory.
 
     Args:
         events: the log of one run, its rows numbered from 0.
-        clients: that the log mentions.
-        states: of the spans.
+        clients: the clients in the log.
+        states: the states to include.
     """
     unsaid, state = _unsaid(events), _codes(events["event"])
     node, peer = (numbers_of(events[name], clients) for name in ("node", "peer"))
     state[unsaid] = _DOWNLOAD
     node[unsaid] = peer[unsaid]
-    wanted = np.array([*(name in states for name in STATES), False])  # the last is that of -1
-    row = np.flatnonzero(wanted[state] & (node >= 0)).astype(np.int32)
+    included = np.array([*(name in states for name in STATES), False])  # the last is that of -1
+    row = np.flatnonzero(included[state] & (node >= 0)).astype(np.int32)
     ends = (events["t"].to_numpy(np.float64) - repeats(events))[row]
     begins = np.maximum(ends - events["duration"].to_numpy(np.float64)[row], 0.0)
     last = _endless(events)
     last = last[last["state"].isin(states)]
     places = np.array([list(STATES).index(name) for name in last["state"]], dtype=np.int8)
-    found = ClientSpans(node[row].astype(np.int32), state[row].astype(np.int8), begins, ends, row)
+    all_spans = ClientSpans(
+        node[row].astype(np.int32), state[row].astype(np.int8), begins, ends, row
+    )
     until_the_end = ClientSpans(
         numbers_of(last["node"], clients).astype(np.int32),
         places,
@@ -252,7 +254,7 @@ def client_spans(
         last["end"].to_numpy(np.float64),
         np.full(len(last), len(events), np.int32),
     )
-    return found.and_those(until_the_end)
+    return all_spans.and_those(until_the_end)
 
 
 def _time_in_states(events: pd.DataFrame) -> pd.DataFrame:
@@ -270,10 +272,10 @@ def seconds_in_first(found: ClientSpans, clients: int, states: int, length: floa
     Of several states at once the one of the lowest number counts.
 
     Args:
-        found: the spans, none of which is longer than the run.
-        clients: how many there are.
-        states: how many there are.
-        length: of the run, s.
+        found: the spans; none is longer than the run.
+        clients: the number of clients.
+        states: the number of states.
+        length: the length of the run, s.
     """
     node, state, begins, ends, _ = found.where(found.ends > found.begins)
     every_client = np.arange(clients, dtype=np.int32)
@@ -285,8 +287,8 @@ def seconds_in_first(found: ClientSpans, clients: int, states: int, length: floa
     times, owners, steps = times[order], owners[order], steps[order]
     none = np.full(2 * clients, states, np.int8)
     which = np.concatenate([state, state, none], dtype=np.int8)[order]
-    # From each border to the next one: the first state that some span is in. One state at a time,
-    # since a table of all of them is several times as large as the log.
+    # Between each two borders, the first state with a span counts. States are handled one at a
+    # time, since a table of all states would be several times as large as the log.
     first = np.full(len(times), states, dtype=np.int8)
     for number in reversed(range(states)):
         first[np.where(which == number, steps, 0).cumsum(dtype=np.int32) > 0] = number
@@ -298,20 +300,19 @@ def seconds_in_first(found: ClientSpans, clients: int, states: int, length: floa
     return np.asarray(cells.reshape(clients, states + 1), dtype=np.float64)
 
 
-# Loads: how many bits a second go through the server, from the event log.
+# Loads: bits per second through the server, from the event log.
 
 BROKEN_OFF = ["aborted", "in flight"]
-"""The details of messages whose bits did not all flow."""
+"""The details of messages of which only some bits flowed."""
 
 
 def link_load(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the bits a second that flow to the server and from it.
+    """Return the bit rates to and from the server over time.
 
-    Every message counts with its mean rate, from when its bits began to flow until they had
-    arrived or were lost, with what was sent again; so the load is piecewise constant, and its
-    integral is the bits. A broadcast counts once in every cell. Left out are messages that
-    were broken off, for the log does not say how much of them had flowed, and those that took
-    no time.
+    Every message counts with its mean rate, from the start of its bits until they arrived or were
+    lost, retransmissions included. So the load is piecewise constant, and its integral is the
+    number of bits. A broadcast counts once in every cell. Aborted messages are left out, since
+    the log lacks the number of bits that had flowed; so are messages that took no time.
 
     Args:
         events: the log of one run.
@@ -332,15 +333,15 @@ def link_load(events: pd.DataFrame) -> pd.DataFrame:
     order = np.argsort(times, kind="stable")
     times = times[order]
     columns = {"t": times}
-    for name, own in (("up", ~down), ("down", down)):
-        steps = np.concatenate([np.where(own, rates, 0.0), -np.where(own, rates, 0.0)])
-        counts = np.concatenate([own, -1 * own])
+    for name, direction in (("up", ~down), ("down", down)):
+        steps = np.concatenate([np.where(direction, rates, 0.0), -np.where(direction, rates, 0.0)])
+        counts = np.concatenate([direction, -1 * direction])
         columns[name] = _sums(steps[order], counts[order].cumsum())
     return pd.DataFrame(columns).drop_duplicates("t", keep="last", ignore_index=True)
 
 
 def _sums(steps: Array, flowing: Array) -> Array:
-    """Return the sums so far, and 0 wherever nothing flows: rounding does not gather."""
+    """Return cumulative sums, reset to 0 wherever nothing flows: rounding errors do not grow."""
     sums = steps.cumsum()
     places = np.arange(len(sums))
     resting = np.maximum.accumulate(np.where(flowing == 0, places, -1))

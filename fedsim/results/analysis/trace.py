@@ -1,8 +1,8 @@
-"""A run as a trace: the JSON object that Perfetto and chrome://tracing open.
+"""A run as a trace: a JSON file for Perfetto and chrome://tracing.
 
-Trace Event Format, Google 2016. Every kind of client is a process, every client a thread in it
-under its own name, with another one for its radio; what they were doing are complete events
-("X"), what happened to them instants ("i"). The server's process has the rounds, which are
+Trace Event Format, Google 2016. Every kind of client is a process, and every client a thread in it
+under its name, with a second thread for its radio. States are complete events ("X"), events
+without duration are instants ("i"). The server's process has the rounds, which are
 instants of the whole trace, too, and counters ("C") of the load; counters of state of charge
 stand with their clients. Times are microseconds. Within each of these parts they never run
 back, and on a thread nothing overlaps; thread numbers are unique in the whole trace, because
@@ -39,11 +39,11 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 """Which lanes of a client share a track as long as they do not overlap, and the track's name."""
 
 _FINE, _COARSE = 1, 1000  # ns; a viewer reads times as doubles in microseconds
-_LONG = 1e6  # s; longer spans are given to the microsecond
+_LONG = 1e6  # s; times of longer runs are rounded to microseconds
 
 
 def nanoseconds(seconds: pd.Series, length: float) -> Nanoseconds:
-    """Return times in whole nanoseconds, or in whole microseconds where a run is a long one.
+    """Return times in whole nanoseconds, rounded to microseconds if the run is long.
 
     Args:
         seconds: times, s.
@@ -56,7 +56,7 @@ def nanoseconds(seconds: pd.Series, length: float) -> Nanoseconds:
 
 @dataclass(slots=True)
 class Track:
-    """A track: its name, and when what is on it begins and ends."""
+    """A track: its name, and the begins and ends of its spans."""
 
     name: str
     begins: Nanoseconds = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -64,66 +64,66 @@ class Track:
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def has_room(self, begins: Nanoseconds, ends: Nanoseconds, slack: int) -> bool:
-        """Return whether some spans overlap nothing here by more than rounding.
+        """Return whether spans overlap those of the track by no more than rounding.
 
         Args:
             begins: of spans that do not overlap each other, in order, ns.
-            ends: of the same.
-            slack: so much rounding there may be, ns.
+            ends: of the same spans, ns.
+            slack: the largest rounding error, ns.
         """
         after = np.searchsorted(self.ends, begins + slack, side="right")
         nearby = np.append(self.begins, np.iinfo(np.int64).max)[after]
         return bool((nearby >= ends - slack).all())
 
     def add(self, begins: Nanoseconds, ends: Nanoseconds, rows: NDArray[np.int64]) -> None:
-        """Take in some spans, and their numbers."""
+        """Add spans, and their numbers."""
         begins, ends = np.append(self.begins, begins), np.append(self.ends, ends)
         order = np.lexsort((ends, begins))
         self.begins, self.ends = begins[order], ends[order]
         self.rows = np.append(self.rows, rows)[order]
 
     def settle(self) -> None:
-        """Let every span begin when the one before it has ended: rounding overlaps no more."""
+        """Move each begin to the end of the span before it, if rounding made them overlap."""
         before = np.append(0, np.maximum.accumulate(self.ends)[:-1]) if len(self.ends) else 0
         self.begins = np.maximum(self.begins, before)
         self.ends = np.maximum(self.ends, self.begins)
 
 
 def tracks(spans: pd.DataFrame, clients: Sequence[str], slack: int) -> dict[str, list[Track]]:
-    """Return the tracks of each client: as few as tell its lanes apart.
+    """Return the tracks of each client: the fewest without overlaps.
 
-    Every client has a track under its own name. What its radio does goes on another one, and
-    what would overlap there, such as a download during an upload, on one more.
+    Every client has a track under its own name. Spans of its radio go on a second one, and spans
+    that would overlap there, such as a download during an upload, on a third.
 
     Args:
         spans: with the columns node, lane, begin and end, the times in ns.
         clients: the nodes, in order.
-        slack: so much rounding there may be, ns.
+        slack: the largest rounding error, ns.
     """
     lanes: dict[tuple[str, str], pd.DataFrame] = {
         (str(node), str(lane)): own
         for (node, lane), own in spans.groupby(["node", "lane"], observed=True, sort=False)
     }
-    found = {}
+    by_node = {}
     for node in clients:
-        found[node] = [Track(node)]
+        by_node[node] = [Track(node)]
         for family, members in FAMILIES.items():
-            shared = found[node] if not family else []
+            shared = by_node[node] if not family else []
             for lane in members:
                 if (node, lane) in lanes:
                     name = f"{node} {lane if shared else family}"
                     _place(shared, lanes[node, lane], name, slack)
             if family:
-                found[node] += shared
-        for track in found[node]:
+                by_node[node] += shared
+        for track in by_node[node]:
             track.settle()
-    return found
+    return by_node
 
 
-def _place(shared: list[Track], own: pd.DataFrame, name: str, slack: int) -> None:
-    """Put a lane on the first track that has room for it, or on a new one of that name."""
-    rows = own.index.to_numpy(np.int64)
-    begins, ends = own["begin"].to_numpy(), own["end"].to_numpy()
+def _place(shared: list[Track], lane_spans: pd.DataFrame, name: str, slack: int) -> None:
+    """Put a lane on the first track with room for it, or on a new track of that name."""
+    rows = lane_spans.index.to_numpy(np.int64)
+    begins, ends = lane_spans["begin"].to_numpy(), lane_spans["end"].to_numpy()
     order = np.lexsort((ends, begins))
     begins, ends, rows = begins[order], ends[order], rows[order]
     for track in shared:
@@ -134,32 +134,32 @@ def _place(shared: list[Track], own: pd.DataFrame, name: str, slack: int) -> Non
     shared[-1].add(begins, ends, rows)
 
 
-# Events of a trace, one by one, as JSON: what clients did, what happened to them, counters.
+# Events of a trace as JSON: spans of clients, instants, counters.
 #
-# See `fedsim.results.analysis.timelines.trace`. They are made as text, without a dictionary each,
-# for there are as many as the log has rows.
+# They are formatted as text without a dictionary per event, since there are as many as rows of the
+# log.
 
 INSTANTS = ("silent", "sampled", "skipped", "late", "lost")
-"""Events of a moment that a trace shows at the client they are about."""
+"""Events without duration that a trace shows at their client."""
 
 SERVER_PROCESS = 1
-"""The number of the process that the server is."""
+"""The process number of the server."""
 
 _CHUNK = 16384
 
 
 def slices(
     doings: pd.DataFrame,
-    found: Mapping[str, list[Track]],
+    tracks_by_node: Mapping[str, list[Track]],
     processes: Mapping[str, int],
     threads: Mapping[str, int],
 ) -> Iterator[str]:
-    """Return what clients were doing, in the order in which it began."""
+    """Return the spans of clients, in the order of their begins."""
     begins = doings["begin"].to_numpy(copy=True)
     ends = doings["end"].to_numpy(copy=True)
     tids = np.zeros(len(doings), np.int64)
     pids = np.zeros(len(doings), np.int64)
-    for node, own in found.items():
+    for node, own in tracks_by_node.items():
         for track in own:
             begins[track.rows], ends[track.rows] = track.begins, track.ends
             tids[track.rows], pids[track.rows] = threads[track.name], processes[node]
@@ -188,13 +188,13 @@ def slices(
 def instants(
     events: pd.DataFrame, processes: Mapping[str, int], threads: Mapping[str, int], length: float
 ) -> Iterator[str]:
-    """Return what happened to clients, in a moment."""
-    own = events[events["event"].isin(INSTANTS)]
-    nodes, peers = own["node"].astype(object), own["peer"].astype(object)
-    own = own.assign(node=nodes.where(nodes != SERVER, peers))
-    own = own[own["node"].notna()]  # a broadcast without receivers concerns none of them
-    times = nanoseconds(own["t"], length).tolist()
-    columns = (own["event"], own["node"], own["round"], _texts(own["detail"]))
+    """Return the instants of clients."""
+    rows = events[events["event"].isin(INSTANTS)]
+    nodes, peers = rows["node"].astype(object), rows["peer"].astype(object)
+    rows = rows.assign(node=nodes.where(nodes != SERVER, peers))
+    rows = rows[rows["node"].notna()]  # a broadcast without receivers has no client
+    times = nanoseconds(rows["t"], length).tolist()
+    columns = (rows["event"], rows["node"], rows["round"], _texts(rows["detail"]))
     for ts, event, node, number, detail in zip(times, *columns, strict=True):
         args = f'"round":{number}' + (f',"detail":{detail}' if detail else "")
         yield (
@@ -218,12 +218,12 @@ def loads(events: pd.DataFrame, window: tuple[float, float], length: float) -> I
 
 def charges(events: pd.DataFrame, processes: Mapping[str, int], length: float) -> Iterator[str]:
     """Return the state of charge of every battery, wherever it changes by 0.001 %."""
-    own = events[events["state_of_charge"].notna()]
-    percent = (100 * own["state_of_charge"]).round(3)
-    changes = percent != percent.groupby(own["node"], observed=True).shift()
-    own, percent = own[changes], percent[changes]
-    times = nanoseconds(own["t"], length).tolist()
-    for ts, node, value in zip(times, own["node"], percent, strict=True):
+    rows = events[events["state_of_charge"].notna()]
+    percent = (100 * rows["state_of_charge"]).round(3)
+    changes = percent != percent.groupby(rows["node"], observed=True).shift()
+    rows, percent = rows[changes], percent[changes]
+    times = nanoseconds(rows["t"], length).tolist()
+    for ts, node, value in zip(times, rows["node"], percent, strict=True):
         yield _counter(f"{node} charge", "%", ts, processes[node], value)
 
 
@@ -233,7 +233,7 @@ def _counter(name: str, unit: str, ts: int, pid: int, value: float) -> str:
 
 
 def us(nanoseconds: int) -> str:
-    """Return microseconds, to the last nanosecond.
+    """Format nanoseconds as microseconds, exactly.
 
     >>> us(1_234_567)
     '1234.567'
@@ -242,19 +242,19 @@ def us(nanoseconds: int) -> str:
 
 
 def _texts(column: pd.Series) -> NDArray[np.object_]:
-    """Return texts as JSON has them; nothing where there is none."""
+    """Return texts as JSON; empty for null."""
     categories = pd.Categorical(column)
     texts = [*(json.dumps(text) for text in categories.categories), ""]
     return np.asarray(np.array(texts, dtype=object)[categories.codes])
 
 
-_GZIP = 31  # asks zlib for the format of gzip, which then has no date in it
+_GZIP = 31  # zlib's code for the gzip format; it writes no date
 
-_SLACK = 2000  # ns; what rounding may seem to overlap
+_SLACK = 2000  # ns; overlaps up to this are due to rounding
 
 
 class RunWindow(NamedTuple):
-    """A part of a run: its first and last round, and when it begins and ends, s."""
+    """A part of a run: its first and last round, and its begin and end, s."""
 
     first: int
     last: int
@@ -264,7 +264,7 @@ class RunWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What one run has written, as `fedsim.results.record` has it.
+    """The tables of one run.
 
     Attributes:
         events, rounds, clients: its tables.
@@ -275,14 +275,14 @@ class Log:
     clients: pd.DataFrame
 
     def of(self, clients: Sequence[str]) -> "Log":
-        """Return what the log says of some clients, and of the server."""
+        """Return the rows of some clients and of the server."""
         nodes, peers = self.events["node"], self.events["peer"]
         about = peers.isin(clients) | peers.isna() | (peers == SERVER)
         events = self.events[nodes.isin(clients) | ((nodes == SERVER) & about)]
         return Log(events, self.rounds, self.clients[self.clients["client"].isin(clients)])
 
     def window(self, first: int | None = None, last: int | None = None) -> RunWindow:
-        """Return the part of the run that has these rounds, both included.
+        """Return the part of the run from the first to the last of these rounds, both included.
 
         Without a first round it begins when the run does, without a last one, or with the
         run's last one, it ends when the run does.
@@ -301,7 +301,7 @@ def check_rounds(first: int | None, last: int | None, count: int) -> tuple[int, 
     """Return the first and the last round of a part of a run; None leaves an end open.
 
     Raises:
-        ValueError: the run, which has so many rounds, has no such part.
+        ValueError: the run lacks some of these rounds.
     """
     if not count and (first, last) != (None, None):
         raise ValueError("the run has no round")
@@ -312,12 +312,12 @@ def check_rounds(first: int | None, last: int | None, count: int) -> tuple[int, 
 
 
 def write_trace(path: Path, log: Log, window: RunWindow | None = None) -> int:
-    """Write the trace of a run, aside and then under its name; return its number of events.
+    """Write the trace of a run atomically; return its number of events.
 
     Args:
-        path: of the file; one that ends in .gz is compressed, which Perfetto opens as it is.
+        path: the file; if it ends in .gz it is compressed, which Perfetto opens as well.
         log: of the run.
-        window: the part to write; spans that reach over its borders are in it, whole.
+        window: the part to write; spans that cross its borders are included in full.
 
     Raises:
         OutputError: it cannot be written.
@@ -351,11 +351,13 @@ def _lines(log: Log, window: RunWindow) -> Iterator[str]:
     kinds = _kinds(log.clients)
     pids = {name: 2 + place for place, name in enumerate(dict.fromkeys(kinds.values()))}
     processes = {node: pids[kind] for node, kind in kinds.items()}
-    found = tracks(doings, list(kinds), _SLACK)
+    tracks_by_node = tracks(doings, list(kinds), _SLACK)
     rounds_thread = SERVER_PROCESS + len(pids) + 1
     threads = {
         track.name: rounds_thread + place
-        for place, track in enumerate((each for own in found.values() for each in own), start=1)
+        for place, track in enumerate(
+            (each for own in tracks_by_node.values() for each in own), start=1
+        )
     }
     yield _meta("process_name", SERVER_PROCESS, 0, name=SERVER)
     yield _meta("thread_name", SERVER_PROCESS, rounds_thread, name="rounds")
@@ -363,14 +365,14 @@ def _lines(log: Log, window: RunWindow) -> Iterator[str]:
         yield _meta("process_name", pid, 0, name=name)
         yield _meta("process_sort_index", pid, 0, sort_index=pid)
     names = client_names(log.clients)
-    for node, own in found.items():
+    for node, own in tracks_by_node.items():
         for track in own:
             tid = threads[track.name]
             shown = names.get(node, node) + track.name.removeprefix(node)
             yield _meta("thread_name", processes[node], tid, name=shown)
             yield _meta("thread_sort_index", processes[node], tid, sort_index=tid)
     yield from _rounds(log, window, rounds_thread, length)
-    yield from slices(doings, found, processes, threads)
+    yield from slices(doings, tracks_by_node, processes, threads)
     inside = log.events[log.events["t"].between(window.begin, window.end)]
     yield from instants(inside, processes, threads, length)
     yield from loads(log.events, (window.begin, window.end), length)
@@ -378,7 +380,7 @@ def _lines(log: Log, window: RunWindow) -> Iterator[str]:
 
 
 def _kinds(clients: pd.DataFrame) -> dict[str, str]:
-    """Return what each client is: its group in the scenario, its device and its radio."""
+    """Return the kind of each client: its group in the scenario, its device and its radio."""
     columns = (clients[name] for name in ("client", "group", "device", "radio"))
     return {
         client: f"{group}: {device}, {radio}"
@@ -393,15 +395,15 @@ def _meta(what: str, pid: int, tid: int, **args: object) -> str:
 
 
 def _rounds(log: Log, window: RunWindow, tid: int, length: float) -> Iterator[str]:
-    """Return a slice for every round, with what it reached or lacked, and a mark at its end."""
+    """Return a slice for every round with its figures, and a mark at its end."""
     table = log.rounds
-    own = table[(table["round"] >= window.first) & (table["round"] <= window.last)]
-    ends = nanoseconds(own["t"], length)
-    begins = nanoseconds(table["t"].shift(fill_value=0.0).loc[own.index], length)
+    selected = table[(table["round"] >= window.first) & (table["round"] <= window.last)]
+    ends = nanoseconds(selected["t"], length)
+    begins = nanoseconds(table["t"].shift(fill_value=0.0).loc[selected.index], length)
     place = f'"pid":{SERVER_PROCESS},"tid":{tid}'
     abandoned = log.events[log.events["event"] == "abandoned"]
     reasons = dict(zip(abandoned["round"], abandoned["detail"].astype(str), strict=True))
-    facts = own[["round", "objective", "gap"]].itertuples(index=False, name=None)
+    facts = selected[["round", "objective", "gap"]].itertuples(index=False, name=None)
     for begin, end, (number, objective, gap) in zip(
         begins.tolist(), ends.tolist(), facts, strict=True
     ):

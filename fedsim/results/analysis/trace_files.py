@@ -1,4 +1,4 @@
-"""Traces of what `fedsim run` has written: which runs, which rounds, and where to."""
+"""Trace files of runs: choice of runs, rounds, clients and paths."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _NEEDED = [
 _PLAIN = ".json"
 
 MOST_ROWS = 1_000_000
-"""Of so many rows of a log a trace is written, about 270 MB: what shows traces takes no more."""
+"""Most rows of a log in a trace, about 270 MB: viewers cannot open more."""
 
 
 def write_traces(
@@ -37,14 +37,14 @@ def write_traces(
 ) -> list[tuple[Path, int]]:
     """Write a trace for every run in a folder; return the files and their numbers of events.
 
-    Files of other calls are kept: a trace gets a name with a number then.
+    Files of other calls are not overwritten: the trace then gets a name with a number.
 
     Args:
         place: OUT with all its runs, one variant's folder in it, or one run's folder.
         out: a file that ends in .json or .json.gz for one run, else a folder, in which they are
             called VARIANT-seed-N.json; trace.json in each run's own folder where not given.
         rounds: such as "10:20", both included; either may be left out, or the colon.
-        clients: such as "0:99", alike; all where not given.
+        clients: such as "0:99", in the same form; all clients by default.
         gzip: whether they are compressed, and end in .gz; a file that ends so is in any case.
 
     Raises:
@@ -54,42 +54,42 @@ def write_traces(
             be of more than `MOST_ROWS` rows.
     """
     first, last = read_range(rounds, "rounds")
-    whose = read_range(clients, "clients")
+    client_range = read_range(clients, "clients")
     folders = _find(place)
     if gzip and out is not None and out.suffix == _PLAIN:
-        wanted = f"a compressed file ends in {PACKED}, such as {out}{PACKED}"
-        raise DataError("trace", f"--gzip: got the file {out}; {wanted}")
+        hint = f"a compressed file ends in {PACKED}, such as {out}{PACKED}"
+        raise DataError("trace", f"--gzip: got the file {out}; {hint}")
     if out is not None and _is_file(out) and len(folders) > 1:
         raise DataError(
             "trace",
             f"--out: got one file, {out}, for the {len(folders)} runs in {place}; "
             f"give a folder, or name one run, such as {folders[0]}",
         )
-    for folder in folders:  # all of them, before anything is written
+    for folder in folders:  # checked before anything is written
         try:
             check_rounds(first, last, last_round(_read(folder, "rounds")))
         except ValueError as error:
             raise DataError("trace", f"--rounds: {error}, in {folder}") from None
-        _check_size(folder, (first, last), _choose(folder, whose))
+        _check_size(folder, (first, last), _choose(folder, client_range))
     written = []
     for folder in folders:
         log = Log(_read(folder, "events"), _read(folder, "rounds"), _read(folder, "clients"))
-        window, chosen = log.window(first, last), _choose(folder, whose)
+        window, chosen = log.window(first, last), _choose(folder, client_range)
         if out is None and folder.is_relative_to(place):
             check_links(place, folder)
         call = Call.of("trace", [folder], rounds=rounds, clients=clients, gzip=gzip)
-        with output(call, _file(folder, out, PACKED if gzip else "")) as made:
-            events = write_trace(made.path, log if chosen is None else log.of(chosen), window)
-        written.append((made.place, events))
+        with output(call, _file(folder, out, PACKED if gzip else "")) as draft:
+            events = write_trace(draft.path, log if chosen is None else log.of(chosen), window)
+        written.append((draft.place, events))
     return written
 
 
-def _choose(folder: Path, whose: tuple[int | None, int | None]) -> Sequence[str] | None:
-    """Return the names of the clients that a trace is of; None for all of them."""
-    if whose == (None, None):
+def _choose(folder: Path, client_range: tuple[int | None, int | None]) -> Sequence[str] | None:
+    """Return the names of the clients in a trace; None for all clients."""
+    if client_range == (None, None):
         return None
     count = read_table(folder, "clients", ["client"]).num_rows
-    low, high = whose[0] or 0, count - 1 if whose[1] is None else whose[1]
+    low, high = client_range[0] or 0, count - 1 if client_range[1] is None else client_range[1]
     if not low <= high < count:
         text = f"the run has clients 0 to {count - 1}, not {low} to {high}, in {folder}"
         raise DataError("trace", f"--clients: {text}")
@@ -99,10 +99,10 @@ def _choose(folder: Path, whose: tuple[int | None, int | None]) -> Sequence[str]
 def _check_size(
     folder: Path, rounds: tuple[int | None, int | None], chosen: Sequence[str] | None
 ) -> None:
-    """Check that a trace can be looked at.
+    """Check that a trace is small enough for a viewer.
 
     Raises:
-        DataError: it would be of more than `MOST_ROWS` rows of the log.
+        DataError: it would have more than `MOST_ROWS` rows of the log.
     """
     events = read_table(folder, "events", ["t", "node", "peer"])
     if events.num_rows <= MOST_ROWS:
@@ -110,18 +110,18 @@ def _check_size(
     log = Log(as_frame(events), _read(folder, "rounds"), _read(folder, "clients"))
     window = log.window(*rounds)
     own = (log if chosen is None else log.of(chosen)).events
-    seen = int(own["t"].between(window.begin, window.end).sum())
-    if seen > MOST_ROWS:
-        text = f"{seen:,} rows of the log, but a trace holds at most {MOST_ROWS:,}"
-        wanted = "give fewer --rounds, such as 1:2, or some --clients, such as 0:99"
-        raise DataError("trace", f"{folder}: got {text}; {wanted}")
+    row_count = int(own["t"].between(window.begin, window.end).sum())
+    if row_count > MOST_ROWS:
+        text = f"{row_count:,} rows of the log, but a trace holds at most {MOST_ROWS:,}"
+        hint = "give fewer --rounds, such as 1:2, or some --clients, such as 0:99"
+        raise DataError("trace", f"{folder}: got {text}; {hint}")
 
 
 def read_range(text: str | None, option: str) -> tuple[int | None, int | None]:
-    """Read "10:20", "10:", ":20" or "10"; None stands for an end that is left open.
+    """Parse "10:20", "10:", ":20" or "10"; None stands for an open end.
 
     Raises:
-        DataError: it is nothing of the kind.
+        DataError: the text has another form.
 
     >>> [read_range(text, "rounds") for text in ("10:20", ":3", "7", None)]
     [(10, 20), (None, 3), (7, 7), (None, None)]
@@ -130,15 +130,15 @@ def read_range(text: str | None, option: str) -> tuple[int | None, int | None]:
         return None, None
     match = re.fullmatch(r"(\d*)(:?)(\d*)", text.strip())
     if match is None or not (match[1] or match[3]):
-        wanted = f"give the first and the last of the {option}, such as 10:20"
-        raise DataError("trace", f"--{option}: got {text!r}; {wanted}")
+        hint = f"give the first and the last of the {option}, such as 10:20"
+        raise DataError("trace", f"--{option}: got {text!r}; {hint}")
     first = int(match[1]) if match[1] else None
     last = int(match[3]) if match[3] else None
     return first, last if match[2] else first
 
 
 def _find(place: Path) -> list[Path]:
-    """Return the folders of the runs, all of which have ended and are whole."""
+    """Return the folders of the runs, after checking that all have ended and are undamaged."""
     if not place.is_dir():
         raise missing("trace", place)
     folders = run_folders(place)
@@ -156,12 +156,12 @@ def _read(folder: Path, name: str) -> pd.DataFrame:
 
 
 def _is_file(out: Path) -> bool:
-    """Whether a name is that of a trace, and not that of a folder of traces."""
+    """Return whether a name is that of a trace file, not of a folder of traces."""
     return out.name.endswith((_PLAIN, f"{_PLAIN}{PACKED}"))
 
 
 def _file(folder: Path, out: Path | None, ending: str) -> Path:
-    """Return where the trace of a run goes; `ending` is that of a compressed one, or nothing."""
+    """Return the path of a run's trace; `ending` is ".gz" or empty."""
     if out is None:
         return folder / f"{TRACE}{ending}"
     name = f"{folder.parent.name}-{folder.name}{_PLAIN}{ending}"

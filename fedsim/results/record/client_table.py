@@ -72,7 +72,7 @@ def _rows(
     table = pd.DataFrame(
         {
             "client": pd.Series([name(client) for client in clients]),
-            **{key: held[part] for key, held in facts.items()},
+            **{key: values[part] for key, values in facts.items()},
             "transmissions": transmissions,
             "beacons": number("count", Event.SEND) - transmissions,
             "silent": number("count", Event.SILENT),
@@ -118,12 +118,12 @@ def _relay_columns(clients: range, ledger: Ledger) -> dict[str, Array | NDArray[
     }
 
 
-def _carbon(own: slice, meters: Meters, emissions: Emissions | None) -> dict[str, Array]:
+def _carbon(part: slice, meters: Meters, emissions: Emissions | None) -> dict[str, Array]:
     """Return the columns of carbon, if any; clients on unknown electricity have NaN."""
     if emissions is None or meters.idle_grams is None:
         return {}
-    idle = np.where(emissions.known[own], meters.idle_grams[own], np.nan)
-    return {"idle_grams": idle, GRAMS: emissions.grams[1:][own] + idle}
+    idle = np.where(emissions.known[part], meters.idle_grams[part], np.nan)
+    return {"idle_grams": idle, GRAMS: emissions.grams[1:][part] + idle}
 
 
 def _batteries(clients: range, stores: Stores) -> dict[str, Array]:
@@ -139,10 +139,12 @@ def _batteries(clients: range, stores: Stores) -> dict[str, Array]:
     if not len(indices):
         return dict.fromkeys(columns, np.full(len(clients), np.nan))  # one array for all of them
     places = stores.clients[indices] - clients.start
-    return {name: _spread(len(clients), places, held[indices]) for name, held in columns.items()}
+    return {
+        name: _spread(len(clients), places, values[indices]) for name, values in columns.items()
+    }
 
 
-def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
+def _spread(clients: int, owners: NDArray[np.intp], values: Array) -> Array:
     column = np.full(clients, np.nan)
-    column[whose] = held
+    column[owners] = values
     return column

@@ -3,7 +3,7 @@
     OUT/.earlier/<digest>/<variant>/seed-<n>    made from another scenario, data, code or versions
     OUT/.trash/<time>/<variant>/seed-<n>        replaced by `--fresh`, or damaged
 
-The digest is of what the run was made from, all but its seed. So the seeds of one state of a
+The digest covers the sources of the run except its seed. So the seeds of one state of a
 variant stand together, and a folder below `.earlier` is one that `compare` and `report` read. A
 run in `.earlier` comes back when the scenario is set back; one in the trash never does by itself.
 
@@ -60,7 +60,7 @@ def set_aside(out: Path, run: Path, trash: str = "") -> Path | None:
         trash: the name of a folder in `.trash`; if empty, the run goes to `.earlier`.
 
     Raises:
-        OutputError: it cannot be moved, or a symbolic link stands in its way; it is where it was.
+        OutputError: it cannot be moved, or a symbolic link is in the way; it stays in its place.
     """
     if not (run / SUMMARY).exists():
         return None
@@ -76,7 +76,7 @@ def set_aside(out: Path, run: Path, trash: str = "") -> Path | None:
 
 
 def _move(out: Path, run: Path, home: Path, known_by: str) -> Path | None:
-    """Move a run into a folder, or into one with a number after its name where that has such a run.
+    """Move a run into a folder, or into a numbered one if that folder has such a run already.
 
     Args:
         out: the folder of all runs.
@@ -105,7 +105,7 @@ def _move(out: Path, run: Path, home: Path, known_by: str) -> Path | None:
 
 
 def bring_back(out: Path, kept: Path, run: Path) -> None:
-    """Move an earlier run back into its place, and what is there out of it.
+    """Move an earlier run back into its place, and move a run in that place away.
 
     A finished run is set aside, one that has not ended goes to the trash.
 
@@ -161,13 +161,13 @@ def earlier_runs(out: Path, variant: str, seed: int, made_from: str) -> Iterator
 
 
 def remove_copy(kept: Path) -> None:
-    """Remove an earlier run of which there is a copy; see `is_copy`."""
+    """Remove an earlier run that has a copy elsewhere; see `is_copy`."""
     rmtree(kept, ignore_errors=True)
     _remove_empty(kept)
 
 
-def _remove_empty(kept: Path) -> None:
-    for folder in kept.parents[:3]:  # of its variant, its state, and all
+def _remove_empty(earlier: Path) -> None:
+    for folder in earlier.parents[:3]:  # of its variant, its state, and all
         with suppress(OSError):  # other runs are there
             folder.rmdir()
 
@@ -197,6 +197,6 @@ def _manifest_of(run: Path) -> dict[str, Any] | None:
 
 
 def _digest(manifest: dict[str, Any]) -> str:
-    """Return a digest of what a run was made from, the same for all seeds of a variant."""
+    """Return a digest of the sources of a run, equal for all seeds of a variant."""
     common = {key: value for key, value in manifest.items() if key not in _OF_ONE_RUN}
     return sha256(json.dumps(common, sort_keys=True).encode()).hexdigest()[:_DIGITS]

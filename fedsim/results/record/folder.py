@@ -54,7 +54,7 @@ RESULTS = (SCENARIO, *(f"{table}.parquet" for table in (*TABLES, MODELS)), SUMMA
 
 
 class RunFolder:
-    """The folder of one run, `OUT/<variant>/seed-<n>`; what is in it is removed.
+    """The folder of one run, `OUT/<variant>/seed-<n>`; existing files are removed.
 
     A finished run is moved before; see `fedsim.results.record.earlier`.
 

@@ -44,7 +44,7 @@ def append_lines(path: Path, *lines: Mapping[str, Any]) -> bool:
 def locked_journal(path: Path) -> Iterator[tuple[list[dict[str, Any]], Append]]:
     """Context manager that locks a journal, and yields its lines and a function to append some.
 
-    Where it cannot be opened, there are no lines, and none can be appended.
+    If it cannot be opened, it yields no lines, and nothing can be appended.
     """
     try:
         file = _open(path)

@@ -29,7 +29,7 @@ RELATIVE_TOLERANCE = 1e-9
 """Relative rounding error of joules that are added up in another order."""
 
 BLOCK = 2**17
-"""So many clients are looked at together: temporary arrays of all would take gigabytes."""
+"""Number of clients per block: temporary arrays over all clients would take gigabytes."""
 
 _ALL = slice(None)
 
@@ -84,8 +84,8 @@ class Meters:
         stores: the batteries.
         idle_grams: emitted by each client while idle, shape (M,); None if not tracked.
         metered: whether energy is known; if not, joules are 0 here, and NaN in tables.
-        left: when each client left for good, s, NaN for those that stayed, shape (M,); None if all
-            have stayed.
+        left: the time at which each client left for good, s, shape (M,); NaN for a client that
+            stayed; None if all stayed.
     """
 
     bits_sent: int
@@ -109,7 +109,7 @@ def blocks_of(clients: int) -> Iterator[range]:
 
 
 def _nodes(clients: range) -> slice:
-    """Return the places of consecutive clients among the nodes, of which the server is first."""
+    """Return the indices of consecutive clients among the nodes; the server is node 0."""
     return slice(clients.start + 1, clients.stop + 1)
 
 
@@ -177,7 +177,7 @@ class Ledger:
             "joules": rows["joules"],
             "seconds": rows["duration"],
             "count": np.broadcast_to(1.0, len(rows)),
-            # Of messages that carry something, whatever its length.
+            # Messages that carry a payload, of any length.
             "payload_count": np.sign(rows["payload_bits"]),
             "bits": bits,
         }
@@ -292,12 +292,12 @@ class Ledger:
         if event not in self._SUMS[what]:
             raise KeyError(f"{what} of {event.name} rows")
         selected = range(self.clients) if clients is None else clients
-        # Zeros that nothing has been written to take no memory.
+        # `zeros` takes no memory until entries are written.
         sums = self._sums.get((what, event))
         return np.zeros(len(selected)) if sums is None else self._of_nodes(sums, _nodes(selected))
 
     def of_number(self, what: str, event: Event, clients: range | None = None) -> NDArray[np.int64]:
-        """Return the same for counts: whole numbers."""
+        """Return the same as `of`, as whole numbers."""
         sums = self.of(what, event, clients)
         return sums.astype(np.int64) if sums.any() else np.zeros(len(sums), np.int64)
 

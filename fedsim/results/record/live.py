@@ -153,20 +153,22 @@ class LiveCampaign:
 
     @classmethod
     def decode(cls, content: bytes, age: float = 0.0) -> Self:
-        """Return what a live file holds.
+        """Return the content of a live file.
 
         Raises:
             ValueError, TypeError, KeyError: it is damaged, or of another version.
         """
-        held = _mapping(json.loads(content))
-        running = tuple(_run(entry) for entry in held.pop("running"))
-        events = tuple(LiveEvent(_number(when), str(text)) for when, text in held.pop("events"))
-        known = _fields_of(cls, held)
-        return cls(**{**known, "running": running, "events": events, "age": age})
+        content_of_file = _mapping(json.loads(content))
+        running = tuple(_run(entry) for entry in content_of_file.pop("running"))
+        events = tuple(
+            LiveEvent(_number(when), str(text)) for when, text in content_of_file.pop("events")
+        )
+        entries = _fields_of(cls, content_of_file)
+        return cls(**{**entries, "running": running, "events": events, "age": age})
 
 
-def _run(held: object) -> LiveRun:
-    facts = dict(_mapping(held))
+def _run(value: object) -> LiveRun:
+    facts = dict(_mapping(value))
     curve = tuple(CurvePoint(int(point[0]), *map(_number, point[1:5])) for point in facts["curve"])
     return LiveRun(**{**_fields_of(LiveRun, facts), "curve": curve})
 
@@ -174,20 +176,22 @@ def _run(held: object) -> LiveRun:
 _KINDS = {str: str, int: int}
 
 
-def _fields_of(kind: type[LiveRun] | type[LiveCampaign], held: Mapping[str, Any]) -> dict[str, Any]:
+def _fields_of(
+    kind: type[LiveRun] | type[LiveCampaign], mapping: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the entries of a mapping that are plain fields of a class, with their types."""
     plain = {field.name: field.type for field in fields(kind) if field.type in {str, int, float}}
-    return {name: _KINDS.get(plain[name], _number)(held[name]) for name in plain}
+    return {name: _KINDS.get(plain[name], _number)(mapping[name]) for name in plain}
 
 
-def _mapping(held: object) -> dict[str, Any]:
-    if not isinstance(held, dict):
-        raise TypeError(f"got {type(held).__name__}, expected a mapping")
-    return held
+def _mapping(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"got {type(value).__name__}, expected a mapping")
+    return value
 
 
-def _number(held: object) -> float:
-    return nan if held is None else float(held)  # type: ignore[arg-type]
+def _number(value: object) -> float:
+    return nan if value is None else float(value)  # type: ignore[arg-type]
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
@@ -229,8 +233,8 @@ def clear_live(out: Path) -> None:
     """Remove the live files of killed processes; no other process may be working there."""
     if not (out / LIVE).is_symlink():
         with suppress(OSError):
-            for left in _files(out, "*.json", f"*{ASIDE}"):
-                left.unlink(missing_ok=True)
+            for file in _files(out, "*.json", f"*{ASIDE}"):
+                file.unlink(missing_ok=True)
             (out / LIVE).rmdir()
 
 
@@ -239,7 +243,7 @@ def _files(out: Path, *patterns: str) -> Sequence[Path]:
 
 
 def read_live(out: Path) -> Iterator[LiveCampaign]:
-    """Yield what the processes that make runs in a folder report, by the names of their files.
+    """Yield file name and report of each process that makes runs in a folder.
 
     The caller checks that a process holds the folder. Files that are much older than the newest one
     are left out, and damaged ones. Ages are differences of dates of files, since the clocks of two

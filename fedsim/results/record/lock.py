@@ -287,10 +287,10 @@ def is_held(folder: Path) -> bool:
 
 def _wait(lock: FolderLock) -> None:
     """Acquire the exclusive lock; fail immediately if its owner is alive."""
-    for left in reversed(range(_HOLDING)):
+    for tries_left in reversed(range(_HOLDING)):
         if lock.take(fcntl.LOCK_EX):
             return
-        if not left or is_at_work(lock.folder):
+        if not tries_left or is_at_work(lock.folder):
             raise OccupiedError(refusal(lock.folder))
         time.sleep(_MOMENT)
 

@@ -178,7 +178,7 @@ class EventLog:
     def extend(self, records: Rows) -> None:
         """Add many records at once: rows, and delivered messages as in `append_message`.
 
-        Chunks end where they would if the records came one by one.
+        Chunks end at the same rows as with single records.
 
         Args:
             records: contiguous, shape (n,). They may be kept by reference, so they must not
@@ -206,7 +206,7 @@ class EventLog:
             self._buffer = bytearray()
 
     def foresee(self, texts: Iterable[str]) -> dict[str, int]:
-        """Return the numbers of texts, if new ones are used next in this order."""
+        """Return the numbers that texts will get if they are used next in this order."""
         numbers = dict[str, int]()
         new = len(self._words)
         for text in texts:
@@ -218,7 +218,7 @@ class EventLog:
 
     @property
     def records(self) -> int:
-        """The number of records so far, of which a delivered message is one."""
+        """The number of records so far; a delivered message is one record."""
         return self._flushed + (self._size - self._limit + len(self._buffer)) // ROW.size
 
     def pending(self) -> Rows:
@@ -228,7 +228,7 @@ class EventLog:
     def _unwritten(self, begin: int = 0) -> Rows:
         """Return a copy of the records in memory, from a byte offset on."""
         chunks = list[memoryview]()
-        for chunk in (*(held.view(np.uint8).data for held in self._held), memoryview(self._buffer)):
+        for chunk in (*(rows.view(np.uint8).data for rows in self._held), memoryview(self._buffer)):
             chunks.append(chunk[begin:])
             begin = max(0, begin - len(chunk))
         return np.frombuffer(b"".join(chunks), dtype=ROW_DTYPE)

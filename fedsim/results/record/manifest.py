@@ -58,7 +58,7 @@ LIVE = "live"
 FILES, EVENTS, SEAL = "files", "events", "seal"
 """Keys: the hash of each file; rows and hash of the log's content; the hash of all the rest."""
 
-AGAIN = "make the run again with fedsim run"
+AGAIN = "repeat the run with fedsim run"
 """The remedy: a damaged run does not count as complete, so `fedsim run` makes it again."""
 
 _RECORDED = ("simpy", "numpy", "scipy", "pandas", "pyarrow")
@@ -120,7 +120,7 @@ def seal(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_json(content: Mapping[str, Any]) -> str:
-    """Return a mapping as JSON; what is not finite becomes null."""
+    """Return a mapping as JSON; numbers that are not finite become null."""
     return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
 
 
@@ -187,11 +187,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     written, content = _read(path)
-    seen = content.get("schema_version")
-    if seen is None:
+    schema_version = content.get("schema_version")
+    if schema_version is None:
         raise damage_error(path, "it lacks its schema version")
-    if seen != SCHEMA_VERSION:
-        raise VersionError(folder, seen, SCHEMA_VERSION, AGAIN)
+    if schema_version != SCHEMA_VERSION:
+        raise VersionError(folder, schema_version, SCHEMA_VERSION, AGAIN)
     _check_seal(path, written, content)
     check_kinds(Manifest, content, path)
     return content
@@ -246,5 +246,5 @@ def _place(error: ErrorDetails) -> str:
 
 
 def _seal(content: Mapping[str, Any]) -> str:
-    others = {key: value for key, value in content.items() if key != SEAL}
-    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+    unsealed = {key: value for key, value in content.items() if key != SEAL}
+    return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The models of a run: that which it ends with, and on request the best, or every n-th one.
+"""The stored models of a run: the last one, and on request the best one or every n-th one.
 
 They are a Parquet table like the others, one row per model, rather than a NumPy archive. It grows
 on disk during the run, so that memory does not grow with the rounds. The same models give the same
@@ -38,10 +38,10 @@ SHAPE = b"shape"
 
 
 CLIENTS = pa.field("clients", _FLAT)
-"""The column of the clients' own models, one after the other, in a run that keeps them."""
+"""The column of the clients' own models, concatenated, in a run that stores them."""
 
 OwnModels = Callable[[Array], Sequence[Array]]
-"""Returns the clients' own models, each (d,), in the last round, which was closed with a model."""
+"""Returns the clients' own models, shape (d,) each, after the last round that has a model."""
 
 
 class NodeModels:
@@ -51,7 +51,7 @@ class NodeModels:
         self._models: Sequence[Array] = ()
 
     def see(self, models: Array) -> None:
-        """Take the models of all nodes, shape (M, d), before that of their round is seen."""
+        """Receive the models of all nodes, shape (M, d), before the model of the same round."""
         self._models = list(models)
 
     def __call__(self, _: Array) -> Sequence[Array]:
@@ -64,11 +64,11 @@ Figure = Callable[[str], float]
 
 
 class Best(NamedTuple):
-    """The figure by which the best model of a run is found.
+    """The figure that selects the best model of a run.
 
     Attributes:
-        figure: a column of the table of rounds.
-        rises: whether more of it is better.
+        figure: a column of the round table.
+        rises: whether larger values are better.
     """
 
     figure: str
@@ -76,12 +76,12 @@ class Best(NamedTuple):
 
 
 class KeptModel(NamedTuple):
-    """A model, and those of the clients beside it.
+    """A model of the server, and the clients' own models of the same round.
 
     Attributes:
         number: of the round.
-        model: the server's, or what the method reports, shape (d,).
-        own: the clients', shape (d,) each; none where they are not kept.
+        model: the server's model, or the one that the method reports, shape (d,).
+        own: the clients' models, shape (d,) each; empty if they are not stored.
     """
 
     number: int
@@ -90,11 +90,11 @@ class KeptModel(NamedTuple):
 
 
 class CheckpointWriter(Protocol):
-    """Receives every model of a run, keeps some, and is closed once, or abandoned."""
+    """Receives every model of a run and stores some; it is closed once, or abandoned."""
 
     @property
     def nodes(self) -> NodeModels | None:
-        """What takes the models of peers; None where these are not kept."""
+        """The receiver of the models of peers; None if these are not stored."""
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
         """Receive the model of a round, and the figures of that round."""
@@ -112,11 +112,11 @@ class ModelTable:
     Args:
         parts: the writer of the table.
         shape: of every model, for readers; models are passed in flat.
-        every: models of rounds that are multiples of this are kept, and the last; None for the
-            last only. The start model, round 0, is kept where it is the last one.
-        best: the figure by which one more is kept, the first of several equal ones; None for none.
-            Rounds in which it was not evaluated are passed over. Not beside `every`.
-        own: returns the clients' own models, which are kept, too; None where they are not.
+        every: models of rounds that are multiples of this are stored, and the last; None for the
+            last only. The initial model, round 0, is stored only if it is the last one.
+        best: the figure that selects one more model, the first of several equal ones; or None.
+            Rounds without a value of it are skipped. It excludes `every`.
+        own: returns the clients' own models, to store them as well; None to leave them out.
     """
 
     def __init__(
@@ -141,9 +141,10 @@ class ModelTable:
         self._bytes = 0
 
     def see(self, number: int, model: Array, figure: Figure) -> None:
-        """Receive the model of a round, shape (d,), or that of the start as round 0.
+        """Receive the model of a round, shape (d,); round 0 has the initial model.
 
-        An empty one is unknown, and not kept. It is copied where a method may modify it later.
+        An empty array stands for an unknown model, which is not stored. The array is copied if the
+        method may modify it later.
 
         Raises:
             OutputError: models cannot be written.
@@ -152,11 +153,11 @@ class ModelTable:
             self._last = None
             return
         self._last = KeptModel(number, constant(model))
-        if self.nodes is not None:  # they may be those of the next round when it is kept
+        if self.nodes is not None:  # copied now: peers may change them before this round is stored
             self._last = self._complete(self._last)
         if self._best is not None:
             value = -figure(self._best.figure) if self._best.rises else figure(self._best.figure)
-            if value < self._least:  # not where it is NaN
+            if value < self._least:  # False for NaN
                 self._least, self._found = value, self._complete(self._last)
         if self._every is not None and number and number % self._every == 0:
             self._keep()
@@ -169,11 +170,11 @@ class ModelTable:
             self._waiting.append(self._found)
         self._keep()
 
-    def _complete(self, kept: KeptModel) -> KeptModel:
-        """Return the model of the last round with those of the clients, if these are kept."""
-        if self._own is None or kept.own:
-            return kept
-        return kept._replace(own=tuple(self._own(kept.model)))
+    def _complete(self, last: KeptModel) -> KeptModel:
+        """Return the model of the last round, with the clients' own models if these are stored."""
+        if self._own is None or last.own:
+            return last
+        return last._replace(own=tuple(self._own(last.model)))
 
     def _keep(self) -> None:
         """Queue the last model for writing."""
@@ -193,7 +194,7 @@ class ModelTable:
         self._parts.write(pa.Table.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
-        """Write the rest and join the parts; the table has no rows where nothing was seen.
+        """Write the rest and join the parts; without any model the table has no rows.
 
         Raises:
             OutputError: it cannot be written.
@@ -242,7 +243,7 @@ def chunks(folder: Path) -> Iterator[pa.Table]:
 
 
 def read_rounds(folder: Path) -> list[int]:
-    """Return the rounds of which a run has kept the models, ended or not.
+    """Return the rounds whose models a run has stored, ended or not.
 
     Raises:
         FileNotFoundError: the run has kept none yet.
@@ -253,7 +254,7 @@ def read_rounds(folder: Path) -> list[int]:
 
 
 def read_model(folder: Path, number: int) -> Array:
-    """Return the model of a round that is kept, in its shape; no other one stays in memory.
+    """Return the stored model of a round; other models do not stay in memory.
 
     Raises:
         DataError: a file is damaged.
@@ -263,16 +264,16 @@ def read_model(folder: Path, number: int) -> Array:
 
 
 def read_own_model(folder: Path, number: int, client: int) -> Array:
-    """Return a client's own model of a round that is kept, in its shape.
+    """Return a client's own model of a round.
 
     Raises:
-        ValueError: the run has not kept the clients' models, or has no such client.
+        ValueError: the run has not stored the clients' models, or has no such client.
         DataError: a file is damaged.
     """
     table = read_table(folder, MODELS, None, [("round", "==", number)])
     if CLIENTS.name not in table.column_names:
-        text = f"{folder}: the clients' own models are not kept"
-        raise ValueError(f"{text}; models: {{clients: true}} keeps them, of a method that has them")
+        text = f"{folder}: the clients' own models were not stored"
+        raise ValueError(f"{text}; models: {{clients: true}} stores them, if the method has any")
     shape = _shape(table, folder / f"{MODELS}.parquet")
     models = np.array(table[CLIENTS.name][0].values, dtype=np.float64).reshape(-1, *shape)
     if not 0 <= client < len(models):
@@ -282,7 +283,7 @@ def read_own_model(folder: Path, number: int, client: int) -> Array:
 
 
 def read_models(folders: Sequence[Path]) -> pd.DataFrame:
-    """Read the models of several runs: columns variant, seed, round, and model, of arrays.
+    """Read the models of several runs: columns variant, seed, round and model (arrays).
 
     Raises:
         FileNotFoundError: there are no runs, or one of them has kept no model yet.
@@ -290,9 +291,11 @@ def read_models(folders: Sequence[Path]) -> pd.DataFrame:
     """
     tables = [_table(path) for path in folders]
     models = [
-        model for own, path in zip(tables, folders, strict=True) for model in _in_shape(own, path)
+        model
+        for table, path in zip(tables, folders, strict=True)
+        for model in _in_shape(table, path)
     ]
-    rounds = [own.select(["round"]).replace_schema_metadata() for own in tables]
+    rounds = [table.select(["round"]).replace_schema_metadata() for table in tables]
     frame = join_tables(folders, rounds, [path.parent.name for path in folders])
     column = np.empty(len(models), dtype=object)  # pandas would stack arrays of one shape
     for row, model in enumerate(models):
@@ -320,10 +323,10 @@ def _table(
 
 
 def _in_shape(table: pa.Table, folder: Path) -> Iterator[Array]:
-    """Yield the models of a table in their shape, each an array of its own.
+    """Yield the models of a table as separate arrays in their shape.
 
     Raises:
-        DataError: they are no models of that shape.
+        DataError: the rows are not models of that shape.
     """
     path = folder / f"{MODELS}.parquet"
     shape = _shape(table, path)
@@ -353,14 +356,20 @@ def model_of(
     """Return the model of one of several runs after a round; see `fedsim.Result.model`."""
     first = next((path.parent.name for path in folders), BASE)
     folder = folder_of(folders, variant or first, seed)
-    kept = read_rounds(folder)
-    wanted = _last_round(folder, kept) if number is None else number
-    if wanted not in kept:
-        if not kept:
+    stored = read_rounds(folder)
+    round_number = _last_round(folder, stored) if number is None else number
+    if round_number not in stored:
+        if not stored:
             raise ValueError(f"{folder}: no model is kept")
-        text = f"{folder}: no model is kept of round {wanted}, only of {_list_numbers(kept)}"
+        text = (
+            f"{folder}: no model is kept of round {round_number}, only of {_list_numbers(stored)}"
+        )
         raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
-    return read_model(folder, wanted) if client is None else read_own_model(folder, wanted, client)
+    return (
+        read_model(folder, round_number)
+        if client is None
+        else read_own_model(folder, round_number, client)
+    )
 
 
 def nodes_of(
@@ -376,13 +385,13 @@ def nodes_of(
     if CLIENTS.name not in table.column_names:
         text = f"{folder}: the models of its nodes are not kept"
         raise ValueError(f"{text}; models: {{every: n, clients: true}} keeps them every n-th round")
-    kept = table["round"].to_pylist()
-    wanted = max(kept, default=0) if number is None else number
-    if wanted not in kept:
-        text = f"{folder}: no models of nodes are kept of round {wanted}, only of"
-        raise ValueError(f"{text} {_list_numbers(kept)}")
+    stored = table["round"].to_pylist()
+    round_number = max(stored, default=0) if number is None else number
+    if round_number not in stored:
+        text = f"{folder}: no models of nodes are kept of round {round_number}, only of"
+        raise ValueError(f"{text} {_list_numbers(stored)}")
     shape = _shape(table, folder / f"{MODELS}.parquet")
-    flat = np.array(table[CLIENTS.name][kept.index(wanted)].values, dtype=np.float64)
+    flat = np.array(table[CLIENTS.name][stored.index(round_number)].values, dtype=np.float64)
     return flat.reshape(-1, *shape)
 
 
@@ -406,15 +415,15 @@ def folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:
     return of_variant[0 if seed is None else seeds.index(seed)]
 
 
-def _last_round(folder: Path, kept: Sequence[int]) -> int:
-    """Return the last round of a run: as its summary says, or the last kept of one unfinished."""
+def _last_round(folder: Path, stored: Sequence[int]) -> int:
+    """Return the last round of a run; of an unfinished run, the last one with a stored model."""
     if (folder / SUMMARY).exists():
         return int(summary_of(folder)["rounds"])
-    return max(kept, default=0)
+    return max(stored, default=0)
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:
-    """Return numbers in words, of many the first and the last.
+    """Return a list of numbers as text, of many only the first and the last ones.
 
     >>> _list_numbers(range(12)), _list_numbers(range(13))
     ('0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..., 12')

@@ -1,4 +1,4 @@
-"""Tables, figures and pages that commands write: no call writes over the output of another one.
+"""Outputs of commands (tables, figures, pages): no call overwrites the output of another call.
 
 A call first writes into a staging folder beside the wanted place. What it has written then moves
 into that place if no file there is in its way, else into NAME-2, NAME-3 and so on. A file is in the
@@ -58,7 +58,7 @@ class Call:
         Args:
             command: its name.
             places: the folders that it reads: of all runs, of a variant, or of one run.
-            options: that decide what it writes.
+            options: the options that affect its output.
         """
         roots = [_root_of(place) for place in places]
         parts = [
@@ -89,7 +89,7 @@ class Output:
 
     Attributes:
         path: where to write it, in a staging folder.
-        place: where it is after the block of `output`; the wanted place until then.
+        place: its final path after the block of `output`; the wanted path until then.
     """
 
     path: Path
@@ -114,11 +114,11 @@ def output(call: Call, wanted: Path, *, keep_name: bool = False) -> Iterator[Out
         raise link_error(wanted)
     created = [each for each in (wanted.parent, *wanted.parent.parents) if not each.exists()]
     aside = wanted.parent / f"outputs.{os.getpid()}-{next(_SERIALS)}{ASIDE}"
-    made = Output(aside / wanted.name, wanted)
+    draft = Output(aside / wanted.name, wanted)
     try:
         _make(aside, wanted)
-        yield made
-        made.place = _settle(call, wanted, made.path, keep_name=keep_name)
+        yield draft
+        draft.place = _settle(call, wanted, draft.path, keep_name=keep_name)
     except OutputError as error:
         raise _error_at_place(error, aside, wanted.parent) from None
     finally:
@@ -145,23 +145,23 @@ def _error_at_place(error: OutputError, aside: Path, folder: Path) -> OutputErro
     return OutputError(error.errno or 0, error.strerror or str(error), str(place))
 
 
-def _settle(call: Call, wanted: Path, made: Path, *, keep_name: bool) -> Path:
-    """Move what was written into a place where nothing is in its way; return that."""
-    new = {name: hash_of(path) for name, path in _files(made).items()}
+def _settle(call: Call, wanted: Path, written: Path, *, keep_name: bool) -> Path:
+    """Move the output into a free place, and return that place."""
+    new = {name: hash_of(path) for name, path in _files(written).items()}
     journal = call.root / OUTPUTS
     with locked_journal(journal) as (lines, append):
         known = _hashes_by_place(lines, call)
-        for place in _names(wanted, folder=made.is_dir()):
+        for place in _names(wanted, folder=written.is_dir()):
             own = known.get(_relative(place, call.root), {})
             if _hindering(place, new, own) and not keep_name:
                 continue
-            with hold(place) if made.is_dir() else nullcontext():
+            with hold(place) if written.is_dir() else nullcontext():
                 hindering = _hindering(place, new, own)  # it may have changed
                 if hindering and not keep_name:
                     continue
                 for path in hindering:
                     _keep(call.root, path)
-                _move(made, place, new)
+                _move(written, place, new)
                 line = {"path": _relative(place, call.root), "call": call.words, "files": new}
                 if any(own.get(name) != digest for name, digest in new.items()):
                     append(line)
@@ -169,11 +169,11 @@ def _settle(call: Call, wanted: Path, made: Path, *, keep_name: bool) -> Path:
     raise AssertionError("there is always another name")
 
 
-def _files(made: Path) -> dict[str, Path]:
+def _files(written: Path) -> dict[str, Path]:
     """Return the files that were written, by their paths in the folder; "" for a single file."""
-    if not made.is_dir():
-        return {"": made}
-    every = ((str(path.relative_to(made)), path) for path in sorted(made.rglob("*")))
+    if not written.is_dir():
+        return {"": written}
+    every = ((str(path.relative_to(written)), path) for path in sorted(written.rglob("*")))
     return {name: path for name, path in every if path.is_file() and path.name[0] != "."}
 
 
@@ -199,7 +199,7 @@ def _names(wanted: Path, *, folder: bool) -> Iterator[Path]:
 
 
 def _hindering(place: Path, new: Mapping[str, str], own: Mapping[str, str]) -> list[Path]:
-    """Return the files of a place that another call or a user has written, or has changed."""
+    """Return the files in a place that another call wrote, or a user wrote or changed."""
     paths = []
     for name, digest in new.items():
         path = place / name
@@ -211,7 +211,7 @@ def _hindering(place: Path, new: Mapping[str, str], own: Mapping[str, str]) -> l
 
 
 def _is_free(path: Path, digests: Collection[str | None]) -> bool:
-    """Return whether there is no file, or one with one of the given hashes."""
+    """Return whether the place has no file, or a file with one of these hashes."""
     if path.is_symlink() or not path.exists():
         return not path.is_symlink()
     return path.is_file() and hash_of(path) in digests
@@ -230,24 +230,24 @@ def _keep(root: Path, path: Path) -> None:
         raise unwritable(place, error) from None
 
 
-def _move(made: Path, place: Path, new: Mapping[str, str]) -> None:
-    """Move files into their place, but for those whose content is there already."""
+def _move(written: Path, place: Path, new: Mapping[str, str]) -> None:
+    """Move files into their place, except those that exist with the same content."""
     for name, digest in new.items():
         path = place / name
         check_links(place.parent, path)
         try:
             if not path.exists() or hash_of(path) != digest:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                (made / name).replace(path)
+                (written / name).replace(path)
         except OSError as error:
             raise unwritable(path, error) from None
 
 
 def check_page(out: Path | None) -> None:
-    """Check that a page is written into a file that is called as one.
+    """Check that the file of a page ends in .html.
 
     Raises:
-        DataError: it is not.
+        DataError: it does not.
     """
     if out is not None and out.suffix.lower() not in {".html", ".htm"}:
         text = f"--out {out}: a page is HTML; expected a file that ends in .html"
@@ -255,7 +255,7 @@ def check_page(out: Path | None) -> None:
 
 
 def describe_move(wanted: Path, place: Path) -> str:
-    """Return a note that an output has another name than was wanted; empty if it has not."""
+    """Return a note on an output that got another name than requested; empty if it did not."""
     if place.name == wanted.name or not wanted.name:
         return ""
     return f"Kept the existing {wanted}; wrote {place}"

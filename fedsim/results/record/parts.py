@@ -56,7 +56,7 @@ _REPEATED = ("operations", "samples")
 """Float columns with few distinct values."""
 
 _LONG = 65536
-"""So many values of a column are encoded at once."""
+"""Number of values of a column that are encoded at once."""
 
 
 def _repeats(field: pa.Field) -> bool:
@@ -80,17 +80,17 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
 
 
 def write_blocks(blocks: Iterable[pa.Table], path: Path) -> None:
-    """Write a table atomically, of which one block of rows after the other is made.
+    """Write a table atomically, block by block.
 
     Raises:
         OutputError: it cannot be written.
     """
-    with Draft(path) as draft, ExitStack() as held:
+    with Draft(path) as draft, ExitStack() as stack:
         writer = None
         for block in blocks:
             if writer is None:
                 made = pq.ParquetWriter(draft, block.schema, **_options(block.schema))
-                writer = held.enter_context(made)
+                writer = stack.enter_context(made)
             writer.write_table(block)
             draft.check()
 
@@ -168,21 +168,21 @@ class PartWriter:
 
 
 def _join_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """Return the schema of all columns of some, in the order of the widest one.
+    """Return the schema of all columns of several schemas, in the order of the widest one.
 
-    Where one has whole numbers and another one fractions, it has fractions.
+    A column with whole numbers in one schema and fractions in another one has fractions.
     """
     every = sorted(schemas, key=len, reverse=True)
     return pa.unify_schemas(every, promote_options="permissive")
 
 
 def _fit(schema: pa.Schema, table: pa.Table) -> pa.Table:
-    """Return a table with a schema that is joined from its own and others; null where it lacks."""
+    """Return a table with a joined schema, with nulls in columns that the table lacks."""
     return pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
 
 
 def _fill_in(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with all columns of a schema, null in those that lack or have no value."""
+    """Return a table with all columns of a schema; missing columns are null."""
     columns = {field.name: pa.nulls(len(table), field.type) for field in schema}
     columns |= {
         name: table[name]
@@ -196,7 +196,7 @@ def _pack(table: pa.Table) -> pa.Buffer:
     """Return a table as an Arrow file."""
     stream = pa.BufferOutputStream()
     with pa.ipc.new_file(stream, table.schema, options=_PACKING) as file:
-        file.write_table(table.unify_dictionaries())  # of which a file has one a column
+        file.write_table(table.unify_dictionaries())  # a file has one dictionary per column
     return stream.getvalue()
 
 
@@ -261,12 +261,12 @@ def _parts(
 
 
 def _beginning(parts: Path) -> str:
-    """Return the start of the chain of a table: variant, seed and table name, from its path."""
+    """Return the start of a table's chain of hashes: variant, seed and table name."""
     return "/".join(parts.resolve().parts[-3:])
 
 
 def _link(chain: str, content: bytes | pa.Buffer) -> str:
-    """Return the hash of a part, given that of the part before it."""
+    """Return the hash of a part, which includes the hash of the part before it."""
     digest = hashlib.sha256(f"{chain}\n".encode())
     digest.update(content)  # not joined: it may be a long model, and a copy takes as much again
     return digest.hexdigest()[:16]
@@ -290,9 +290,7 @@ def _sound(parts: Path, files: Sequence[Path]) -> Iterator[tuple[Path, pa.Buffer
             raise damage_error(file, str(error)) from None
         chain = _link(chain, content)
         if file.stem != _part(number, chain):
-            raise damage_error(
-                file, "it, or a part before it, is not the one that was written here"
-            )
+            raise damage_error(file, "this part or an earlier one was changed after it was written")
         yield file, pa.py_buffer(content)
 
 
@@ -322,8 +320,8 @@ def _read(
 ) -> pa.Table:
     """Read one file, from disk or from memory; the path is for errors.
 
-    On this thread alone: where there is no memory for another one, Arrow waits for it for ever, and
-    no signal interrupts that. It takes one for a file, and none for what is in memory.
+    It reads on this thread alone: if no memory is left for another thread, Arrow waits for ever,
+    and no signal interrupts it. Arrow takes a thread for a file, but not for data in memory.
     """
     try:
         if columns is None and isinstance(source, Path):
@@ -341,7 +339,7 @@ def _read_open(
     columns: Sequence[str] | None,
     filters: Sequence[tuple[str, str, object]] | None,
 ) -> pa.Table:
-    """Return those columns and rows of a file that is open; see `_read`."""
+    """Return the requested columns and rows of an open file; see `_read`."""
     if suffix == _ARROW:
         return _choose(pa.ipc.open_file(held, options=_UNPACKING).read_all(), columns, filters)
     if filters is not None:  # which leave whole groups of rows unread
@@ -356,16 +354,16 @@ def _choose(
     columns: Sequence[str] | None,
     filters: Sequence[tuple[str, str, object]] | None,
 ) -> pa.Table:
-    """Return those columns and rows of a table; see `read_table`."""
+    """Return the requested columns and rows of a table; see `read_table`."""
     if filters is None:
-        known = table.schema.names
-        return table if columns is None else table.select([c for c in columns if c in known])
+        names = table.schema.names
+        return table if columns is None else table.select([c for c in columns if c in names])
     from pyarrow.dataset import dataset  # noqa: PLC0415 - it takes time to load
 
     return dataset(table).to_table(columns, pq.filters_to_expression(filters), use_threads=False)
 
 
 def reading_error(path: Path, error: Exception) -> Exception:
-    """Return what is wrong where a table cannot be read: its file, or a want of memory."""
+    """Return the error for a table that cannot be read: a damaged file, or too little memory."""
     starved = isinstance(error, MemoryError) or "worker thread" in str(error)
     return MemoryError(str(error)) if starved else damage_error(path, str(error))

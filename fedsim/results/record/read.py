@@ -21,7 +21,7 @@ _OF_INTEREST = (
     *("transmissions", "beacons", "bits_up", "bits_down", "t", "joules", "grams", "reason"),
 )
 _ASIDE = ("cohort", "start", "concerns", "notes", "looks", "problem")
-"""The columns of a summary that stand first, and those that stand last."""
+"""The first and the last columns of a table of summaries."""
 
 _BEGUN = ("events.parquet", "events.parts", MANIFEST, SUMMARY)
 """Files of a run with content: its log, or the record of its end."""
@@ -47,19 +47,19 @@ _MOST_STUDIES = 12
 
 
 def hold_no_runs(place: Path) -> str:
-    """Return the message that a folder holds no runs, with the studies in the folders below it."""
+    """Return an error text for a folder without runs, which lists studies below it."""
     studies = sorted(path.parent for path in place.glob(f"*/{STUDY}"))
     if not studies:
-        wanted = "give a folder that `fedsim run` has written, or one in it"
-        return f"there are no runs in {place}: {wanted}"
-    shown = listed(studies, _MOST_STUDIES)
-    return f"there are no runs in {place}, but studies below it: give one of {shown}"
+        hint = "give a folder that `fedsim run` has written, or one in it"
+        return f"there are no runs in {place}: {hint}"
+    examples = listed(studies, _MOST_STUDIES)
+    return f"there are no runs in {place}, but studies below it: give one of {examples}"
 
 
 def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:
-    """Return all run folders in `folder`, variants in the order of the scenario, seeds in theirs.
+    """Return all run folders in `folder`: variants in the order of the scenario, seeds ascending.
 
-    Without a study to give that order, `base` comes first, the others by name.
+    Without a recorded study, `base` comes first, then the others by name.
 
     Args:
         folder: OUT with all its runs, one variant's folder in it, or one run's folder.
@@ -138,7 +138,7 @@ def join_tables(
     parts = []
     for path, whole, called in zip(folders, tables, variants, strict=True):
         table = whole.drop_columns(
-            [own for own in ("variant", "seed") if own in whole.column_names]
+            [name for name in ("variant", "seed") if name in whole.column_names]
         )
         variant = pa.DictionaryArray.from_arrays(
             pa.array(np.zeros(len(table), dtype=np.int32)), pa.array([called])
@@ -156,7 +156,7 @@ def join_tables(
 
 
 def read_summaries(folders: Sequence[Path]) -> pd.DataFrame:
-    """Read the summaries of the runs that have ended, a row each.
+    """Read the summaries of ended runs, one row per run.
 
     Results and costs come first, rarely used columns last.
 
@@ -167,8 +167,8 @@ def read_summaries(folders: Sequence[Path]) -> pd.DataFrame:
     table = pd.json_normalize([summary_of(path) for path in ended])
     first = [name for name in _OF_INTEREST if name in table]
     last = [name for name in _ASIDE if name in table]
-    others = [name for name in table if name not in {*first, *last}]
-    return table[[*first, *others, *last]]
+    middle = [name for name in table if name not in {*first, *last}]
+    return table[[*first, *middle, *last]]
 
 
 def summary_of(folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which figures of `fedsim.results.accuracy` hold for a scenario: its models and its regime."""
+"""The choice of figures of `fedsim.results.accuracy` for a scenario, by its models and regime."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,8 +45,8 @@ class RoundMessages:
     """The messages of a round.
 
     Attributes:
-        flows: how many there are at once.
-        bytes: of the largest, of a broadcast's copy and a mean reply.
+        flows: the number of simultaneous messages.
+        bytes: the larger of a broadcast's copy and a mean reply.
     """
 
     flows: int
@@ -54,7 +54,7 @@ class RoundMessages:
 
     @classmethod
     def of_round(cls, costs: Mapping[Any, Any]) -> "RoundMessages | None":
-        """Return those of a round of the round table; None where it has none.
+        """Return the messages of a row of the round table; None if the round has none.
 
         Args:
             costs: cohort, transmissions, bits_up and bits_down.
@@ -69,12 +69,12 @@ class RoundMessages:
 def errors_of_models(
     network: Plain, fleet: Sequence[Plain], messages: RoundMessages | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each model of a scenario's network, and sentences on the errors of its times.
+    """Yield the network models of a scenario, each with sentences on the errors of its times.
 
     Args:
-        network: the block, as recorded.
-        fleet: the groups; those of a calibrated fleet have intervals of their radios.
-        messages: of a round like any other; None if unknown.
+        network: the block `network`, as recorded.
+        fleet: the groups; groups of a calibrated fleet have intervals for radio constants.
+        messages: the messages of a typical round; None if unknown.
     """
     if not fleet:
         return  # ideal clients: messages take no time
@@ -99,7 +99,7 @@ def errors_of_models(
 
 
 def _model(network: Plain, radio: str) -> str:
-    """Return the model that the messages of a radio are carried by."""
+    """Return the network model of a radio's messages."""
     cellular = radio.startswith(("lte", "5g", "shannon"))
     if network.get("wifi") is not None and not cellular:
         return "wifi"
@@ -112,7 +112,7 @@ def _model(network: Plain, radio: str) -> str:
 
 
 def _flows(network: Plain) -> str:
-    """Return the kind of the model of flows, which is a block where it has parameters."""
+    """Return the kind of `network.model`, which is a block if it has parameters."""
     model = network["model"]
     return str(model["kind"] if isinstance(model, Mapping) else model)
 
@@ -146,7 +146,7 @@ def _frames() -> str:
 def _transfers(
     model: str, network: Plain, groups: Sequence[Plain], messages: RoundMessages | None
 ) -> str:
-    """Return the errors of the times of transfers in the regime of some groups, and a remedy."""
+    """Return a sentence on the errors of transfer times for some groups, and a remedy."""
     tcp = network.get("tcp") or {}
     table = tcp.get("stack", "linux") if model == "tcp" else model
     lossy = any(group["radio"].get("loss", {}).get("kind", "none") != "none" for group in groups)
@@ -157,14 +157,14 @@ def _transfers(
         regime = _regime(figures, network, messages, rates, trips)
     errors = figures[regime]
     runs = "medians of runs, " if regime == LOSSES else ""
-    law, over = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
+    law, subject = tcp if model == "tcp" else network.get(model) or {}, "Transfer times"
     if law.get("connections", _CONNECTIONS.get(model)) == "kept":
-        over = "Transfer times over kept connections: not measured yet. Over new connections"
-    held = REFERENCES[table]
+        subject = "Transfer times over kept connections: not measured yet. Over new connections"
+    reference = REFERENCES[table]
     if model in {"fluid", "lv08"}:
-        held += " with a new connection per message"
-    cases = f"{runs}{errors.cases} cases compared with {held}: {errors.extent}"
-    text = f"{over}, {regime}: {errors} ({cases})."
+        reference += " with a new connection per message"
+    cases = f"{runs}{errors.cases} cases compared with {reference}: {errors.extent}"
+    text = f"{subject}, {regime}: {errors} ({cases})."
     here = list(_beyond(errors, messages, rates, trips))
     if lossy and regime != LOSSES:
         here.insert(0, "Your losses are random; those tested were not.")
@@ -172,11 +172,11 @@ def _transfers(
 
 
 _CONNECTIONS = {"tcp": "kept", "wifi": "new"}
-"""The defaults of `connections`, which a block may leave out."""
+"""The defaults of `connections` by model."""
 
 
 def _remedy(model: str, network: Plain) -> Iterator[str]:
-    """Yield what to write for the packets of TCP, where links are shared by a simpler model."""
+    """Yield the setting that simulates TCP packets, if a simpler model shares the links."""
     shares_air = any(network.get(key) is not None for key in ("wifi", "cell", "lora"))
     if model in {"fluid", "lv08"} and not shares_air and network.get("broadcast") != "cell":
         yield "For kept TCP connections: `network: {model: tcp}`."
@@ -189,7 +189,7 @@ def _regime(
     rates: Range | None,
     trips: Range | None,
 ) -> str:
-    """Return the regime that a table has for a scenario without random losses."""
+    """Return the regime of a scenario without random losses, among those of a table."""
     many = MANY
     if TCP in table:
         many = TCP if network["wifi"]["transport"] == "tcp" else UDP
@@ -205,7 +205,7 @@ def _regime(
 
 
 def _fit(tcp: Plain, messages: RoundMessages, rates: Range | None, trips: Range | None) -> bool:
-    """Return whether the first windows of all messages have room in one queue."""
+    """Return whether the first TCP windows of all messages fit into one queue."""
     if tcp.get("discipline") == "fq-codel":
         return True
     queue = tcp.get("queue", 1000)
@@ -230,7 +230,7 @@ def _rates(network: Plain, groups: Sequence[Plain]) -> Range | None:
         for group in groups:
             rate = group["radio"].get(way)
             if rate is None:
-                return None  # a trace, or a law of its own
+                return None  # a trace, or a radio without constant rates
             rates.append(min(map(_RATE.validate_python, (rate, *shared))))
     return min(rates), max(rates)
 
@@ -245,20 +245,20 @@ def _trips(network: Plain, groups: Sequence[Plain]) -> Range | None:
 
 
 def _beyond(
-    found: Accuracy, messages: RoundMessages | None, rates: Range | None, trips: Range | None
+    tested: Accuracy, messages: RoundMessages | None, rates: Range | None, trips: Range | None
 ) -> Iterator[str]:
-    """Yield a sentence for each way in which a scenario is not within the cases of a regime."""
+    """Yield a sentence for each range of the tested cases that a scenario leaves."""
     flows = size = None
     if messages is not None:
         flows, size = (messages.flows,) * 2, (messages.bytes,) * 2
-    for own, held, low, high in (
-        (flows, found.flows, "Fewer of your messages overlap", "More of your messages overlap"),
-        (size, found.bytes, "Your messages are smaller", "Your messages are larger"),
-        (rates, found.rates, "Your links are slower", "Your links are faster"),
-        (trips, found.trips, "Your round trips are shorter", "Your round trips are longer"),
+    for actual, limits, low, high in (
+        (flows, tested.flows, "Fewer of your messages overlap", "More of your messages overlap"),
+        (size, tested.bytes, "Your messages are smaller", "Your messages are larger"),
+        (rates, tested.rates, "Your links are slower", "Your links are faster"),
+        (trips, tested.trips, "Your round trips are shorter", "Your round trips are longer"),
     ):
-        if own is not None and held is not None:
-            if own[0] < held[0]:
-                yield f"{low} than was tested."
-            if own[1] > held[1]:
-                yield f"{high} than was tested."
+        if actual is not None and limits is not None:
+            if actual[0] < limits[0]:
+                yield f"{low} than tested."
+            if actual[1] > limits[1]:
+                yield f"{high} than tested."

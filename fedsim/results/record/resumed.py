@@ -1,7 +1,7 @@
 """A recorder that replays a run from its start and skips rows already written.
 
-A run is a function of its scenario. So if it has to be repeated in another way, it starts with the
-rows that exist, and the other rows follow them.
+A run is a function of its scenario. So a run that is repeated by another execution path begins with
+the existing rows, and appends the others.
 """
 
 from collections.abc import Callable

@@ -35,7 +35,7 @@ class Traffic:
     """Running totals of a run's cost, charged when a message is passed to the network.
 
     Attributes:
-        cohort: clients asked, once for each exchange of the round.
+        cohort: sampled clients, counted per exchange of the round.
         transmissions: uplink messages that carry something.
         beacons: uplink messages that carry nothing.
         bits_up: uplink bits, payload, header and transport.

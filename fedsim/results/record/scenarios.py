@@ -63,7 +63,7 @@ def parse(text: str, path: Path) -> Mapping[str, Any]:
 
     Args:
         text: as YAML.
-        path: where it is from.
+        path: the path of its file.
 
     Raises:
         DataError: it is no scenario.
@@ -79,7 +79,7 @@ def parse(text: str, path: Path) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=64)
 def _load(text: str) -> Any:  # noqa: ANN401 - any content of a file
-    """Return the content of a YAML text: 20 ms for a scenario, of which a comparison reads many."""
+    """Return the content of a YAML text, cached: a comparison parses many, at 20 ms each."""
     return YAML(typ="safe", pure=True).load(text)
 
 
@@ -92,7 +92,7 @@ def data_of(scenario: Mapping[str, Any]) -> str:
 
 
 def group_of(scenario: Mapping[str, Any], number: int) -> Mapping[str, Any]:
-    """Return a group of clients as a scenario describes it, by its number in the clients table.
+    """Return the block of a group of clients, by its number in the clients table.
 
     A scenario without a fleet has one group, of ideal clients. After all groups come the gateways
     of each tier.
@@ -133,7 +133,7 @@ def setting_of(scenario: Mapping[str, Any], seeds: Sequence[int]) -> str:
 
 
 def flat(content: object, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of a scenario, each with its key such as "fleet.0.radio.up".
+    """Yield key and value of all entries of a scenario; keys are like "fleet.0.radio.up".
 
     >>> dict(flat({"a": {"b": [1, 2]}, "c": {}}))
     {'a.b.0': 1, 'a.b.1': 2, 'c': {}}
@@ -156,7 +156,7 @@ def flat(content: object, path: str = "") -> Iterator[tuple[str, Any]]:
 def differing(one: object, other: object, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield each key in which two scenarios differ, except seed and name, with both values.
 
-    An item of a list that only one of them has, such as a group of clients, is one value.
+    A list item that only one scenario has, such as a group of clients, is one value.
 
     >>> list(differing({"fleet": [{"count": 1}]}, {"fleet": [{"count": 2}, {"count": 3}]}))
     [('fleet.0.count', 1, 2), ('fleet.1', '-', {'count': 3})]

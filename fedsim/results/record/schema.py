@@ -1,4 +1,4 @@
-"""The event log's schema: one row a span, version 5.
+"""The event log's schema, version 5: one row per span.
 
 A row is written when its span ends, so `t` never runs back; the span began at
 `t - duration`. Bits stand in a `send` row of the sender and in a `receive` row of the
@@ -51,7 +51,7 @@ SCHEMA_VERSION = 6
 
 
 class Event(IntEnum):
-    """The kind of a row. Its name in lower case is what the log shows."""
+    """The kind of a row; the log has its name in lower case."""
 
     COMPUTE = 0
     """A client worked on its data."""
@@ -192,16 +192,16 @@ class _Piece:
 
 def _in_cache(records: Sequence[NDArray[np.void]]) -> Iterator[NDArray[np.void]]:
     """Yield parts of records of at most `_IN_CACHE` records."""
-    held, size = list[NDArray[np.void]](), 0
+    records_in_cache, size = list[NDArray[np.void]](), 0
     for record in records:
         for begin in range(0, len(record), _IN_CACHE):
             some = record[begin : begin + _IN_CACHE]
             if size + len(some) > _IN_CACHE:
-                yield _join(held)
-                held, size = [], 0
-            held.append(some)
+                yield _join(records_in_cache)
+                records_in_cache, size = [], 0
+            records_in_cache.append(some)
             size += len(some)
-    yield _join(held)
+    yield _join(records_in_cache)
 
 
 def _join(records: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
@@ -211,16 +211,16 @@ def _join(records: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
 
 
 class RowColumns:
-    """The rows of records, by column: two of a message, the sender's and the receiver's.
+    """The rows of records, by column; a message has two rows, its sender's and its receiver's.
 
-    Columns are contiguous, and made as one is first asked for: to repeat packed records, and to
-    read each of their fields from them afterwards, takes several times as long.
+    Columns are contiguous, and are created when one is first read: repeating packed records, and
+    then reading each field from them, takes several times as long.
 
     Args:
         records: of dtype `ROW_DTYPE`, shape (n,), in pieces.
 
     Attributes:
-        nodes: what was found of columns of nodes; see `fedsim.results.record.nodes.number_nodes`.
+        nodes: cache of `fedsim.results.record.nodes.number_nodes`.
     """
 
     def __init__(self, *records: NDArray[np.void]) -> None:

@@ -1,8 +1,8 @@
 """The study of a folder of runs: its scenario and its variants.
 
 `study.json` stands in OUT beside the folders of the variants. It records which of these the
-scenario had when it was last run, and what each was to be made from; a run's manifest records what
-it was made from. So leftovers of an earlier state of a scenario are identified, and no other
+scenario had when it was last run, and the sources of each; a run's manifest records the sources of
+the run. So leftovers of an earlier state of a scenario are identified, and no other
 scenario overwrites these runs.
 """
 
@@ -109,13 +109,13 @@ def read_study(out: Path) -> Study | None:
 def study_in(out: Path) -> Study | None:
     """Return the study of a folder, reconstructed from its runs if not recorded.
 
-    None where there are no runs either.
+    None if there are no runs either.
     """
     try:
-        known = read_study(out)
+        recorded = read_study(out)
     except DataError:
-        known = None
-    return known or _study_of_runs(out)
+        recorded = None
+    return recorded or _study_of_runs(out)
 
 
 def _study_of_runs(out: Path) -> Study | None:

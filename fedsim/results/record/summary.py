@@ -96,7 +96,7 @@ _FAILED = End(complete=False, code=1)
 
 
 def status_of(error: type[RunError]) -> str:
-    """Return the state of a run that such an error has ended.
+    """Return the state of a run that an error of this class has ended.
 
     >>> from fedsim.core.errors import AuditError, Deadlock, WorkDurationError
     >>> status_of(Deadlock), status_of(AuditError), status_of(WorkDurationError)
@@ -139,7 +139,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Optimum(BaseModel):
-    """The smallest objective, and how it was found."""
+    """The smallest objective, and the method that computed it."""
 
     model_config = ConfigDict(strict=True)
 
@@ -149,7 +149,7 @@ class Optimum(BaseModel):
 
 
 class Summary(BaseModel):
-    """The fields that are read of a summary; further ones are allowed.
+    """The fields of a summary that are read; further ones are allowed.
 
     Attributes:
         variant, seed, algorithm: identify the run.
@@ -157,7 +157,7 @@ class Summary(BaseModel):
         concerns: conditions of the method's theory that do not hold.
         target: the gap at which the run was to stop, if any.
         targets: that, and all other figures at which it was to stop.
-        counting: the model that a round is looked at with: "rounds", or "iterates".
+        counting: the model with which a round is evaluated: "rounds", or "iterates".
         start: the objective before the first round; None if unknown.
         clients, dimension, problem: sizes, and a hash of the clients' losses.
         reference: the optimum and the method that found it; None if unknown.

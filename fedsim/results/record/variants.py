@@ -21,7 +21,7 @@ RUN = r"seed-.*"
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether a name cannot be that of a variant, whose folder it names.
+    """Return whether a name is not allowed for a variant, since its folder has the name, too.
 
     >>> [is_reserved(name) for name in ("Comparison", "seed-1", "seeds", "compared")]
     [True, True, False, False]

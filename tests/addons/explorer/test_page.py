@@ -63,5 +63,5 @@ def test_a_variant_that_time_decides_is_left_out_with_the_reason(tmp_path: Path)
 
 def test_ideal_clients_have_nothing_to_move(tmp_path: Path) -> None:
     folder = fedsim.run(small(rounds=3, fleet=[{"count": 5}]), out=tmp_path / "run").folder
-    with pytest.raises(DataError, match="its clients are ideal, so no constant can be moved"):
+    with pytest.raises(DataError, match="its clients are ideal, without constants to change"):
         fedsim.explore(folder)

@@ -87,7 +87,7 @@ def test_what_a_client_does_wrong_is_told_with_client_and_round(what: str) -> No
 def test_a_client_that_hangs_is_broken_off_at_its_limit() -> None:
     result = run(in_round_two(hanging), loss={"limit": "200 ms"})
     assert result.summary["reason"].tolist() == [
-        "train of client 1 in round 2 is not over after 0.2 s of real time (problem.loss.limit)"
+        "train of client 1 in round 2 did not return within 0.2 s of real time (problem.loss.limit)"
     ]
 
 
@@ -105,7 +105,7 @@ def test_a_hanging_client_is_left_where_no_signal_comes() -> None:
     with ThreadPoolExecutor(1) as pool:
         result = pool.submit(run, in_round_two(slow), loss={"limit": "200 ms"}).result()
         over.append(True)
-    assert "client 1 in round 2 is not over after 0.2 s" in result.summary["reason"].item()
+    assert "client 1 in round 2 did not return within 0.2 s" in result.summary["reason"].item()
 
 
 def test_what_fails_where_no_signal_comes_is_told_as_elsewhere() -> None:

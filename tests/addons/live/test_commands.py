@@ -41,7 +41,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "peers": (
         methods.scenario("d-psgd") | {"fleet": [{"count": 3}]},
-        "network.peers: peers do not run live yet",
+        "network.peers: peers are not supported in live runs yet",
     ),
     "energy": ({"stop": {"energy": "5 J"}}, "stop.energy: a live run has no such limit"),
 }
@@ -130,7 +130,7 @@ def test_an_unknown_host_is_told_from_one_that_does_not_answer(
     monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", resolve)
     done = CliRunner().invoke(app, ["join", "nowhere.invalid:7000", "--client", "0"])
     assert done.exit_code == 1
-    assert done.stderr == "the host nowhere.invalid is not known: Name or service not known\n"
+    assert done.stderr == "the host nowhere.invalid is unknown: Name or service not known\n"
 
 
 def test_a_live_run_has_a_history_and_is_watched_as_others(tmp_path: Path) -> None:

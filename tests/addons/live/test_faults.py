@@ -147,10 +147,10 @@ FAULTS: dict[str, tuple[Behaviour, str]] = {
     "dies after its report": (die_after_its_report, "client-2 "),
     "long frame": (announce_too_much, "a frame announces 2147483647 bytes; at most "),
     "unknown kind": (send_an_unknown_kind, "no frame has the kind 99"),
-    "misplaced": (send_what_the_server_sends, "client-2 has sent a frame of the kind END"),
-    "noise": (reply_with_noise, "client-2 has sent what is no message of a run: "),
+    "misplaced": (send_what_the_server_sends, "client-2 has sent an unexpected END frame"),
+    "noise": (reply_with_noise, "client-2 has sent an invalid message: "),
     "no report": (reply_without_a_report, "client-2 replies in exchange 1 without a report"),
-    "other name": (reply_in_the_name_of_another, "client-2 has sent what is no message of a run"),
+    "other name": (reply_in_the_name_of_another, "client-2 has sent an invalid message"),
     "other exchange": (report_what_was_not_sent, "client-2 reports on exchange 77"),
     "silent": (send_nothing, "client-2 has sent nothing for 0.25 s"),
 }

@@ -98,7 +98,7 @@ def test_what_is_refused_is_named() -> None:
     beyond = refuse(
         ServerHandshake(OFFER, TOKEN, nothing_taken), ClientHandshake(10, DIGEST, TOKEN)
     )
-    assert str(beyond) == "there are clients 0 to 9, and no 10"
+    assert str(beyond) == "expected a client from 0 to 9, got 10"
     there = ServerHandshake(OFFER, TOKEN, is_there)
     assert str(refuse(there, ClientHandshake(9, DIGEST, TOKEN))) == "client-9 is there"
 
@@ -114,13 +114,13 @@ def test_another_version_is_refused_by_name() -> None:
 def test_a_client_does_not_trust_a_server_without_the_token() -> None:
     client = ClientHandshake(7, DIGEST, TOKEN)
     client.begin()
-    with pytest.raises(AdmissionError, match="the server does not ask for one"):
+    with pytest.raises(AdmissionError, match="but the server requires none"):
         client.receive(Kind.CHALLENGE, bytes(33), lambda: 0.0)
     client = ClientHandshake(7, DIGEST, TOKEN)
     client.receive(Kind.CHALLENGE, bytes(32) + b"\1", lambda: 0.0)
     with pytest.raises(AdmissionError, match="the server does not prove the shared token"):
         client.receive(Kind.WELCOME, bytes(32) + OFFER.encode(), lambda: 0.0)
-    with pytest.raises(AdmissionError, match="asks for a shared token, and none was given"):
+    with pytest.raises(AdmissionError, match="requires a shared token, but none was given"):
         ClientHandshake(7, DIGEST, None).receive(Kind.CHALLENGE, bytes(32) + b"\1", lambda: 0.0)
 
 

@@ -61,7 +61,10 @@ REPORTS: dict[str, tuple[Callable[[float], bytes], str]] = {
     ),
     "a span of 1e9 s": (lambda t: pack(1, t, t, (t - 1e9, t, *WORK)), "a report has an impossible"),
     "a span after it": (lambda t: pack(1, t, t, (t, t + 1.0, *WORK)), "a report has an impossible"),
-    "times that are no numbers": (lambda _: pack(1, nan, nan), "a report says: received at nan s"),
+    "times that are no numbers": (
+        lambda _: pack(1, nan, nan),
+        "a report has impossible times: received at nan s",
+    ),
     "infinite joules": (lambda t: pack(1, t, t, (t, t, 1, 1.0, 1.0, inf)), "a report has an impos"),
     "many joules": (lambda t: pack(1, t, t, (t, t, 1, 1.0, 1.0, 1e15)), "client-2 reports 1e+15 J"),
     "many operations": (lambda t: pack(1, t, t, (t, t, 1, 1e308, 1.0, 0.0)), "a report has an im"),
@@ -105,7 +108,9 @@ def test_times_of_the_handshake_that_are_no_numbers_are_refused(tmp_path: Path) 
 
     made = live(tmp_path, (LAST, try_twice), timing=STEADY)
     check_others_went_on(made)
-    assert list(map(str, made.refused)) == ["a PROOF frame says: received at nan s, sent at nan s"]
+    assert list(map(str, made.refused)) == [
+        "a PROOF frame has impossible times: received at nan s, sent at nan s"
+    ]
 
 
 def replies(value: float = 0.0, payloads: int = 1, **changes: int) -> Behaviour:
@@ -137,7 +142,7 @@ def replies(value: float = 0.0, payloads: int = 1, **changes: int) -> Behaviour:
         ),
         (replies(message_type=1), "client-2 replies to a message of the kind"),
         (replies(round_number=77), "client-2 replies in exchange 1 without a report"),
-        (replies(payloads=500), "client-2 has sent what is no message of a run: a message of more"),
+        (replies(payloads=500), "client-2 has sent an invalid message: a message of more"),
     ],
 )
 def test_a_reply_that_is_not_due_is_refused_with_its_reason(

@@ -82,7 +82,7 @@ def test_a_report_is_one_finite_number(values: Any, *, fits: bool) -> None:
     kind: Any = reply_type(Gradient, ("loss",))
     reply = kind(vector(2), SimpleNamespace(values=np.array(values)))
     flaw = ReplyRule((Gradient,)).flaw(Model(vector(2)), reply)
-    assert flaw == ("" if fits else "reports what is no number (report_loss)")
+    assert flaw == ("" if fits else "reports a value that is not a number (report_loss)")
 
 
 @pytest.mark.parametrize(("value", "field"), [(0.0, ""), (np.nan, "g"), (-np.inf, "g")])

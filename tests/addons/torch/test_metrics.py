@@ -145,12 +145,12 @@ def test_held_out_clients_are_seen_whole(tmp_path: Path) -> None:
         (
             "MulticlassAccuracy",
             {"name": "share", "on": "clients"},
-            "more of MulticlassAccuracy is better, and the name share says that less is",
+            "larger values of MulticlassAccuracy are better, but the name share stands for smaller",
         ),
         (
             torchmetrics.MeanSquaredError(),
             {"name": "own_score"},
-            "less of MeanSquaredError is better, and the name own_score says that more is",
+            "smaller values of MeanSquaredError are better, but the name own_score stands for",
         ),
         (len, {"top_k": 3}, "options are those of a class of torchmetrics; got top_k"),
     ],

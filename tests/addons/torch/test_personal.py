@@ -200,7 +200,7 @@ def flat_hash(model: Array) -> bytes:
 
 def test_models_of_clients_are_kept_where_they_are_asked_for(tmp_path: Path) -> None:
     result = fedsim.run(scenario(network(), local=[HEAD]), out=tmp_path)
-    with pytest.raises(ValueError, match=r"are not kept; models: {clients: true} keeps them"):
+    with pytest.raises(ValueError, match=r"were not stored; models: {clients: true} stores them"):
         result.model(client=0)
     with pytest.raises(ScenarioError, match="clients of fedavg have no models of their own"):
         fedsim.check(scenario(network()) | {"models": {"clients": True}})

@@ -281,7 +281,7 @@ def test_arrays_are_not_copied() -> None:
         (Pairs([(np.zeros(3), 0), (np.zeros(4), 0)]), "all of one shape"),
         (Pairs([np.zeros(3)]), "pairs: features"),
         (Pairs([(np.zeros(3), "cat")]), "a number as the label"),
-        (Subset(Pairs([(np.zeros(3), 0)]), [0, 7]), "the Subset cannot be taken: IndexError"),
+        (Subset(Pairs([(np.zeros(3), 0)]), [0, 7]), "the Subset cannot be read: IndexError"),
         ((np.zeros((3, 2)), np.zeros(4)), "3 rows of features, but 4 labels"),
         ((np.zeros((3, 2)), np.zeros((3, 1))), r"X takes the shape .* got \(3, 2\) and \(3, 1\)"),
         ((np.full((3, 2), np.nan), np.zeros(3)), "row 1, column 1 of the features is nan"),

@@ -192,7 +192,7 @@ EVERYTHING: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "a metric of each row": (
         lambda: {"test": (X, Y), "metrics": {"own": lambda o, t: (o.argmax(1) == t).float()}},
-        r"own is to return a number; got a Tensor of the shape \(60,\), torch.float32",
+        r"own has to return a number; got a Tensor of the shape \(60,\), torch.float32",
     ),
     "a metric of something else": (
         lambda: {"test": (X, Y), "metrics": {"own": lambda o, t: o @ t}},
@@ -221,7 +221,7 @@ EVERYTHING: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "a torn dataset": (
         lambda: {"data": Torn()},
-        r"an item of the Torn cannot be taken: OSError: file is gone \(test_refusals.py, line \d+",
+        r"an item of the Torn cannot be read: OSError: file is gone \(test_refusals.py, line \d+",
     ),
     "a torn dataset with a step": (
         lambda: {"data": Torn(), "step": step},

@@ -293,7 +293,7 @@ def quotient(outputs: Tensor, targets: Tensor) -> float:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (twice, r"the metric own is to return a number; got a Tensor of the shape \(2,\)"),
+        (twice, r"the metric own has to return a number; got a Tensor of the shape \(2,\)"),
         (quotient, "the metric own fails: ZeroDivisionError: division by zero"),
     ],
 )

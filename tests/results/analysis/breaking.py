@@ -101,7 +101,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     ),
     "joules in words": (table("rounds", spelled), "column joules: got string"),
     "no rounds": (table("rounds", emptied), "rounds.parquet is damaged (it holds 0 rows"),
-    "no rounds file": (without("rounds.parquet"), "rounds.parquet; make the run again"),
+    "no rounds file": (without("rounds.parquet"), "rounds.parquet; repeat the run"),
     "rounds cut": (cut("rounds.parquet"), "rounds.parquet is damaged"),
     "rounds of nothing": (text("rounds.parquet", ""), "rounds.parquet is damaged"),
     "log of nothing": (text("events.parquet", ""), "events.parquet is damaged"),

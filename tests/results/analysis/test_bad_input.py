@@ -121,7 +121,7 @@ def test_a_folder_of_an_older_version_is_one_line_of_every_reader(out: Path) -> 
     for folder in run_folders(out):  # as it was then: other keys, no seal
         says("manifest.json", schema_version=3)(folder)
         says("summary.json", looks=0)(folder)
-    helps = "make the run again with fedsim run"
+    helps = "repeat the run with fedsim run"
     otherwise = "counts rounds and objectives otherwise, so that the figures cannot be compared"
     said = f"have schema version 3, and this fedsim reads version 6, which {otherwise}; {helps}"
     priced = ["reprice", "--set", "fleet.0.radio=nb-iot"]

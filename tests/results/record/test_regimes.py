@@ -107,32 +107,26 @@ def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
             {},
             [group()],
             RoundMessages(2, 1e2),
-            (
-                "Fewer of your messages overlap than was tested."
-                " Your messages are smaller than was tested."
-            ),
+            ("Fewer of your messages overlap than tested. Your messages are smaller than tested."),
         ),
         (
             {},
             [group()],
             RoundMessages(99, 1e7),
-            (
-                "More of your messages overlap than was tested."
-                " Your messages are larger than was tested."
-            ),
+            ("More of your messages overlap than tested. Your messages are larger than tested."),
         ),
         (
             {},
             [group(up="100 kbit/s")],
             RoundMessages(10, 1e5),
-            "Your links are slower than was tested.",
+            "Your links are slower than tested.",
         ),
         ({}, [group(up="unlimited")], RoundMessages(10, 1e5), ""),  # the server's is the narrowest
         (
             {"server": {**SERVER, "uplink": "unlimited", "latency": "1 s"}},
             [group(up="unlimited")],
             RoundMessages(10, 1e5),
-            ("Your links are faster than was tested. Your round trips are longer than was tested."),
+            ("Your links are faster than tested. Your round trips are longer than tested."),
         ),
         ({}, [group(up=None)], RoundMessages(10, 1e5), ""),  # a trace
         (

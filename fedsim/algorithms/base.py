@@ -373,7 +373,7 @@ class Algorithm(Spec, Generic[Memory]):
         """Whether the server's state stays wrong after it drops a late reply."""
         return Meaning.DIFFERENCE in self.up.values()
 
-    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield the conditions of the method's theory that do not hold, after `configure`."""
         yield from ()
 
@@ -424,11 +424,11 @@ class Algorithm(Spec, Generic[Memory]):
         """The value of the constraint up to which a model meets it; read if `constrained`."""
         return 0.0
 
-    def memory(self, initial: Array) -> Memory:  # noqa: ARG002 - for subclasses
+    def memory(self, initial: Array) -> Memory:
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""
         return None  # type: ignore[return-value]  # no state by default
 
-    def own_model(self, state: Memory) -> Array:  # noqa: ARG002 - for subclasses
+    def own_model(self, state: Memory) -> Array:
         """Return the client's own model, shape (d,), never changed in place; see `personal`."""
         raise TypeError(f"{self.kind} has no models of clients; its `personal` is False")
 
@@ -437,18 +437,18 @@ class Algorithm(Spec, Generic[Memory]):
         """What of the clients' work no compiled kernel computes; empty for nothing."""
         return ""
 
-    def kept_state(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
+    def kept_state(self, dimension: int) -> int:
         """Return those among `kept_values` that are the state of an optimizer.
 
         They are stored in the number type in which the clients' loss trains.
         """
         return 0
 
-    def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
+    def kept_values(self, dimension: int) -> int:
         """Return how many numbers a client keeps between rounds: its optimizer's, its own model."""
         return 0
 
-    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:  # noqa: ARG002
+    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
         """Yield what `fedsim check` says of the work of clients beside their gradients.
 
         Args:
@@ -457,7 +457,7 @@ class Algorithm(Spec, Generic[Memory]):
         """
         yield from ()
 
-    def server_notes(self, dimension: int) -> Iterator[str]:  # noqa: ARG002 - for subclasses
+    def server_notes(self, dimension: int) -> Iterator[str]:
         """Yield what `fedsim check` says of the server's own work on what is sent, not charged."""
         yield from ()
 
@@ -465,14 +465,14 @@ class Algorithm(Spec, Generic[Memory]):
         """Return the approximate number of samples per round for a client with `rows` samples."""
         return float(rows)
 
-    def undelivered(self, client: Client[Memory], message: Any) -> None:  # noqa: ANN401 - its own
+    def undelivered(self, client: Client[Memory], message: Any) -> None:
         """Handle, at the client, the loss of a message that it has sent.
 
         A method whose server accumulates differences takes the lost one back, so that the client's
         copy of the server's sum stays right; most methods ignore it.
         """
 
-    def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:  # noqa: ARG002
+    def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:
         """Go on at a client whose reply is on its way; most methods do not.
 
         A method writes it as a coroutine function. It overlaps with the transfers of the reply and
@@ -485,5 +485,5 @@ class Algorithm(Spec, Generic[Memory]):
         """Run the server: rounds of exchange and commit until a stop rule applies."""
 
     @abstractmethod
-    async def handle(self, client: Client[Memory], message: Any) -> Message | Silence:  # noqa: ANN401
+    async def handle(self, client: Client[Memory], message: Any) -> Message | Silence:
         """Answer one message of the server at a client, with a message or `SILENCE`."""

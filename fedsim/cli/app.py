@@ -86,7 +86,7 @@ class _CommandTable(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in _MODULES
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the library's own click
+    def __getitem__(self, name: str) -> Any:
         if name not in self._built:
             import_module(_MODULES[name])
             (declared,) = (each for each in app.registered_commands if _name(each) == name)
@@ -110,11 +110,11 @@ class _Commands(TyperGroup):
         super().__init__(**options)
         self.commands: Any = _CommandTable()
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - as click has it
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, as `--help` lists them."""
         return list(self.commands)
 
-    def resolve_command(self, ctx: Any, args: Any) -> Any:  # noqa: ANN401 - the library's own click
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
         """Return a command; an unknown one is an error with the nearest name.
 
         typer adds that name to the error of click, which since 8.4 has it already.
@@ -128,7 +128,7 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _restore_help(command: Any) -> None:  # noqa: ANN401 - the library's own click
+def _restore_help(command: Any) -> None:
     """Give arguments the help that they are declared with, where typer loses it.
 
     typer before 0.21, which Flower asks for, sets the help of an argument before click 8.5 sets it
@@ -159,7 +159,7 @@ def _version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
 
 @app.callback()
 def every(
-    version: Annotated[  # noqa: FBT002 - a flag
+    version: Annotated[
         bool,
         typer.Option("--version", "-v", callback=_version, is_eager=True, help="print the version"),
     ] = False,

@@ -29,7 +29,7 @@ def print_json(document: Mapping[str, object]) -> None:
     typer.echo(json.dumps(_plain(document), indent=2, allow_nan=False))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any document
+def _plain(value: Any) -> Any:
     """Return a value of types that JSON has; numbers that it lacks are None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
@@ -111,7 +111,7 @@ def of_check(found: "Check") -> dict[str, object]:
 
 def of_status(now: "Snapshot") -> dict[str, object]:
     """Return the document of `fedsim status`."""
-    from fedsim.running.watching import time_left  # noqa: PLC0415 - it loads pandas
+    from fedsim.running.watching import time_left  # it loads pandas
 
     return {
         "name": now.status.name,

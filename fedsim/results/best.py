@@ -44,7 +44,7 @@ def best_round(
         DataError: the measure is no column of `result.rounds`, or no kept round has a value of it.
         ValueError: there is no such run.
     """
-    from fedsim.results.analysis.costs import feasible_figure  # noqa: PLC0415 - loads rich
+    from fedsim.results.analysis.costs import feasible_figure  # loads rich
 
     rounds, own = result.rounds, variant or result.runs[0].parent.name
     folder = folder_of(result.runs, own, seed)

@@ -162,12 +162,12 @@ class PairRounds:
         self._round = 1
         self._commits: list[_Committed] = []
 
-    def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:  # noqa: ARG002
+    def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:
         """Count an exchange of a node, with its measures."""
         self._commits.append(_Committed(model, measures))
         self._look()
 
-    def node_left(self, node: ClientId) -> None:  # noqa: ARG002 - `models` knows
+    def node_left(self, node: ClientId) -> None:
         """Compare the count with the number of remaining nodes again."""
         self._look()
 

@@ -51,7 +51,7 @@ class RoundsOracle:
         self.rows = rows
         self.weight = 1.0
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
+    def __getattr__(self, name: str) -> Any:
         raise Failed(
             f"the method asks for {name} of a client's loss, but a gateway (tiers) has none: its"
             " rounds with those below it take the place of local steps alone"
@@ -60,21 +60,21 @@ class RoundsOracle:
     def sgd_steps(
         self,
         w: Array,
-        eta: float,  # noqa: ARG002 - those of clients are in the method of the gateway
-        drawn: Sequence[object],  # noqa: ARG002
-        pull: float | None = None,  # noqa: ARG002 - refused; see `fedsim.algorithms.tiers`
+        eta: float,
+        drawn: Sequence[object],
+        pull: float | None = None,
         *,
         change: bool = False,
     ) -> Work:
         """Describe rounds from the model `w`, shape (d,)."""
         return Work(_rounds, None, (w, change), 0.0)
 
-    def optimizer_steps(self, w: Array, drawn: Sequence[object], training: object) -> Work:  # noqa: ARG002
+    def optimizer_steps(self, w: Array, drawn: Sequence[object], training: object) -> Work:
         """Describe rounds from the model `w`, shape (d,)."""
         return Work(_rounds, None, (w, False), 0.0)
 
 
-def _rounds(w: Array, change: bool) -> Array:  # noqa: FBT001 - arguments of work
+def _rounds(w: Array, change: bool) -> Array:
     """Raise: no evaluator has a gateway's rounds."""
     raise TypeError(f"rounds from {w.shape} numbers, change: {change}, take place in the world")
 
@@ -172,7 +172,7 @@ class SimGateway(SimClient):
         """The name of the gateway in reports."""
         return f"gateway-{self.id}"
 
-    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:  # noqa: ARG002
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """Return the model after rounds with those below, or its change; see `RoundsOracle`."""
         start, change = work.arguments
         try:
@@ -310,7 +310,7 @@ class Tiers(Star):
         clients = self._tree.clients
         return len(self._tree.above) - clients if number == SERVER else number - clients
 
-    def _make_server(self, setup: WorldConfig) -> SimServer:  # noqa: ARG002 - kept
+    def _make_server(self, setup: WorldConfig) -> SimServer:
         protocol, world = self._server_parts(SERVER, self._hops[-1])
         return SimServer(protocol, commit=self._observer.commit, stay=self._observer.stay, **world)
 
@@ -334,7 +334,7 @@ class Tiers(Star):
             server=self._tree.above[number],
         )
 
-    def _make_client(self, number: ClientId) -> Any:  # noqa: ANN401 - as the star's table has it
+    def _make_client(self, number: ClientId) -> Any:
         if not self._levels[number]:
             return super()._make_client(number)
         method, server = self._hops[self._levels[number]].method, self.servers[number]

@@ -210,7 +210,7 @@ def _segments(content: bytes, path: Path) -> Iterator[_Segment]:
         DataError: see `read_capture`.
     """
     try:
-        import dpkt  # noqa: PLC0415 - an extra
+        import dpkt
     except ImportError:
         raise DataError(_KEY, f"{path}: {missing('a capture', 'dpkt', 'pcap')}") from None
     kinds = {
@@ -240,11 +240,11 @@ _BARE = (12, 14, 101)
 """The types of links whose frames are packets of IP."""
 
 
-def _packet(dpkt: Any, frame: bytes) -> Any:  # noqa: ANN401 - dpkt has no types
+def _packet(dpkt: Any, frame: bytes) -> Any:
     return (dpkt.ip6.IP6 if frame[0] >> 4 == 6 else dpkt.ip.IP)(frame)
 
 
-def _segment(time: float, packet: Any, tcp: Any) -> _Segment:  # noqa: ANN401 - dpkt has no types
+def _segment(time: float, packet: Any, tcp: Any) -> _Segment:
     """Return what a segment says; its payload may not have been captured whole."""
     if packet.v == 4:
         held = packet.len - 4 * packet.hl if packet.len else len(tcp)

@@ -45,11 +45,11 @@ class EveryClientPresent:
 
     always_complete = True
 
-    def obstacle(self, client: ClientId) -> str:  # noqa: ARG002 - as a roll has it
+    def obstacle(self, client: ClientId) -> str:
         """Return why a client cannot take part: there is no reason."""
         return ""
 
-    def sample_available(self, client: ClientId) -> bool:  # noqa: ARG002
+    def sample_available(self, client: ClientId) -> bool:
         """Return that a client takes part."""
         return True
 
@@ -129,7 +129,7 @@ class ProtocolServer(ABC):
         message: Message | Mapping[ClientId, Message],
         *,
         to: Sequence[ClientId] | None = None,
-        again: object = None,  # noqa: ARG002 - no round is sent again
+        again: object = None,
     ) -> Sequence[Reply]:
         """See `fedsim.core.ports.Server.exchange`."""
         cohort = self.end.cohort(self.end.recipients(message, to))

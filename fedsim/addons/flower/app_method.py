@@ -35,7 +35,7 @@ class AppMethod(Algorithm):
         made._problem, made._all_asked = info.programs, info.asked is None  # noqa: SLF001 - a copy
         return made
 
-    def reference(self, problem: Problem) -> Reference | None:  # noqa: ARG002 - there is none
+    def reference(self, problem: Problem) -> Reference | None:
         """Return None: the least objective is unknown."""
         return None
 

@@ -197,7 +197,7 @@ class LiveNetwork:
         """Return why a client cannot take part; empty if it can."""
         return "" if client in self._peers else OFFLINE
 
-    def sample_available(self, client: ClientId) -> bool:  # noqa: ARG002 - see `Eligibility`
+    def sample_available(self, client: ClientId) -> bool:
         """Return True: a connected client is available."""
         return True
 
@@ -214,7 +214,7 @@ class LiveNetwork:
         left = (self._left[client].t for client in clients if client in self._left)
         return max(left, default=-inf) + self._patience
 
-    def charge(self, client: ClientId) -> float:  # noqa: ARG002 - see `Attendance`
+    def charge(self, client: ClientId) -> float:
         """Return NaN: a live run knows of no battery."""
         return nan
 

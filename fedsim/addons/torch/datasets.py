@@ -71,7 +71,7 @@ def has_items(value: object) -> bool:
     return hasattr(value, "__len__") and hasattr(value, "__iter__")
 
 
-def by_number(data: Any) -> Any:  # noqa: ANN401 - whatever has items
+def by_number(data: Any) -> Any:
     """Return items of a known number that can be read by number: an iterable's are read once."""
     by_place = hasattr(data, "__getitem__") and not isinstance(data, IterableDataset)
     return data if by_place else list(data)
@@ -81,7 +81,7 @@ Pair: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
 """Features, shape (n, ...), and labels, shape (n,)."""
 
 
-def _stack(data: Any, whose: str = "") -> Pair:  # noqa: ANN401 - checked here
+def _stack(data: Any, whose: str = "") -> Pair:
     """Return all features and all labels; `whose` begins an error."""
     if not hasattr(data, "__len__"):
         text = f"{whose}got {type(data).__name__}, which has no length"
@@ -111,7 +111,7 @@ def _join(parts: Sequence[Pair]) -> Pair:
     return X, y
 
 
-def _batches(data: Any, name: str) -> list[Pair]:  # noqa: ANN401 - items by number
+def _batches(data: Any, name: str) -> list[Pair]:
     """Return features and labels in parts; `name` is that of the items' class."""
     if not len(data):
         raise DataError("data", f"the {name} has no items")
@@ -151,7 +151,7 @@ def _collate(items: list[Any]) -> Pair:
         raise DataError("data", f"{text}; got: {first_line(error)}") from None
 
 
-def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields anything
+def as_array(value: Any) -> NDArray[Any]:
     """Return a tensor, or anything that NumPy converts, as an array.
 
     bfloat16, which NumPy lacks, is converted to float32, which represents it exactly.
@@ -168,5 +168,5 @@ def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields any
     return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
 
 
-def _label(value: Any) -> float:  # noqa: ANN401 - likewise
+def _label(value: Any) -> float:
     return float(value)

@@ -172,7 +172,7 @@ def dump(value: object) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - as pickle has it
+    def reducer_override(self, value: Any) -> Any:
         """Reduce classes and functions of plugins to plugin and name; leave the rest to pickle."""
         if not isinstance(value, type | FunctionType):
             return NotImplemented
@@ -196,7 +196,7 @@ def has_script() -> bool:
     return main.__spec__ is not None or (script is not None and Path(script).exists())
 
 
-def _find(plugin: Plugin, name: str) -> Any:  # noqa: ANN401 - a class or a function
+def _find(plugin: Plugin, name: str) -> Any:
     """Return the class or function that a plugin defines under a name."""
     get: Callable[[object], Any] = attrgetter(name)
     return get(plugin.module())

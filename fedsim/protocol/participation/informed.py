@@ -5,8 +5,6 @@ A policy of this kind has two parts. The block of the scenario is frozen, like a
 outcome of each exchange. A reported quantity is a part of the reply: it is encoded and charged.
 """
 
-# ruff: noqa: ARG002 - a selector may need less than it is handed
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

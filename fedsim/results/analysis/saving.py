@@ -70,7 +70,7 @@ def _save_pgf(figure: Figure, path: Path) -> None:
         OutputError: a file cannot be written.
     """
     # It loads what sets fonts in PDF files: 0.2 s, for this one kind of file.
-    from matplotlib.backends.backend_pgf import LatexError  # noqa: PLC0415
+    from matplotlib.backends.backend_pgf import LatexError
 
     own: Any = {"pgf.texsystem": next(filter(which, _TEX)), "pgf.rcfonts": False}
     own["pgf.preamble"] = rf"{rcParams['pgf.preamble']}\AtBeginDocument{{{_LETTERS}}}"

@@ -78,7 +78,7 @@ def parse(text: str, path: Path) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _load(text: str) -> Any:  # noqa: ANN401 - any content of a file
+def _load(text: str) -> Any:
     """Return the content of a YAML text: 20 ms for a scenario, of which a comparison reads many."""
     return YAML(typ="safe", pure=True).load(text)
 

@@ -76,7 +76,7 @@ class FittingMethod:
         """Whether clients of the method compute after their replies."""
         return what_follows(self._method) is not None
 
-    def afterwards(self, client: Client) -> Any:  # noqa: ANN401 - a coroutine
+    def afterwards(self, client: Client) -> Any:
         """Continue at a client, as the method does."""
         return cast("Any", self._method).afterwards(client)
 
@@ -92,7 +92,7 @@ class FittingMethod:
         await _ask_all(server, FitResult(Octets(self._exchange.result)))
         await self._method.serve(server)
 
-    async def handle(self, client: Client, message: Message) -> Any:  # noqa: ANN401
+    async def handle(self, client: Client, message: Message) -> Any:
         """Answer a message of the fit, or as the method does."""
         if isinstance(message, FitResult):
             return FitReceived()

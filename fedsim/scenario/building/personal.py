@@ -106,7 +106,7 @@ class PersonalMemory:
 
     __slots__ = ("inner", "own")
 
-    def __init__(self, inner: Any, own: Array | None) -> None:  # noqa: ANN401 - of the method
+    def __init__(self, inner: Any, own: Array | None) -> None:
         self.inner, self.own = inner, own
 
 
@@ -168,7 +168,7 @@ class PersonalMethod:
         self._memories, self._seen = {}, {}
         await self.method.serve(cast("Server", _PersonalServer(server, self)))
 
-    async def handle(self, client: Client[PersonalMemory], message: Any) -> Message | Silence:  # noqa: ANN401
+    async def handle(self, client: Client[PersonalMemory], message: Any) -> Message | Silence:
         """Answer a message as the method does."""
         self._memories[client.id] = client.state
         return await self.method.handle(self._view(client), message)
@@ -178,11 +178,11 @@ class PersonalMethod:
         """Whether clients of the method compute after their replies."""
         return self.method.goes_on
 
-    def afterwards(self, client: Client[PersonalMemory]) -> Any:  # noqa: ANN401 - a coroutine
+    def afterwards(self, client: Client[PersonalMemory]) -> Any:
         """Go on at a client, as the method does."""
         return self.method.afterwards(self._view(client))
 
-    def _take_back(self, client: Client[PersonalMemory], message: Any) -> None:  # noqa: ANN401
+    def _take_back(self, client: Client[PersonalMemory], message: Any) -> None:
         """Handle the loss of a message as the method does."""
         self.method.undelivered(self._view(client), message)
 
@@ -237,7 +237,7 @@ class _PersonalServer:
         self._server, self._method = server, method
         self.initial = method.sent_part(server.initial)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the server
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._server, name)
 
     def commit(self, model: Array, **measures: float) -> None:
@@ -258,7 +258,7 @@ class _PersonalClient:
             steps = PartOracle(client.oracle, method.parts, self._memory, first)
             self.oracle = cast("Oracle", steps)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the client
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
@@ -292,7 +292,7 @@ class PartOracle:
         self._less: Array | None = None
         self.rows, self.weight, self.random = oracle.rows, oracle.weight, oracle.random
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
+    def __getattr__(self, name: str) -> Any:
         raise Failed(
             f"the method asks for {name} of a client's loss, but what stays local"
             " (algorithm.local) moves by local steps only; leave out algorithm.local"

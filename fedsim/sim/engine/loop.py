@@ -159,7 +159,7 @@ class SimTask(asyncio.Task[T]):
     # of the set: by hash. An address differs from run to run, and with it the order of what is
     # logged.
 
-    def __init__(self, coro: Any, serial: int, **kwargs: Any) -> None:  # noqa: ANN401 - asyncio's
+    def __init__(self, coro: Any, serial: int, **kwargs: Any) -> None:
         self._serial = serial
         super().__init__(coro, **kwargs)
 
@@ -249,7 +249,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Call back `delay` simulated seconds from now."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:  # noqa: ANN401
+    def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
         """Start a task."""
         self._check_closed()
         serial = next(self._serials)
@@ -277,9 +277,9 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(
         self,
-        executor: object,  # noqa: ARG002
+        executor: object,
         func: Callable[..., object],
-        *args: object,  # noqa: ARG002
+        *args: object,
     ) -> Never:
         """Refuse: simulated time does not wait for threads.
 

@@ -383,7 +383,7 @@ class TracedBearer:
     def start(
         self,
         bits: float,
-        cap: float,  # noqa: ARG002 - the trace is all that holds it up
+        cap: float,
         finished: Callable[[T], None],
         token: T,
     ) -> TracedTransfer:

@@ -111,7 +111,7 @@ class PeerRoutes:
         if not route.links:
             return PeerRoute(None, route.latency, route.relays, route.loss)
         path = self._fluid.path([self._link(number) for number in route.links])
-        signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
+        signal = self._own(sender, True).signal
         callback = (
             self._rate_callback(sender) if self._watched[sender] or signal is not None else None
         )
@@ -119,7 +119,7 @@ class PeerRoutes:
         return PeerRoute(bearer, route.latency, route.relays, route.loss)
 
     def _rate_callback(self, sender: ClientId) -> Changed:
-        return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003
+        return lambda _, rate: self._changed(sender, True, rate)
 
     def _link(self, number: int) -> Link:
         if number not in self._links:
@@ -131,7 +131,7 @@ class PeerRoutes:
 class PeerMessageLog(MessageLog):
     """Rows and bits of messages with two legs: sent after the first, received after both."""
 
-    def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
+    def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
         """Record a leg that is over."""
         self.close(lane, envelope, joules)
 
@@ -204,7 +204,7 @@ class PeerMessageLog(MessageLog):
         if not lane.up:
             self._row(lane, envelope, Event.RECEIVE, span, NO_BITS, joules, why)
 
-    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
+    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:
         parcel = _parcel(envelope)
         return parcel.sender, parcel.receiver
 

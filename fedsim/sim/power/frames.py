@@ -21,7 +21,7 @@ class FrameMeter(RadioMeter):
         self.since = 0.0
         self._spent = [0.0, 0.0]  # by messages in progress, down and up
 
-    def watts(self, up: bool) -> float:  # noqa: FBT001 - as in `RadioMeter`
+    def watts(self, up: bool) -> float:
         """Return the power of a frame in one direction beyond rest, W."""
         return self._kind.powers.on_air[up]
 
@@ -39,7 +39,7 @@ class FrameMeter(RadioMeter):
         self._book()
         return joules
 
-    def pay(self, up: bool, joules: float) -> None:  # noqa: FBT001
+    def pay(self, up: bool, joules: float) -> None:
         """Let the message in progress in one direction pay for a frame."""
         self._spent[up] += joules
 
@@ -50,7 +50,7 @@ class FrameMeter(RadioMeter):
         self.joules += joules
         return joules
 
-    def end(self, now: float, bits: float, up: bool) -> float:  # noqa: ARG002, FBT001
+    def end(self, now: float, bits: float, up: bool) -> float:
         """Return the joules of a message that has ended."""
         joules, self._spent[up] = self._spent[up], 0.0
         self.began[up] = inf

@@ -15,7 +15,7 @@ _BITS = 1, 2
 _NOTHING: Pair = (0.0, 0.0)
 
 
-def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
+def _with(pair: Pair, up: bool, value: float) -> Pair:
     """Return a pair in which one of the two has a value: the same pair where it has it."""
     if pair[up] == value:
         return pair
@@ -78,25 +78,25 @@ class RadioMeter:
         """Return when it can be reached by a message that is ready for it now, s."""
         return now
 
-    def wake(self, now: float, round_number: int) -> float:  # noqa: ARG002 - for subclasses
+    def wake(self, now: float, round_number: int) -> float:
         """Return when it is ready to transfer a message that is there now, s."""
         return now
 
-    def set_airtime(self, up: bool, seconds: float, back: float = 0.0) -> None:  # noqa: FBT001
+    def set_airtime(self, up: bool, seconds: float, back: float = 0.0) -> None:
         """Set how long a bit of the next message, and its answer coming back, is on the air, s."""
         powers = self._kind.powers
         if powers.on_air[up] or powers.on_air[not up]:  # also for no time: that of others goes
             joules = self._kind.bit_energy(up, seconds, back)
             self._per_bit = _with(self._per_bit, up, joules)
 
-    def spend_on_air(self, up: bool, seconds: float) -> None:  # noqa: FBT001
+    def spend_on_air(self, up: bool, seconds: float) -> None:
         """Meter the time of collisions of a message that ends now, s."""
         if joules := self._kind.powers.on_air[up] * seconds:
             if self.supply is not None:
                 joules = self.supply.spend(Part.RADIO, joules)
             self._in_vain += joules
 
-    def follow_signal(self, up: bool, now: float, own: Signal | None) -> None:  # noqa: FBT001
+    def follow_signal(self, up: bool, now: float, own: Signal | None) -> None:
         """Meter the time on air of a message whose bits begin to flow now.
 
         Args:
@@ -109,7 +109,7 @@ class RadioMeter:
                 self._airtimes = [None, None]
             self._airtimes[up] = Airtime(now, own)
 
-    def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
+    def begin(self, up: bool, rate: float) -> None:
         """Let bits flow in one direction from now on.
 
         Args:
@@ -122,7 +122,7 @@ class RadioMeter:
             self._rates = _with(self._rates, up, rate if rate < inf else 0.0)
             self.update_load()
 
-    def change(self, up: bool, rate: float, now: float) -> None:  # noqa: FBT001
+    def change(self, up: bool, rate: float, now: float) -> None:
         """Apply a change of the rate at which bits flow, or at which they could."""
         if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
             airtime.change(now, rate)
@@ -132,7 +132,7 @@ class RadioMeter:
             self._rates = _with(self._rates, up, rate)
             self.update_load()
 
-    def end(self, now: float, bits: float, up: bool) -> float:  # noqa: FBT001 - once a message
+    def end(self, now: float, bits: float, up: bool) -> float:
         """Meter a message whose last bit has passed; return its joules."""
         # The radio is connected over the union of the spans of all messages. The part of it up to
         # now that is not paid yet is one interval: it begins where the earlier of the two messages
@@ -160,7 +160,7 @@ class RadioMeter:
         self.joules += joules
         return joules
 
-    def spend_again(self, up: bool, bits: float) -> float:  # noqa: FBT001 - as in `end`
+    def spend_again(self, up: bool, bits: float) -> float:
         """Meter bits that TCP has sent again, at once; return their joules.
 
         No rate has reported them, since what was lost never arrived. A battery that holds less
@@ -172,14 +172,14 @@ class RadioMeter:
         self.joules += joules
         return joules
 
-    def _joules_on_air(self, up: bool, now: float) -> float:  # noqa: FBT001
+    def _joules_on_air(self, up: bool, now: float) -> float:
         """Return the joules on air of a message that followed a signal, which has ended."""
         if self._airtimes is None or (airtime := self._airtimes[up]) is None:
             return 0.0
         self._airtimes[up] = None
         return self._kind.powers.on_air[up] * airtime.until(now)
 
-    def mark_idle(self, up: bool) -> None:  # noqa: FBT001
+    def mark_idle(self, up: bool) -> None:
         """Mark one direction as idle."""
         flowed = self._flowing
         self.began[up] = inf
@@ -355,7 +355,7 @@ class CellularRadio(RadioMeter):
             self._await_expiry(self._since)
             self.update_load()
 
-    def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
+    def begin(self, up: bool, rate: float) -> None:
         """Let bits flow in one direction from now on; the wait for them is over."""
         if not self._flowing and not self._waking:  # a promotion may end in this instant, later
             self._log_stage()
@@ -363,7 +363,7 @@ class CellularRadio(RadioMeter):
                 self._book()
         super().begin(up, rate)
 
-    def mark_idle(self, up: bool) -> None:  # noqa: FBT001
+    def mark_idle(self, up: bool) -> None:
         """Mark one direction as idle: perhaps the tail begins."""
         flowed = self._flowing
         super().mark_idle(up)

@@ -8,7 +8,7 @@ from fedsim.core.ports import Array, ClientId, Work
 from fedsim.problems.evaluators import Evaluator
 
 
-def submit_work(evaluator: Evaluator, work: Work) -> Any:  # noqa: ANN401 - of a type of the evaluator
+def submit_work(evaluator: Evaluator, work: Work) -> Any:
     """Hand work to an evaluator; return the ticket for its result.
 
     Raises:
@@ -21,7 +21,7 @@ def submit_work(evaluator: Evaluator, work: Work) -> Any:  # noqa: ANN401 - of a
 
 def check_result(
     evaluator: Evaluator,
-    ticket: Any,  # noqa: ANN401
+    ticket: Any,
     result: Array,
     client: ClientId,
     number: int,

@@ -15,7 +15,7 @@ class FluidLayer(Layer):
         """Return what carries the messages up and down of each client."""
         return self.over(FluidPlan(site), site)
 
-    def over(self, plan: FluidPlan, site: Site) -> Bearers:  # noqa: ARG002 - cells ask the site
+    def over(self, plan: FluidPlan, site: Site) -> Bearers:
         """Return the bearers of a plan."""
         return plan.bearers
 
@@ -27,6 +27,6 @@ class FluidLayer(Layer):
         return network
 
 
-def layer(block: object, below: Layer | None) -> FluidLayer:  # noqa: ARG001 - as all layers
+def layer(block: object, below: Layer | None) -> FluidLayer:
     """Return the layer."""
     return FluidLayer(below)

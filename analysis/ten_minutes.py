@@ -150,7 +150,7 @@ def typed(words: Sequence[str], folder: Path) -> Step:
     program = [sys.executable, "-m", *words] if words[0] == "fedsim" else list(words)
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     before, since = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
-    done = subprocess.run(  # noqa: S603 - the commands of this file
+    done = subprocess.run(
         program, cwd=folder, env=environment, text=True, check=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip

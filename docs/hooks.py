@@ -36,7 +36,7 @@ _GUESTS = {
 """Pages of the site that stand elsewhere in the repository."""
 
 
-def on_files(files: Files, config: Any, **_: object) -> Files:  # noqa: ANN401 - MkDocs' own
+def on_files(files: Files, config: Any, **_: object) -> Files:
     """Take in the pages that stand elsewhere, and their figures; take notebooks for pages."""
     figures = {f"figures/{path.name}": path for path in (_ROOT / "analysis/figures").glob("*.png")}
     for address, path in (_GUESTS | figures).items():
@@ -44,7 +44,7 @@ def on_files(files: Files, config: Any, **_: object) -> Files:  # noqa: ANN401 -
     return with_notebooks(files, config)
 
 
-def on_page_markdown(markdown: str, page: Any, **_: object) -> str:  # noqa: ANN401 - MkDocs' own
+def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     """Give headings their anchors, and links the addresses of pages."""
     source, address = page.file.src_uri, page.url
     for name, path in _GUESTS.items():

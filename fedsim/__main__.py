@@ -20,7 +20,7 @@ def main() -> None:
     print_in_any_encoding()
     gc.set_threshold(50_000, 50, 100)  # modules live to the end: scanning them would take 0.3 s
     try:
-        from fedsim.cli import app  # noqa: PLC0415 - it takes a second
+        from fedsim.cli import app  # it takes a second
 
         interrupts.raise_once()
         app()

@@ -223,7 +223,7 @@ def refusal(source: Any, overrides: list[str]) -> dict[str, str]:
         Builder(load(source, overrides=overrides)).check()
     except ScenarioError as error:
         return {"refused": str(error)}
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
+    except BaseException as error:
         return {"raised": f"{type(error).__name__}: {error}"[:300]}
     return {"raised": "nothing"}
 

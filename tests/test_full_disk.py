@@ -210,7 +210,7 @@ def test_an_unfinished_run_keeps_no_rows_beside_its_parts(
     ],
 )
 def test_errors_come_back_whole_from_another_process(error: Exception) -> None:
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - of our own making
+    again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
 
 

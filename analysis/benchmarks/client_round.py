@@ -101,7 +101,7 @@ def bare_timeouts(count: int) -> None:
     """Let SimPy wait `count` times, and nothing else."""
     env = simpy.Environment()
 
-    def process() -> Any:  # noqa: ANN401
+    def process() -> Any:
         for _ in range(count):
             yield env.timeout(1.0)
 
@@ -164,9 +164,9 @@ def seconds(job: Callable[[], None]) -> float:
 
 def active(clients: int, rounds: int, data: Path, *, tails: bool) -> tuple[float, float]:
     """Return the cost of a client-round of active clients, s: of all threads, of the run's own."""
-    import scale  # noqa: PLC0415
+    import scale
 
-    import fedsim  # noqa: PLC0415 - what follows needs more than a bare world
+    import fedsim  # what follows needs more than a bare world
 
     # Readings of all threads are around those of the run's own, which are part of them.
     moments = list[tuple[float, float, float]]()
@@ -188,7 +188,7 @@ def active(clients: int, rounds: int, data: Path, *, tails: bool) -> tuple[float
 
 def fleet(clients: int, rounds: int, repeats: int, *, tails: bool) -> None:
     """Print what a client-round of active clients costs, in bare timeouts."""
-    import scale  # noqa: PLC0415
+    import scale
 
     ratios = []
     with tempfile.TemporaryDirectory() as folder:

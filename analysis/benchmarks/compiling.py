@@ -53,7 +53,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "here"]
         environment = os.environ | {"NUMBA_CACHE_DIR": folder}
-        subprocess.run(command, check=True, env=environment)  # noqa: S603 - this file
+        subprocess.run(command, check=True, env=environment)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class Client(NumPyClient):
         self.y = torch.randint(CLASSES, (SAMPLES,), generator=generator)
         self.net = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
 
-    def fit(self, parameters: Arrays, config: dict[str, Any]) -> tuple[Arrays, int, dict[str, Any]]:  # noqa: ARG002 - Flower's
+    def fit(self, parameters: Arrays, config: dict[str, Any]) -> tuple[Arrays, int, dict[str, Any]]:
         """Take a step for every 32 samples."""
         state = zip(self.net.state_dict(), map(torch.from_numpy, parameters), strict=True)
         self.net.load_state_dict(dict(state))
@@ -68,7 +68,7 @@ def directly(clients: list[Client], start: Arrays, rounds: int) -> float:
                 packed = ndarrays_to_parameters(fitted)
                 results.append((None, FitRes(Status(Code.OK, ""), packed, count, figures)))
             mean, _ = strategy.aggregate_fit(number, results, [])
-            assert mean is not None  # noqa: S101 - a client has replied
+            assert mean is not None
             arrays = [each.astype(np.float32) for each in parameters_to_ndarrays(mean)]
     return process_time() - begun
 

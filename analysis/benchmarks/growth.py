@@ -133,7 +133,7 @@ def measured(axis: str, size: int, data: Path) -> dict[str, float]:
     Returns:
         "processor": of the run, s; "memory": the peak of this process, MB; "log": kB.
     """
-    import fedsim.running.api  # noqa: PLC0415 - its time and memory are not the run's
+    import fedsim.running.api  # its time and memory are not the run's
 
     begun = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
@@ -149,8 +149,8 @@ def child(axis: str, size: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         own = [sys.executable, str(Path(__file__).resolve()), "--axis", axis]
         own += ["--one", str(size), "--data", str(Path(folder) / "data.npz")]
-        subprocess.run([*own, "--write"], check=True)  # noqa: S603
-        out = subprocess.run(own, check=True, stdout=subprocess.PIPE).stdout  # noqa: S603
+        subprocess.run([*own, "--write"], check=True)
+        out = subprocess.run(own, check=True, stdout=subprocess.PIPE).stdout
     return dict(json.loads(out))
 
 
@@ -226,8 +226,8 @@ def kept(file: Path) -> dict[str, dict[int, Figures]]:
 
 def draw(axes: Mapping[str, Mapping[int, Figures]], file: Path) -> None:
     """Draw what each axis costs above its smallest size."""
-    from fedsim.results.analysis import COLOURS, label_axis, name_variants, panels, save  # noqa: PLC0415
-    from fedsim.results.analysis.style import entitle  # noqa: PLC0415
+    from fedsim.results.analysis import COLOURS, label_axis, name_variants, panels, save
+    from fedsim.results.analysis.style import entitle
 
     figure, plots = panels(len(FIGURES), 3, 3.0)
     for (axis, sizes), colour in zip(axes.items(), COLOURS * 2, strict=False):

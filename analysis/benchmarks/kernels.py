@@ -63,12 +63,12 @@ def compiled(name: str, folder: Path) -> Way:
     return lambda: program.run([work(client) for client in range(UPDATES[name])])
 
 
-def one_by_one(name: str, X: Any, y: Any) -> Way:  # noqa: ANN401 - dense or sparse
+def one_by_one(name: str, X: Any, y: Any) -> Way:
     """Return the way of a plain loop in NumPy."""
     rng = np.random.default_rng(1)
     w: Any = np.zeros((X[0].shape[1], 10) if name in {"w1", "w3"} else X[0].shape[1])
 
-    def update(i: int) -> Any:  # noqa: ANN401
+    def update(i: int) -> Any:
         if name == "w2":
             return X[i].T @ (X[i] @ w - y[i]) / ROWS
         if name == "w4":
@@ -78,14 +78,14 @@ def one_by_one(name: str, X: Any, y: Any) -> Way:  # noqa: ANN401 - dense or spa
     return lambda: [update(i) for i in range(UPDATES[name])]
 
 
-def stacked(name: str, X: Any, y: Any) -> Way:  # noqa: ANN401
+def stacked(name: str, X: Any, y: Any) -> Way:
     """Return the way of products over stacks of clients; for sparse rows, of SciPy's blocks."""
     if name == "w4":
         return _blocks(X, y)
     rng = np.random.default_rng(1)
     d = X[0].shape[1]
 
-    def softmax(first: int) -> Any:  # noqa: ANN401
+    def softmax(first: int) -> Any:
         own, labels = X[first : first + STACK], y[first : first + STACK]
         w = np.zeros((STACK, d, 10))
         for _ in range(STEPS[name]):
@@ -102,7 +102,7 @@ def stacked(name: str, X: Any, y: Any) -> Way:  # noqa: ANN401
             w = w - ETA / BATCH * (x.transpose(0, 2, 1) @ P)
         return w
 
-    def squared(first: int) -> Any:  # noqa: ANN401
+    def squared(first: int) -> Any:
         own = X[first : first + STACK]
         slopes = own @ np.zeros(d) - y[first : first + STACK]
         return np.einsum("crd,cr->cd", own, slopes, optimize=True) / ROWS
@@ -111,16 +111,16 @@ def stacked(name: str, X: Any, y: Any) -> Way:  # noqa: ANN401
     return lambda: [update(first) for first in range(0, UPDATES[name], STACK)]
 
 
-def _blocks(X: Any, y: Any) -> Way:  # noqa: ANN401
+def _blocks(X: Any, y: Any) -> Way:
     """Return the way of SciPy's sparse rows, those of several clients one block-diagonal matrix."""
-    from scipy.sparse import block_diag  # noqa: PLC0415 - not all need it
+    from scipy.sparse import block_diag  # not all need it
 
     stacks = []
     for first in range(0, UPDATES["w4"], STACK):
         own = block_diag(X[first : first + STACK], format="csr")
         stacks.append((own, own.T.tocsr(), np.concatenate(y[first : first + STACK])))
 
-    def update(own: Any, transposed: Any, labels: Any) -> Any:  # noqa: ANN401
+    def update(own: Any, transposed: Any, labels: Any) -> Any:
         w = np.zeros(own.shape[1])
         for _ in range(STEPS["w4"]):
             slopes = labels / (1.0 + np.exp(labels * (own @ w)))

@@ -30,10 +30,10 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def train_clients(way: dict[str, Any], clients: int = CLIENTS) -> None:
     """Let all clients train the network in two rounds."""
-    import numpy as np  # noqa: PLC0415 - the other processes do without
+    import numpy as np  # the other processes do without
 
-    import fedsim  # noqa: PLC0415 - likewise
-    import fedsim.torch  # noqa: PLC0415 - likewise
+    import fedsim
+    import fedsim.torch
 
     training = importlib.import_module("training")
     rng = np.random.default_rng(0)
@@ -55,7 +55,7 @@ def train_clients(way: dict[str, Any], clients: int = CLIENTS) -> None:
 def peak(*arguments: str) -> int:
     """Return the peak of resident memory, in bytes, of this script with other arguments."""
     command = [sys.executable, __file__, *arguments]
-    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return 1024 * int(out.split()[-1])
 
 

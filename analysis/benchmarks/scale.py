@@ -56,7 +56,7 @@ class TwiceParticipation(Sample):
 
     kind: Literal["twice"] = "twice"
 
-    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:  # noqa: ARG002
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
         """Return a random order from a place on and around, the same in rounds 1 and 2, 3 and 4."""
         every, place = UniformParticipation(count=self.count), number // 2 * (self.count or 0)
         twice = [every.order(samples, number, np.random.default_rng(0)) for _ in range(2)]
@@ -108,7 +108,7 @@ def measured(form: str, clients: int, data: Path, kind: str) -> dict[str, float]
         MB; "client": bytes of memory a client, above what the imports took; "log": bytes of it for
         a client asked.
     """
-    import fedsim.running.api  # noqa: PLC0415 - not before the data is written
+    import fedsim.running.api  # not before the data is written
 
     rounds, moments = ROUNDS[form], list[float]()
     before, begun = peak(), time.process_time()
@@ -148,9 +148,9 @@ def child(form: str, clients: int, rows: int) -> dict[str, float]:
         data = Path(folder) / "data.npz"
         own = [sys.executable, str(Path(__file__).resolve()), "--form", form]
         own += ["--one", str(clients), "--data", str(data), "--rows", str(rows)]
-        subprocess.run([*own, "--write"], check=True)  # noqa: S603
+        subprocess.run([*own, "--write"], check=True)
         for kind in ("full",) if form == "active" else ("twice", "uniform"):
-            out = subprocess.run([*own, "--kind", kind], check=True, stdout=subprocess.PIPE).stdout  # noqa: S603
+            out = subprocess.run([*own, "--kind", kind], check=True, stdout=subprocess.PIPE).stdout
             once = figures
             figures = json.loads(out)
     return figures | {name: once[name] for name in ("round", "first") if once}

@@ -28,7 +28,7 @@ L2, ALPHA, BETA, CENSOR = 0.001, 1e-4, 0.4, 0.1
 def parts_of(plan: Plan) -> list[tuple[Array, Array]]:
     """Return the rows and labels of each worker: contiguous blocks, the remainder dropped."""
     source = plan.variants[0].scenario.problem.data
-    assert source is not None  # noqa: S101 - the file has one
+    assert source is not None
     data = source.load(plan.folder, np.random.default_rng())
     rows = len(data.y) // WORKERS
     blocks = [slice(m * rows, (m + 1) * rows) for m in range(WORKERS)]

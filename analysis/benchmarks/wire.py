@@ -83,7 +83,7 @@ def seconds(job: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def costs(payload: Any, repeats: int = REPEATS) -> tuple[float, float, float]:  # noqa: ANN401
+def costs(payload: Any, repeats: int = REPEATS) -> tuple[float, float, float]:
     """Return the median times of a payload's bits, its encoding and its decoding, s."""
     data = encode(payload)
     times = []

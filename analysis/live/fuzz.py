@@ -322,7 +322,7 @@ async def fuzz(count: int, seed: int, recorder: RunRecorder, job: Job) -> Outcom
         recorder: takes the log of the server.
         job: the run.
     """
-    rng, outcome = random.Random(seed), Outcome()  # noqa: S311 - not for secrets
+    rng, outcome = random.Random(seed), Outcome()
     for number in range(count):
         play = _against_client if number % 3 == 0 else _against_server
         data, end, error, leaked = await play(job, recorder, rng)

@@ -353,7 +353,7 @@ def play(job: Job, folder: Path, rng: random.Random, rounds: int) -> Outcome:
     def start(port: int) -> Sequence[Coroutine[Any, Any, None]]:
         ends = Address("127.0.0.1", port), bytes(32), partial(_part, LivePart(job)), Access(TOKEN)
         hostile = [
-            Hostile(job, number, random.Random(rng.random()), outcome.did).play(port)  # noqa: S311 - not for secrets
+            Hostile(job, number, random.Random(rng.random()), outcome.did).play(port)
             for number in range(HONEST, len(job.members))
         ]
         return [*run_clients(range(HONEST), *ends, SteadyMeter(), TIMING, once=True), *hostile]
@@ -423,7 +423,7 @@ def _faults_of_log(log: pd.DataFrame, rounds: int) -> Iterator[str]:
 
 def main(count: int, seed: int, size: Size = Size()) -> Outcome:
     """Make runs with hostile clients up to a number of behaviours, and return their outcome."""
-    rng, outcome = random.Random(seed), Outcome()  # noqa: S311 - not for secrets
+    rng, outcome = random.Random(seed), Outcome()
     fleet = [{"count": HONEST + size.clients}]
     for method in cycle(METHODS):
         if outcome.behaviours >= count:

@@ -182,7 +182,7 @@ def tasks(setting: Setting, folder: Path) -> pd.DataFrame:
     study = fedsim.run(scenario(setting, "fluid", folder), out=out)
     log = read_log(out)
     log["method"] = [list(METHODS)[run] for run in log["run"]]
-    assert list(study.summary["variant"]) == list(METHODS)  # noqa: S101 - runs are in this order
+    assert list(study.summary["variant"]) == list(METHODS)
     keys = ["method", "round", "client"]
     down, work, up = (
         log[log["kind"] == kind].groupby(keys) for kind in ("download", "compute", "upload")

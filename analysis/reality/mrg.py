@@ -87,6 +87,6 @@ class SameLosses:
         self._places = [n for n in range(count) if next(self._drawn) < self.mean]
         return len(self._places)
 
-    def choice(self, count: int, lost: int, *, replace: bool) -> NDArray[np.int64]:  # noqa: ARG002
+    def choice(self, count: int, lost: int, *, replace: bool) -> NDArray[np.int64]:
         """Return which ones these were, as a generator draws them."""
         return np.array(self._places)

@@ -228,7 +228,7 @@ def compile_ns3(folder: Path, source: Path = SOURCE, libraries: Sequence[str] = 
     names = [f"-lns3-{name}" for name in libraries]
     options = ["-O2", "-std=c++17", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"]
     command = [compiler, *options, str(source), "-o", str(program), *names]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines()[:1]
         raise RuntimeError(f"ns-3 is not there to compile with (Debian's libns3-dev): {said}")
@@ -241,7 +241,7 @@ def ask(program: Path, text: str, limit: float | None = None) -> list[list[float
     Raises:
         subprocess.TimeoutExpired: it takes longer than a limit, s.
     """
-    done = subprocess.run(  # noqa: S603 - the program compiled from this folder
+    done = subprocess.run(
         [str(program)], input=text, capture_output=True, text=True, check=True, timeout=limit
     )
     return [list(map(float, line.split())) for line in done.stdout.splitlines()]

@@ -171,7 +171,7 @@ def by_simgrid(one: Platform, model: Sharing, python: str) -> list[float]:
         "routes": [(*route, len(links) + n) for n, route in enumerate(routes)],
         "messages": messages,
     }
-    done = subprocess.run(  # noqa: S603 - the interpreter that the user has named
+    done = subprocess.run(
         [python, str(HERE / "reference.py")],
         input=json.dumps(job),
         check=True,

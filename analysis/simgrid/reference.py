@@ -16,7 +16,7 @@ MODELS = {
 }
 
 
-def arrivals(simgrid: Any, job: dict[str, Any]) -> list[float]:  # noqa: ANN401 - it has no types
+def arrivals(simgrid: Any, job: dict[str, Any]) -> list[float]:
     """Return when each message has arrived, s.
 
     Args:

@@ -171,11 +171,11 @@ def tables(spent: pd.DataFrame) -> list[Table]:
     return made
 
 
-def _row(table: pd.DataFrame, fleet: str, variant: str) -> Any:  # noqa: ANN401 - a row of a table
+def _row(table: pd.DataFrame, fleet: str, variant: str) -> Any:
     return table.loc[(fleet, variant), :]
 
 
-def _chance(row: Any) -> str:  # noqa: ANN401 - a row of a table
+def _chance(row: Any) -> str:
     return f"{row['p']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
 
 

@@ -23,7 +23,7 @@ def command_line() -> str:
     return "\n\n".join(part for name in names for part in _command(name, commands[name]))
 
 
-def _command(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - the library's own
+def _command(name: str, command: Any) -> Iterator[str]:
     yield heading(2, f"fedsim {name}", name)
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         yield f"<p>{inline(paragraph)}</p>"
@@ -36,7 +36,7 @@ def _command(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - the li
         yield table(("argument or option", "meaning", "default"), rows)
 
 
-def _written(parameter: Any) -> str:  # noqa: ANN401 - the library's own
+def _written(parameter: Any) -> str:
     """Return a parameter as it is typed."""
     if parameter.param_type_name == "argument":
         shown = parameter.metavar or parameter.name.upper()
@@ -45,7 +45,7 @@ def _written(parameter: Any) -> str:  # noqa: ANN401 - the library's own
     return "/".join(parameter.opts) + value
 
 
-def _default(parameter: Any) -> str:  # noqa: ANN401 - the library's own
+def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
     default = parameter.default

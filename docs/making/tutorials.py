@@ -56,7 +56,7 @@ def with_notebooks(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def _exporter() -> Any:  # noqa: ANN401 - it has no types
+def _exporter() -> Any:
     exporter = MarkdownExporter()
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
     return exporter

@@ -168,14 +168,16 @@ class FedAdagrad(ServerOptimizer):
         return Adagrad(epsilon=self.tau, initial=self.tau * self.tau)
 
 
-class AdaptiveServer(ServerOptimizer):
-    """A server whose step in each coordinate is scaled by a mean of past squared updates."""
+class FedAdam(ServerOptimizer):
+    """FedAdam: v is a moving average of squared updates."""
+
+    kind: Literal["fedadam"] = "fedadam"
 
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean update")
     beta2: float = Field(default=0.99, ge=0, lt=1, description="decay of the mean squared update")
     tau: float = Field(default=1e-3, gt=0, description="tau, which bounds the adaptivity")
 
-    adapting: ClassVar[type[Adam]]
+    adapting: ClassVar[type[Adam]] = Adam
     """The optimizer, with the law of v."""
 
     @property
@@ -190,15 +192,8 @@ class AdaptiveServer(ServerOptimizer):
         )
 
 
-class FedAdam(AdaptiveServer):
-    """FedAdam: v is a moving average of squared updates."""
-
-    kind: Literal["fedadam"] = "fedadam"
-    adapting: ClassVar[type[Adam]] = Adam
-
-
-class FedYogi(AdaptiveServer):
+class FedYogi(FedAdam):
     """FedYogi: v moves towards squared updates by amounts that depend on the updates alone."""
 
-    kind: Literal["fedyogi"] = "fedyogi"
+    kind: Literal["fedyogi"] = "fedyogi"  # type: ignore[assignment]  # each has its own name
     adapting: ClassVar[type[Adam]] = Yogi

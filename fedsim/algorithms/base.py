@@ -432,11 +432,11 @@ class Algorithm(Spec, Generic[Memory]):
         """The value of the constraint up to which a model meets it; read if `constrained`."""
         return 0.0
 
-    def memory(self, initial: Array) -> Memory:  # noqa: ARG002 - for subclasses
+    def memory(self, initial: Array) -> Memory:
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""
         return None  # type: ignore[return-value]  # no state by default
 
-    def own_model(self, state: Memory) -> Array:  # noqa: ARG002 - for subclasses
+    def own_model(self, state: Memory) -> Array:
         """Return the client's own model, shape (d,), never changed in place; see `personal`."""
         raise TypeError(f"{self.kind} has no models of clients; its `personal` is False")
 
@@ -494,5 +494,5 @@ class Algorithm(Spec, Generic[Memory]):
         """Run the server: rounds of exchange and commit until a stop rule applies."""
 
     @abstractmethod
-    async def handle(self, client: Client[Memory], message: Any) -> Message | Silence:  # noqa: ANN401
+    async def handle(self, client: Client[Memory], message: Any) -> Message | Silence:
         """Answer one message of the server at a client, with a message or `SILENCE`."""

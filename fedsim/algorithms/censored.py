@@ -178,7 +178,7 @@ def longest_stale(L: float, beta: float, age: int, threshold: Callable[[float], 
         age: T, the age of the server's oldest gradient in server steps, above 0.
         threshold: returns sqrt(c) for an alpha.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415 - takes 0.2 s
+    from scipy.optimize import brentq  # takes 0.2 s
 
     if not L:
         return inf
@@ -277,7 +277,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
         """The weight of the last step of the model in the next one."""
         return 0.0
 
-    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:  # noqa: ANN401, ARG002 - for subclasses
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:
         """Return whether a worker is censored: whether it does not transmit.
 
         Args:
@@ -449,7 +449,7 @@ class LazyGradient(GradientDescent):
             )
             yield concern("step_size", text, at_most(most))
 
-    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:  # noqa: ANN401
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:
         """Censor while |delta_m|^2 <= eps1 |theta^k - theta^{k-1}|^2."""
         return innovation <= float(self.eps1 or 0.0) * client.state.steps[0]
 

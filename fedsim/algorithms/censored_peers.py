@@ -97,7 +97,7 @@ class Cola(CensoredAdmm):
         self,
         node: Node,
         x: Array,
-        sent: Array,  # noqa: ARG002 - the step is from the model itself
+        sent: Array,
         apart: Array,
         dual: Array,
     ) -> Array:

@@ -23,7 +23,7 @@ class ChargeAwareHeavyBall(CensoredHeavyBall):
 
     caution: float = Field(default=2.0, ge=0, description="p in eps1 / charge^p")
 
-    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:  # noqa: ANN401
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:
         """Censor while |delta_m|^2 <= (eps1 / charge^p) |theta^k - theta^{k-1}|^2."""
         charge = 1.0 if client.battery is None else client.battery
         return super().censors(innovation * charge**self.caution, client)

@@ -117,7 +117,7 @@ class UnitVectors:
         """Return the indices of the largest coefficients."""
         return largest(x, count)
 
-    def operations(self, count: int) -> float:  # noqa: ARG002
+    def operations(self, count: int) -> float:
         """Return 0."""
         return 0.0
 
@@ -277,7 +277,7 @@ def encode_sparse(A: Array, signals: Array, sparsity: int) -> Array:
         signals: shape (n, N).
         sparsity: the largest number of nonzero coefficients of a signal.
     """
-    from sklearn.linear_model import orthogonal_mp  # noqa: PLC0415 - takes most of a second
+    from sklearn.linear_model import orthogonal_mp  # takes most of a second
 
     count = min(sparsity, *A.shape)
     with warnings.catch_warnings():

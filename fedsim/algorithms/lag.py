@@ -63,7 +63,7 @@ class LagWorker(GradientDescent):
         """Return (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D."""
         return self.xi / self._area * sum(steps)
 
-    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:  # noqa: ANN401
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> Any:
         """Censor while |delta_m|^2 is at most the trigger, once k > D."""
         memory = client.state
         return memory.received > DEPTH and innovation <= self.trigger(memory.steps)
@@ -94,7 +94,7 @@ class LagServer(LagWorker):
             raise ParameterError("kind", text) from None
         return super().configure(info)
 
-    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> bool:  # noqa: ANN401, ARG002
+    def censors(self, innovation: Any, client: Client[WorkerMemory]) -> bool:
         """Return False: a worker that receives the model replies."""
         return False
 

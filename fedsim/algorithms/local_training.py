@@ -242,7 +242,7 @@ class LocalUpdates(LocalSteps[Kept]):
         """Whether the server's models are means of clients' models, with weights of at least 0."""
         return False
 
-    def memory(self, initial: Array) -> Kept:  # noqa: ARG002 - None until a round
+    def memory(self, initial: Array) -> Kept:
         """Return the memory of an optimizer whose state is kept; None for other clients."""
         return KeptOptimizer() if self.optimizer_state == "kept" else None
 

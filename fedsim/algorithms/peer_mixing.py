@@ -42,7 +42,7 @@ class PeerAlgorithm(Algorithm):
     weighs: ClassVar[bool] = True
     """Whether it reads the weights of the mixing matrix; else `network.mixing` is refused."""
 
-    def start(self, initial: Array, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def start(self, initial: Array, rng: np.random.Generator) -> Array:
         """Return the vector that a node begins with; most methods take the initial model.
 
         Round 0 has the mean and the distance of these vectors, so a method whose `live` draws one
@@ -58,11 +58,11 @@ class PeerAlgorithm(Algorithm):
     async def live(self, node: Node) -> None:
         """Run a node: exchanges with its neighbours and commits, until a stop rule applies."""
 
-    async def serve(self, server: Server) -> Never:  # noqa: ARG002
+    async def serve(self, server: Server) -> Never:
         """Not available: there is no server."""
         raise TypeError(f"{self.kind} is a method of peers: it has no server")
 
-    async def handle(self, client: Client, message: object) -> Never:  # noqa: ARG002
+    async def handle(self, client: Client, message: object) -> Never:
         """Not available: there is no server."""
         raise TypeError(f"{self.kind} is a method of peers: no server sends it a message")
 

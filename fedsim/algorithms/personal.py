@@ -88,7 +88,7 @@ class PersonalModels(FedAvg):
         """Return a client's memory: its own model is the initial one."""
         return OwnModel(initial)
 
-    def own_model(self, state: Any) -> Array:  # noqa: ANN401 - an `OwnModel`
+    def own_model(self, state: Any) -> Array:
         """Return the client's own model."""
         own: Array = state.own
         return own

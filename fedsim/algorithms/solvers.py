@@ -34,7 +34,7 @@ class Solver(Spec):
 
     kind: str
 
-    def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:  # noqa: ARG002
+    def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
         """Return a copy configured for a problem.
 
         Args:
@@ -52,7 +52,7 @@ class Solver(Spec):
         """Return the approximate largest number of samples that a minimisation evaluates."""
         return float(rows)
 
-    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield the parts of the solver's guarantee that cannot be verified on this problem."""
         yield from ()
 
@@ -243,7 +243,7 @@ class StochasticDescent(_Stepping):
     batch: PositiveInt = Field(default=10, description="samples per stochastic gradient")
     steps: PositiveInt = Field(default=100, description="number of steps")
 
-    def samples(self, rows: int) -> float:  # noqa: ARG002 - as many as it draws
+    def samples(self, rows: int) -> float:
         """See `Solver.samples`."""
         return float(self.steps * self.batch)
 

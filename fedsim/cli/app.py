@@ -86,7 +86,7 @@ class _CommandTable(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in _MODULES
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the library's own click
+    def __getitem__(self, name: str) -> Any:
         if name not in self._built:
             import_module(_MODULES[name])
             (declared,) = (info for info in app.registered_commands if _name(info) == name)
@@ -110,7 +110,7 @@ class _Commands(TyperGroup):
         super().__init__(**options)
         self.commands: Any = _CommandTable()
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - as click has it
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, as `--help` lists them."""
         return list(self.commands)
 
@@ -158,7 +158,7 @@ def _version(requested: bool) -> None:  # noqa: FBT001 - as typer calls it
 
 @app.callback()
 def every(
-    version: Annotated[  # noqa: FBT002 - a flag
+    version: Annotated[
         bool,
         typer.Option("--version", "-v", callback=_version, is_eager=True, help="print the version"),
     ] = False,

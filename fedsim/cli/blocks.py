@@ -23,7 +23,7 @@ def list_command(
         str | None, typer.Argument(metavar="NAME", help="one block of the table, such as top-k")
     ] = None,
     plugins: Plugins = None,
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,
 ) -> None:
     """List the blocks that a scenario can name: algorithms, compressors, devices, ...
 

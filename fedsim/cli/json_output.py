@@ -111,7 +111,7 @@ def of_check(found: "Check") -> dict[str, object]:
 
 def of_status(now: "Snapshot") -> dict[str, object]:
     """Return the document of `fedsim status`."""
-    from fedsim.running.watching import time_left  # noqa: PLC0415 - it loads pandas
+    from fedsim.running.watching import time_left  # it loads pandas
 
     return {
         "name": now.status.name,

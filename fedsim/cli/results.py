@@ -69,10 +69,10 @@ def compare(
     ] = None,
     style: PaperStyles = "ieee",
     columns: PaperColumns = 1,
-    csv: Annotated[bool, typer.Option("--csv", help="print only the costs, as CSV")] = False,  # noqa: FBT002 - a flag
-    as_json: Annotated[bool, typer.Option("--json", help="print only the tables, as JSON")] = False,  # noqa: FBT002 - a flag
-    latex: Annotated[bool, typer.Option("--latex", help="print only the costs, in LaTeX")] = False,  # noqa: FBT002 - a flag
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
+    csv: Annotated[bool, typer.Option("--csv", help="print only the costs, as CSV")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print only the tables, as JSON")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="print only the costs, in LaTeX")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare the costs of variants to reach a target, with confidence intervals.
 
@@ -140,7 +140,7 @@ def report_command(
         Path | None,
         typer.Option(metavar="FILE", help="the file to write; report.html in DIR if not given"),
     ] = None,
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
+    quiet: Quiet = False,
 ) -> None:
     """Write one HTML page about a study, which opens offline."""
     from fedsim.cli.next_steps import after_comparison
@@ -204,7 +204,7 @@ def status_command(
         typer.Option(metavar="DIR", help="folder of the runs of a scenario, if not runs/NAME"),
     ] = None,
     plugins: Plugins = None,
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,
 ) -> None:
     """Show the progress of a study: runs done, running, failed and pending, and the time left."""
     from fedsim.core.tables import listing
@@ -292,7 +292,7 @@ def examples_command(
         str | None,
         typer.Argument(metavar="NAME", help="print this scenario, as a file to start from"),
     ] = None,
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,
 ) -> None:
     """List the scenarios that come with fedsim, each with its question; `fedsim run NAME` runs it.
 

@@ -48,15 +48,15 @@ def run_command(
     overrides: Overrides = None,
     out: Out = None,
     jobs: Jobs = 1,
-    fresh: Fresh = False,  # noqa: FBT002 - a flag
+    fresh: Fresh = False,
     plugins: Plugins = None,
     carry: HowCarried = "values",
     cluster: OnCluster = None,
     shard: Share = None,
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
-    watch: WatchPage = False,  # noqa: FBT002 - a flag
-    browser: BrowserPage = False,  # noqa: FBT002 - a flag
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    quiet: Quiet = False,
+    watch: WatchPage = False,
+    browser: BrowserPage = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
@@ -153,15 +153,15 @@ def check(
     file: File,
     overrides: Overrides = None,
     plugins: Plugins = None,
-    details: Annotated[  # noqa: FBT002 - a flag
+    details: Annotated[
         bool,
         typer.Option(
             "--details",
             help="also show labels per client, costs per group of clients, all settings",
         ),
     ] = False,
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Validate a scenario and show what a round costs, without running it."""
     from fedsim.cli.downloads import offer_downloads

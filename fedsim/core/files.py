@@ -155,7 +155,7 @@ def download(address: str, path: Path, size: int = 0, key: str = "fetch") -> Non
         ValueError: the server sends more or less.
         OSError: the server cannot be reached or refuses, or the file cannot be written.
     """
-    import pooch  # noqa: PLC0415 - takes 0.1 s, and only a download needs it
+    import pooch  # takes 0.1 s, and only a download needs it
 
     answers: list[Any] = []
     hooks = {"response": lambda answer, **_: answers.append(answer)}

@@ -43,7 +43,7 @@ class _Loader:
         self._new = new
         self._own: ModuleSpec | None = None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002 - of all loaders
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Import the module."""
         module = import_module(self._new)
         self._own = module.__spec__

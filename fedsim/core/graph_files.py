@@ -43,7 +43,7 @@ def read_graph_file(path: Path) -> "nx.Graph[str]":
 
 
 def _graphml(path: Path, content: bytes) -> "nx.Graph[str]":
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     if b"<!DOCTYPE" in content or b"\0" in content:  # a few lines could stand for terabytes
         text = f"{path} is no GraphML that is read: give it in UTF-8, without a document type"
@@ -56,7 +56,7 @@ def _graphml(path: Path, content: bytes) -> "nx.Graph[str]":
 
 
 def _gml(path: Path, content: bytes) -> "nx.Graph[str]":
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     # Published files have parallel edges, and do not say so, without which they are an error.
     text = _GRAPH.sub("graph [ multigraph 1", content.decode("utf-8-sig", "replace"), count=1)
@@ -83,7 +83,7 @@ def _are_numbers(labels: Mapping[str, str], graph: "nx.Graph[str]") -> bool:
 
 def _labelled(graph: "nx.Graph[str]", path: Path) -> "nx.Graph[str]":
     """Return the graph under its nodes' labels, if these are the names of a scenario's nodes."""
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     labels = {
         node: str(attributes["label"])

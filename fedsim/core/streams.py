@@ -89,7 +89,7 @@ class _KnownSeed(ISpawnableSeedSequence):
         self._key = key
         self._seed: int | np.random.SeedSequence = seed  # a number until NumPy's is needed
 
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:  # noqa: ANN401
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
         words, self._words = self._words, None
         if words is not None and n_words == len(words) and dtype == words.dtype:
             return words

@@ -90,11 +90,11 @@ class Availability(Spec):
         """What of it happens within a round; see `PresenceLaw`."""
         return COMING
 
-    def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - nothing is drawn
+    def timeline(self, rng: np.random.Generator) -> Timeline:
         """Return the timeline of one client, drawn from its stream."""
         return True, iter(())
 
-    def among(self, read: "AvailabilityReader") -> "PresenceLaw | Mapping[int, PresenceLaw]":  # noqa: ARG002
+    def among(self, read: "AvailabilityReader") -> "PresenceLaw | Mapping[int, PresenceLaw]":
         """Return the law of all clients, or of each by number; `read` reads a file of it."""
         return self
 

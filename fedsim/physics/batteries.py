@@ -31,8 +31,6 @@ from fedsim.physics.traces import read_power
 
 # Charging: the power offered to a battery. The block is the law.
 
-# ruff: noqa: ARG002 - only what follows a file reads one
-
 
 _DAY = 86400.0
 

@@ -124,8 +124,6 @@ Their interval, `HOURS`, is for a run of about an hour at an arbitrary time of t
 # Grams are those of CO2 equivalents. They are charged for the energy that a client draws, at the
 # time of drawing; see `fedsim.results.record.carbon`.
 
-# ruff: noqa: ARG002 - only what follows a file reads one
-
 
 class IntensityReader(Protocol):
     """Reads an intensity from a file, as `fedsim.physics.traces.read_intensity` does."""

@@ -158,7 +158,7 @@ def _ordered(texts: Sequence[Sequence[str]], order: str) -> list[NDArray[np.int6
 
 
 def _stamps(cells: Sequence[str], form: str) -> "pd.DatetimeIndex":
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     return pd.to_datetime(list(cells), format=form, utc=True, errors="coerce")
 

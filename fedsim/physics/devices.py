@@ -101,7 +101,7 @@ class DeviceLaw(KindFirst):
         """The fastest device that a client may have."""
         return self
 
-    def one(self, rng: np.random.Generator) -> Self:  # noqa: ARG002 - all are alike
+    def one(self, rng: np.random.Generator) -> Self:
         """Return the device of one client, drawn if they vary."""
         return self
 
@@ -184,7 +184,7 @@ class Phone(DeviceLaw):
         """Return a phone, drawn by inverse transform sampling."""
         return self._times(float(np.interp(rng.random(), _SHARES, _FACTORS)))
 
-    def seconds(self, operations: float, samples: float) -> float:  # noqa: ARG002 - by operations
+    def seconds(self, operations: float, samples: float) -> float:
         """Return operations / speed."""
         return operations / self.speed
 

@@ -20,8 +20,6 @@ from fedsim.physics.graphs_in_time import Contacts, OnePeer, RandomMatching
 from fedsim.physics.mobility import LevyWalk, PositionTraces, RandomWaypoint
 from fedsim.physics.overlay import Neighbours, ReadPairs, check_source
 
-# ruff: noqa: ARG002 - most graphs are not drawn, or follow no file
-
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
@@ -37,7 +35,7 @@ class Ring(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         ring: nx.Graph[int] = nx.path_graph(nodes)
         if nodes > 2:
@@ -52,7 +50,7 @@ class Complete(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         complete: nx.Graph[int] = nx.complete_graph(nodes)
         return complete
@@ -65,7 +63,7 @@ class StarGraph(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         star: nx.Graph[int] = nx.star_graph(nodes - 1)
         return star
@@ -79,7 +77,7 @@ class TreeGraph(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         tree: nx.Graph[int] = nx.full_rary_tree(self.branching, nodes)
         return tree
@@ -98,7 +96,7 @@ class Grid(Neighbours):
         return self._graph(nodes, around=False)
 
     def _graph(self, nodes: int, *, around: bool) -> "nx.Graph[int]":
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         rows = self.rows or max(
             divisor for divisor in range(1, isqrt(nodes) + 1) if nodes % divisor == 0
@@ -127,7 +125,7 @@ class Hypercube(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         if nodes & (nodes - 1):
             text = f"got {nodes} nodes; a hypercube has a power of 2, such as"
@@ -150,7 +148,7 @@ class Exponential(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         steps = [2**power for power in range((nodes - 1).bit_length())]
         graph: nx.Graph[int] = nx.DiGraph() if self.directed else nx.Graph()
@@ -166,7 +164,7 @@ class Exponential(Neighbours):
 
 def _regular(degree: int, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
     """Return a random graph in which all nodes have the same degree."""
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     if degree >= nodes or degree * nodes % 2:
         most = f"less than the {nodes} nodes, and even if their number is odd"
@@ -193,7 +191,7 @@ class Random(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         if self.degree is None:
             drawn: nx.Graph[int] = nx.gnp_random_graph(nodes, self.probability or 0.0, _seed(rng))
@@ -225,7 +223,7 @@ class SmallWorld(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         if self.degree % 2 or self.degree >= nodes:
             text = f"got {self.degree}; expected an even degree less than the {nodes} nodes"
@@ -250,7 +248,7 @@ class ScaleFree(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         if self.links >= nodes:
             raise DataError("links", f"got {self.links}; expected less than the {nodes} nodes")
@@ -280,7 +278,7 @@ class Geometric(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         if self.positions:
             if len(self.positions) != nodes:
@@ -294,8 +292,8 @@ class Geometric(Neighbours):
         text = f"got {self.range:g}, with which none of {_TRIES} graphs was connected; give more"
         raise DataError("range", text)
 
-    def _within(self, places: Any) -> "nx.Graph[int]":  # noqa: ANN401 - pairs of numbers
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    def _within(self, places: Any) -> "nx.Graph[int]":
+        import networkx as nx
 
         at = {node: tuple(place) for node, place in enumerate(places)}
         graph: nx.Graph[int] = nx.random_geometric_graph(len(at), self.range, pos=at)
@@ -305,7 +303,7 @@ class Geometric(Neighbours):
 _TRIES = 100  # graphs that are drawn until one is connected
 
 
-def _seed(rng: np.random.Generator) -> Any:  # noqa: ANN401 - a seed of NetworkX
+def _seed(rng: np.random.Generator) -> Any:
     """Return a seed for NetworkX, whose use of NumPy's generators differs between versions."""
     return int(rng.integers(2**32))
 
@@ -343,7 +341,7 @@ class Listed(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         graph: nx.Graph[int] = nx.DiGraph() if self.directed else nx.Graph()
         graph.add_nodes_from(range(nodes))

@@ -72,7 +72,7 @@ class NeighboursByExchange(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """Return which node sends to which in any exchange."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         graph: nx.Graph[int] = nx.DiGraph()
         graph.add_nodes_from(range(nodes))
@@ -92,7 +92,7 @@ class OnePeer(NeighboursByExchange):
 
     kind: Literal["one-peer"] = "one-peer"
 
-    def sequence(self, nodes: int, stream: "Stream") -> OverlayCycle:  # noqa: ARG002
+    def sequence(self, nodes: int, stream: "Stream") -> OverlayCycle:
         """See `NeighboursByExchange.sequence`."""
         return self.cycle(nodes)
 
@@ -295,7 +295,7 @@ class NeighboursInTime(Neighbours):
 
     every: Seconds = as_written("0 s", "shortest time between the starts of two exchanges")
 
-    def follow(self, read: "ReadFile") -> Self:  # noqa: ARG002
+    def follow(self, read: "ReadFile") -> Self:
         """Return the block with the contents of its file, if any.
 
         Raises:
@@ -322,7 +322,7 @@ class NeighboursInTime(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """Return the graph at the beginning, which need not be connected."""
-        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import networkx as nx
 
         first = GraphInTime(nodes, self.changes(nodes, rng))
         first.advance(0.0)
@@ -408,7 +408,7 @@ class Contacts(NeighboursInTime):
         """The end of the last contact, or the period."""
         return self.repeat or max((contact[3] for contact in self.contacts), default=0.0)
 
-    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:  # noqa: ARG002
+    def changes(self, nodes: int, rng: np.random.Generator) -> Iterator[EdgeChange]:
         """See `NeighboursInTime.changes`."""
         key = "path" if self.path is not None else "contacts"
         file = None if self.path is None else Path(self.path)

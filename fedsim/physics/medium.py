@@ -233,7 +233,7 @@ def two_hop_colours(near: Sequence[Sequence[ClientId]]) -> tuple[int, ...]:
     >>> two_hop_colours([(1, 5), (0, 2), (1, 3), (2, 4), (3, 5), (4, 0)])
     (0, 1, 2, 0, 1, 2)
     """
-    import networkx as nx  # noqa: PLC0415 - importing it takes 0.2 s: only when there is a graph
+    import networkx as nx  # importing it takes 0.2 s: only when there is a graph
 
     square: nx.Graph[int] = nx.Graph()
     square.add_nodes_from(range(len(near)))

@@ -501,7 +501,7 @@ class PositionTraces(Moving):
         """The time of the last position, s."""
         return max((point[1] for point in self.points), default=0.0)
 
-    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:  # noqa: ARG002
+    def legs(self, nodes: int, rng: np.random.Generator) -> Sequence[Iterator[MotionLeg]]:
         """See `Moving.legs`."""
         key = "points" if self.path is None else "path"
         by_node: list[list[tuple[float, float, float]]] = [[] for _ in range(nodes)]

@@ -231,8 +231,6 @@ class Network(KindFirst):
 
 # Networks around a server: a star, and a tree of gateways.
 
-# ruff: noqa: ARG002 - they follow no file
-
 
 GATEWAY = 500
 """A lower bound of the bytes of a gateway: two links and their names."""
@@ -413,7 +411,7 @@ def build_graph(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Gra
     Raises:
         DataError: under the key "edges", two of them join the same nodes.
     """
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     graph: nx.Graph[str] = nx.DiGraph() if directed else nx.Graph()
     for where, edge in edges:

@@ -233,7 +233,7 @@ class Neighbours(Spec):
 
     kind: str
 
-    def read_edges(self, read: "ReadPairs") -> Self:  # noqa: ARG002
+    def read_edges(self, read: "ReadPairs") -> Self:
         """Return the block with the contents of its file, if any; `read` reads a file of edges.
 
         Raises:
@@ -275,7 +275,7 @@ class Neighbours(Spec):
 
 def overlay_of(graph: "nx.Graph[int]") -> Overlay:
     """Return the neighbours in a graph of the nodes 0, 1, ..., M - 1, undirected or directed."""
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     nodes = range(len(graph))
     neighbours = tuple([tuple(sorted(graph.adj[node])) for node in nodes])
@@ -287,7 +287,7 @@ def overlay_of(graph: "nx.Graph[int]") -> Overlay:
 
 def _odd(graph: object, nodes: int) -> str:
     """Return why a graph is not one of `nodes` peers; empty if it is."""
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     if not isinstance(graph, nx.Graph) or graph.is_multigraph():
         return f"is a {type(graph).__name__}; expected a networkx.Graph or a networkx.DiGraph"
@@ -301,7 +301,7 @@ def _odd(graph: object, nodes: int) -> str:
 
 def _reach(graph: "nx.Graph[int]") -> set[int]:
     """Return the nodes that node 0 reaches, and that reach it."""
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     if isinstance(graph, nx.DiGraph):
         return {0} | (nx.descendants(graph, 0) & nx.ancestors(graph, 0))

@@ -63,7 +63,7 @@ class Constant:
         if not 0 <= self.value < inf:
             raise ValueError(f"got {self.value}; a signal must be finite and at least 0")
 
-    def at(self, t: float) -> float:  # noqa: ARG002 - whenever it is
+    def at(self, t: float) -> float:
         """Return the value."""
         return self.value
 
@@ -77,7 +77,7 @@ class Constant:
             return begin
         return begin + amount / self.value if self.value else inf
 
-    def next_change(self, t: float) -> float:  # noqa: ARG002 - whenever it is
+    def next_change(self, t: float) -> float:
         """Return inf."""
         return inf
 

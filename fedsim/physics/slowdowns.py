@@ -53,7 +53,7 @@ class NoSlowdown(Slowdown):
         """False."""
         return False
 
-    def draw(self, rng: np.random.Generator) -> float:  # noqa: ARG002 - nothing is drawn
+    def draw(self, rng: np.random.Generator) -> float:
         """Return one."""
         return 1.0
 

@@ -347,7 +347,7 @@ def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -
         >>> len(build_routes(nx.Graph([("server", "client-0", {"rate": 1e9})]), clients=1).links)
         2
     """
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     if graph.is_multigraph():
         raise DataError("network", "got two edges between the same nodes; give one with their sum")

@@ -64,7 +64,7 @@ _INTENSITY = Column(
 )
 
 
-def read_csv(path: Path, repeat: bool) -> Steps:  # noqa: FBT001 - as the scenario says it
+def read_csv(path: Path, repeat: bool) -> Steps:
     """Read a trace of rates: CSV with columns seconds, Mbit/s, and a header or none.
 
     A rate applies until the next row's time; times increase from 0. Of a header that names columns
@@ -84,12 +84,12 @@ def read_csv(path: Path, repeat: bool) -> Steps:  # noqa: FBT001 - as the scenar
     return _series(path, _SECONDS, _RATE, repeat=repeat)
 
 
-def read_power(path: Path, repeat: bool) -> Steps:  # noqa: FBT001 - as the scenario says it
+def read_power(path: Path, repeat: bool) -> Steps:
     """Read a trace of powers: CSV with columns seconds, W; all else as in `read_csv`."""
     return _series(path, _SECONDS, _POWER, repeat=repeat)
 
 
-def read_intensity(path: Path, repeat: bool) -> Steps:  # noqa: FBT001 - as the scenario says it
+def read_intensity(path: Path, repeat: bool) -> Steps:
     """Read a carbon intensity: CSV with columns hours, g/kWh; all else as in `read_csv`."""
     return _series(path, _HOURS, _INTENSITY, repeat=repeat)
 

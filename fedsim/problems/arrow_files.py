@@ -16,8 +16,6 @@ import numpy as np
 
 from fedsim.core.memory import check_budget
 
-# ruff: noqa: ANN401 - pyarrow has no types
-
 _FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
 _ALIGNED = 8  # bytes before the messages of an Arrow file: this magic, padded
 
@@ -51,7 +49,7 @@ def read_parquet(source: Any, budget: Budget) -> Any:
         ArrowException, OSError, ValueError: it is damaged.
         DataError: it would not fit into memory.
     """
-    from pyarrow import parquet  # noqa: PLC0415 - takes 0.1 s, and few commands need it
+    from pyarrow import parquet  # takes 0.1 s, and few commands need it
 
     plain = parquet.ParquetFile(source)
     metadata = plain.metadata
@@ -82,8 +80,8 @@ def read_arrow(content: Any, budget: Budget) -> Any:
         ArrowException, OSError, ValueError: it is damaged.
         DataError: it would not fit into memory.
     """
-    import pyarrow as pa  # noqa: PLC0415 - see `read_parquet`
-    import pyarrow.feather  # noqa: PLC0415 - likewise
+    import pyarrow as pa
+    import pyarrow.feather
 
     content = pa.py_buffer(content)
     magic = content[: len(_FILE)].to_pybytes()
@@ -113,7 +111,7 @@ def _valid(table: Any, budget: Budget) -> Any:
 
 def _widths(kind: Any) -> Iterator[int]:
     """Yield the bytes that a cell of each leaf of a type takes."""
-    from pyarrow import types  # noqa: PLC0415 - see `read_arrow`
+    from pyarrow import types
 
     kind = getattr(kind, "storage_type", kind)
     if kind.num_fields:
@@ -132,7 +130,7 @@ def _size(table: Any) -> int:
 
 def _decoded(array: Any) -> int:
     """Return the bytes of an array; see `_size`."""
-    from pyarrow import compute, types  # noqa: PLC0415 - see `read_arrow`
+    from pyarrow import compute, types
 
     array = getattr(array, "storage", array)  # of an extension, such as Hugging Face's arrays
     kind = array.type
@@ -148,14 +146,14 @@ def _decoded(array: Any) -> int:
 
 
 def _views() -> tuple[Any, ...]:
-    import pyarrow as pa  # noqa: PLC0415 - see `read_arrow`
+    import pyarrow as pa
 
     return pa.string_view(), pa.binary_view()
 
 
 def _lengths(array: Any) -> Any:
     """Return the bytes of each cell."""
-    from pyarrow import compute, types  # noqa: PLC0415 - see `read_arrow`
+    from pyarrow import compute, types
 
     kind = array.type
     if kind in _views():  # which has a length at the start of each cell of 16 bytes

@@ -69,7 +69,7 @@ def label_test(labels: Array, rows: NDArray[np.int64]) -> LabelTest | None:
         labels: of all rows, client by client, shape (n,).
         rows: the number of rows of each client, shape (M,).
     """
-    from scipy import stats  # noqa: PLC0415 - takes a second, and few commands need it
+    from scipy import stats  # takes a second, and few commands need it
 
     if len(rows) < 2 or len(np.unique(labels)) < 2:
         return None

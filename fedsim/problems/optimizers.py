@@ -69,7 +69,7 @@ class PassedOptimizer(NamedTuple):
     schedule: Callable[[Any], Any] | None = None
     by: Literal["round", "step"] = "step"
 
-    def of(self, parameters: Sequence[Any], eta: float) -> Any:  # noqa: ANN401 - of PyTorch
+    def of(self, parameters: Sequence[Any], eta: float) -> Any:
         """Return an optimizer of parameters of PyTorch, of the step size eta."""
         return self.make(parameters, lr=eta, **self.options)
 
@@ -157,7 +157,7 @@ class GivenTransformation(HeldOptimizer, VectorOptimizer):
 
     @property
     def _steps(self) -> "Transformation":
-        from fedsim.problems.transformations import transformation  # noqa: PLC0415 - loads JAX
+        from fedsim.problems.transformations import transformation  # loads JAX
 
         numbers = self.numbers or "float64"
         return transformation(self.value("optimizer"), self.name, numbers, self._parts)

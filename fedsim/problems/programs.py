@@ -35,7 +35,7 @@ class ProgramLoss(Loss):
         default=0.0, ge=0, le=0, description="0: a program may have such a term itself"
     )
 
-    def computed_in(self, precision: Precision) -> Precision:  # noqa: ARG002 - a program has its own
+    def computed_in(self, precision: Precision) -> Precision:
         """Return float32, as programs mostly compute."""
         return "float32"
 
@@ -54,7 +54,7 @@ class ProgramLoss(Loss):
 
     def problem_for(
         self,
-        method: object,  # noqa: ARG002 - the default depends on none
+        method: object,
         clients: int | None,
         seed: int,
         folder: Path,
@@ -77,27 +77,27 @@ class ProgramLoss(Loss):
     def reports(self) -> Mapping[str, bool]:
         """The figures that clients report for a model, by name, and whether more is better."""
 
-    def dimension(self, features: int, outputs: int) -> Never:  # noqa: ARG002
+    def dimension(self, features: int, outputs: int) -> Never:
         """Not available: raises a DataError."""
         raise self.unknown("the number of parameters")
 
-    def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Never:  # noqa: ARG002
+    def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Never:
         """Not available: raises a DataError."""
         raise self.unknown("the initial model")
 
-    def operations(self, rows: int, features: float, outputs: int) -> Never:  # noqa: ARG002
+    def operations(self, rows: int, features: float, outputs: int) -> Never:
         """Not available: raises a DataError."""
         raise self.unknown("its gradient")
 
-    def forward(self, rows: Rows, w: Array) -> Never:  # noqa: ARG002
+    def forward(self, rows: Rows, w: Array) -> Never:
         """Not available: raises a DataError."""
         raise self.unknown("its value")
 
-    def value(self, rows: Rows, w: Array, state: State) -> Never:  # noqa: ARG002
+    def value(self, rows: Rows, w: Array, state: State) -> Never:
         """Not available: raises a DataError."""
         raise self.unknown("its value")
 
-    def gradient(self, rows: Rows, w: Array, state: State) -> Never:  # noqa: ARG002
+    def gradient(self, rows: Rows, w: Array, state: State) -> Never:
         """Not available: raises a DataError."""
         raise self.unknown("its gradient")
 
@@ -134,43 +134,43 @@ class ProgramOracle(ABC):
     ) -> Work:
         """Describe training from `w`, shape (d,), in place of gradient steps."""
 
-    def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:  # noqa: ARG002
+    def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:
         """Draw nothing: the program selects its samples itself."""
         return (None,) * count
 
-    def later_draws(self, count: int, batch: int, rng: np.random.Generator) -> None:  # noqa: ARG002
+    def later_draws(self, count: int, batch: int, rng: np.random.Generator) -> None:
         """Draw nothing later, either."""
         return None  # noqa: RET501 - not abstract
 
     def passes(
         self,
-        count: int,  # noqa: ARG002
-        batch: int | None,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
+        count: int,
+        batch: int | None,
+        rng: np.random.Generator,
         *,
-        drop_last: bool = False,  # noqa: ARG002
+        drop_last: bool = False,
     ) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("its samples")
 
-    def optimizer_steps(self, w: Array, drawn: Minibatches, training: object) -> Never:  # noqa: ARG002
+    def optimizer_steps(self, w: Array, drawn: Minibatches, training: object) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("its gradient")
 
-    def gradient(self, w: Array) -> Never:  # noqa: ARG002
+    def gradient(self, w: Array) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("its gradient")
 
-    def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Never:  # noqa: ARG002
+    def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("its gradient")
 
     def minibatch_change(
         self,
-        w: Array,  # noqa: ARG002
-        old: Array,  # noqa: ARG002
-        batch: int | None,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
+        w: Array,
+        old: Array,
+        batch: int | None,
+        rng: np.random.Generator,
     ) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("its gradient")
@@ -179,27 +179,27 @@ class ProgramOracle(ABC):
         """Not available: raises a DataError."""
         raise self._loss.unknown("its convexity")
 
-    def value(self, w: Array) -> Never:  # noqa: ARG002
+    def value(self, w: Array) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("its value")
 
-    def root_mean_square(self, w: Array) -> Never:  # noqa: ARG002
+    def root_mean_square(self, w: Array) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("the losses of its samples")
 
-    def constraint(self, w: Array) -> Never:  # noqa: ARG002
+    def constraint(self, w: Array) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("a constraint")
 
-    def constraint_gradient(self, w: Array) -> Never:  # noqa: ARG002
+    def constraint_gradient(self, w: Array) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("a constraint")
 
-    def newton(self, w: Array) -> Never:  # noqa: ARG002
+    def newton(self, w: Array) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("its Hessian")
 
-    def restricted(self, basis: Basis) -> Never:  # noqa: ARG002
+    def restricted(self, basis: Basis) -> Never:
         """Not available: raises a DataError."""
         raise self._loss.unknown("its restriction to a subspace")
 
@@ -283,11 +283,11 @@ class ProgramProblem(Problem):
         """Return the objective at `w` as clients report it."""
         return self.looked_at(w, lambda _: ())
 
-    def gradient(self, w: Array) -> Never:  # noqa: ARG002
+    def gradient(self, w: Array) -> Never:
         """Not available: raises a DataError."""
         raise self.loss.unknown("its gradient")
 
-    def hessian(self, w: Array) -> Never:  # noqa: ARG002
+    def hessian(self, w: Array) -> Never:
         """Not available: raises a DataError."""
         raise self.loss.unknown("its Hessian")
 

@@ -205,7 +205,7 @@ def _stack(blocks: Sequence[Features]) -> Features:
 
 
 def _by_lanczos(weights: Sequence[float], blocks: Sequence[Features]) -> float:
-    from scipy.sparse.linalg import LinearOperator, eigsh  # noqa: PLC0415 - takes 0.1 s
+    from scipy.sparse.linalg import LinearOperator, eigsh  # takes 0.1 s
 
     features = blocks[0].shape[1]
 

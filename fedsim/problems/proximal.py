@@ -90,7 +90,7 @@ class ProximalLoss:
         """Describe the evaluation of a known constant of strong convexity, shape ()."""
         return self._with(self._loss.strong_convexity(), self._pull)
 
-    def _with(self, work: Work, added: Any) -> Work:  # noqa: ANN401 - a number, or a vector
+    def _with(self, work: Work, added: Any) -> Work:
         """Return work whose result has something added to it."""
         whole = work._replace(kernel=plus, arguments=(added, work.kernel, *work.arguments))
         return whole.plus(3.0 * self._anchor.size)
@@ -98,7 +98,7 @@ class ProximalLoss:
 
 def plus(
     loss: LocalLoss,
-    added: Any,  # noqa: ANN401 - a number, or a vector
+    added: Any,
     kernel: Callable[..., Array],
     *arguments: Any,
 ) -> Array:

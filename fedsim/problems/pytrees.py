@@ -82,7 +82,7 @@ class Functions:
             flat, _ = ravel_pytree(self._passed.init(jax.random.key(seed)))
             return np.asarray(flat, dtype=np.float64)
 
-    def tree(self, w: Array) -> Any:  # noqa: ANN401 - whatever `init` returns
+    def tree(self, w: Array) -> Any:
         """Return a model as the tree of parameters."""
         with self._number_types():
             return self._unravel(jnp.asarray(w, dtype=self._numbers))
@@ -174,11 +174,11 @@ class Functions:
                 raise DataError("loss", f"{text}; of 4 rows got {np.shape(losses)}")
         self._checked.add(outputs)
 
-    def _number_types(self) -> Any:  # noqa: ANN401 - a context manager of JAX
+    def _number_types(self) -> Any:
         """Return a context in which numbers have the type that is asked for; JAX's is put back."""
         return jax.enable_x64(self._wide)
 
-    def _call(self, name: str, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+    def _call(self, name: str, function: Callable[..., Any], *arguments: object) -> Any:
         """Call a function of the user's.
 
         Raises:
@@ -190,7 +190,7 @@ class Functions:
             raise DataError(f"loss.{name}", f"{name} fails: {named_line(error)}") from error
 
     @property
-    def _target_type(self) -> Any:  # noqa: ANN401 - of NumPy
+    def _target_type(self) -> Any:
         return self._numbers if self._criterion == "squared" else np.int32
 
     def _number(self, value: float) -> Tensor:
@@ -245,7 +245,7 @@ class Functions:
             weights[: len(rows.t[some])] = 1.0
             yield X, t, jnp.asarray(weights)
 
-    def _inputs(self, X: Any, t: Array) -> tuple[Tensor, Tensor]:  # noqa: ANN401 - features
+    def _inputs(self, X: Any, t: Array) -> tuple[Tensor, Tensor]:
         """Return features and targets, filled up to a power of two."""
         targets = t if t.ndim == 1 else t.argmax(axis=1)
         filled = jnp.asarray(_fill(targets), dtype=self._target_type)

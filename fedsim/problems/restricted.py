@@ -190,7 +190,7 @@ class Embedded(Restriction):
         half = self.span.pull(self.whole.hessian(self.span.embed(w)))
         return self.span.pull(half.T)
 
-    def initial(self, rng: np.random.Generator) -> Array:  # noqa: ARG002 - drawn by none
+    def initial(self, rng: np.random.Generator) -> Array:
         """Return zeros, shape (k,)."""
         return np.zeros(self._length)
 

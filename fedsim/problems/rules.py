@@ -73,11 +73,11 @@ class Optimizer(KindFirst):
         """What it is called in messages."""
         return self.kind
 
-    def within(self, precision: Precision) -> Self:  # noqa: ARG002 - for those that have types
+    def within(self, precision: Precision) -> Self:
         """Return the rule for a problem whose models and gradients are computed in this type."""
         return self
 
-    def fit(self, parts: Sequence[ModelPart]) -> Self:  # noqa: ARG002 - for those that ask
+    def fit(self, parts: Sequence[ModelPart]) -> Self:
         """Return the rule for a model of these parts.
 
         Raises:

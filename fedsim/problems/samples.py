@@ -72,7 +72,7 @@ one than a product with some hundred rows does."""
 _MOST_TRANSPOSED = 4096
 
 
-def _transpose(X: Sparse) -> Any:  # noqa: ANN401 - SciPy's, of another class than X
+def _transpose(X: Sparse) -> Any:
     """Return X^T, made once for as long as X is there."""
     key = id(X)
     known = _TRANSPOSED.get(key)
@@ -407,7 +407,7 @@ class LaterDraws(Sequence[NDArray[np.intp]]):
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - as of an array
+    def __getitem__(self, index: Any) -> Any:
         return self.drawn[index]
 
 

@@ -66,7 +66,7 @@ class ConstantSchedule(Schedule):
 
     kind: Literal["constant"] = "constant"
 
-    def decay(self, t: int) -> float:  # noqa: ARG002 - the same at all times
+    def decay(self, t: int) -> float:
         """Return 1."""
         return 1.0
 

@@ -54,7 +54,7 @@ class Transformation:
             state = self._make(0.1).init(self._tree(self._narrow(w)))
             return self._pack(jax.tree_util.tree_leaves(state))
 
-    def step(self, w: Array, g: Array, eta: float, moments: Sequence[Array], taken: int) -> Any:  # noqa: ANN401 - model and state
+    def step(self, w: Array, g: Array, eta: float, moments: Sequence[Array], taken: int) -> Any:
         """Return the model and the state after a step.
 
         Args:
@@ -112,7 +112,7 @@ class Transformation:
         moved = [each + change for each, change in zip(tree, changes, strict=True)]
         return jnp.concatenate([leaf.ravel() for leaf in moved]), jax.tree_util.tree_leaves(state)
 
-    def _number_types(self) -> Any:  # noqa: ANN401 - a context manager of JAX
+    def _number_types(self) -> Any:
         return jax.enable_x64(self._numbers == np.float64)
 
     def _narrow(self, flat: Array) -> Array:

@@ -130,7 +130,7 @@ def reporting(handle: Handle, policy: Participation) -> Handle:
     if policy.candidates_asked:
         return _candidates(handle, reports)
 
-    async def answer(client: Any, message: Message) -> Message | Silence:  # noqa: ANN401
+    async def answer(client: Any, message: Message) -> Message | Silence:
         reply = await handle(client, message)
         if not (isinstance(reply, Message) and reply.carries_reports):
             return reply
@@ -144,7 +144,7 @@ def _candidates(handle: Handle, reports: tuple[Report, ...]) -> Handle:
     """Return a handler that reports first, and handles the message once the client is chosen."""
     held: dict[ClientId, Message] = {}
 
-    async def answer(client: Any, message: Message) -> Message | Silence:  # noqa: ANN401
+    async def answer(client: Any, message: Message) -> Message | Silence:
         if isinstance(message, Chosen):
             asked = held.pop(client.id, None)
             # A client that has left and returned since then has lost its memory, and the message.

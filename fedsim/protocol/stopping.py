@@ -84,7 +84,7 @@ def _dump(value: object, info: SerializationInfo) -> object:
     return value.model_dump(mode=info.mode) if isinstance(value, StopRule) else value
 
 
-def _value(rule: type[StopRule], default: object = None) -> Any:  # noqa: ANN401 - as pydantic's Field
+def _value(rule: type[StopRule], default: object = None) -> Any:
     """Return a field for the only parameter of a rule."""
     return as_written(default, rule.model_fields[rule.value_key()].description or "")
 

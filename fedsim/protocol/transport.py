@@ -198,7 +198,7 @@ class ValueTransport(Transport):
         """See `Transport.to_clients`."""
         return super().to_clients(receive) if self._updates else receive
 
-    def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:  # noqa: ARG002
+    def encode(self, envelope: Envelope, sender: ClientId) -> Envelope:
         """See `Transport.encode`."""
         if self._known and type(envelope.message) not in self._numbers:
             self._number(envelope.message)  # refuses it

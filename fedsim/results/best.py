@@ -44,7 +44,7 @@ def best_round(
         DataError: `result.rounds` lacks the measure, or no round with a stored model has a value.
         ValueError: there is no such run.
     """
-    from fedsim.results.analysis.costs import feasible_figure  # noqa: PLC0415 - loads rich
+    from fedsim.results.analysis.costs import feasible_figure  # loads rich
 
     rounds, name = result.rounds, variant or result.runs[0].parent.name
     folder = folder_of(result.runs, name, seed)

@@ -109,7 +109,7 @@ def in_notebook() -> bool:
     return "IPKernelApp" in getattr(shell, "config", ())
 
 
-def _bar() -> Any:  # noqa: ANN401 - a class of tqdm's, which has no types
+def _bar() -> Any:
     """Return the class of progress bars that this notebook can draw."""
     if find_spec("ipywidgets") is None:
         from tqdm import tqdm
@@ -123,7 +123,7 @@ def _bar() -> Any:  # noqa: ANN401 - a class of tqdm's, which has no types
 class _Bar:
     """Updates a bar: a run counts by the share of its rounds that are done, and as 1 at its end."""
 
-    def __init__(self, bar: Any) -> None:  # noqa: ANN401 - of tqdm's, see above
+    def __init__(self, bar: Any) -> None:
         self._bar = bar
         self._shares: dict[tuple[str, int], float] = {}
         self._drawn = 0.0

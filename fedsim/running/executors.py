@@ -133,7 +133,7 @@ class ExecutorEngine:
         if refused is not None:
             raise BrokenExecutor(str(refused)) from refused
 
-    def _submit(self, pickled: bytes, known: Known) -> Any:  # noqa: ANN401 - a future, or a job
+    def _submit(self, pickled: bytes, known: Known) -> Any:
         return self.executor.submit(make_elsewhere, pickled, environment(), known)
 
     def _cancel(self, tasks: Sequence[Any]) -> None:

@@ -124,7 +124,7 @@ def _values(variant: Variant, out: Path) -> str:
     return ""
 
 
-def _plain(text: str) -> Any:  # noqa: ANN401 - any scenario
+def _plain(text: str) -> Any:
     return parse(text, Path())
 
 

@@ -85,7 +85,7 @@ def _blocks(graph: "AnyGraph") -> Iterator[tuple[str, Any]]:
     Raises:
         ScenarioError: see `with_graph`.
     """
-    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import networkx as nx
 
     seen: object = graph
     if not isinstance(seen, nx.Graph) or seen.is_multigraph() or not len(seen):

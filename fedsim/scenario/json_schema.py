@@ -66,7 +66,7 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     return {**head, **document, "$defs": {**definitions, **parts, "Variant": partial}}
 
 
-def _as_written(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema
+def _as_written(part: Any) -> Any:
     """Return a schema of files: a class knows its kind, a file has to say it.
 
     And its patterns are without the named groups that only Python writes so.
@@ -86,7 +86,7 @@ def _as_written(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema
             return part
 
 
-def _partial(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema
+def _partial(part: Any) -> Any:
     """Return a schema of blocks from which keys may be missing."""
     match part:
         case {"$ref": str(name), **rest} if name.startswith(_PREFIX):

@@ -58,7 +58,7 @@ class Located:
     origin: Origin
     content: "Content"
 
-    def plain(self) -> Any:  # noqa: ANN401 - whatever YAML can hold
+    def plain(self) -> Any:
         """Return the data without origins."""
         match self.content:
             case dict():

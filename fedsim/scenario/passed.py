@@ -19,7 +19,7 @@ Block = Source | Mapping[str, Any]
 def passed_problem(
     loss: Mapping[str, Any],
     data: Block,
-    test: Any,  # noqa: ANN401 - whatever `rows_of` takes
+    test: Any,
     split: Mapping[str, Any] | str | None,
     rows_of: Callable[[Any], Block],
 ) -> ProblemSpec:

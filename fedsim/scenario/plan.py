@@ -102,7 +102,7 @@ class Variant:
         return before, after
 
     @property
-    def written(self) -> Any:  # noqa: ANN401 - parsed YAML
+    def written(self) -> Any:
         """The scenario as it was written, with overrides, before defaults are filled in."""
         return self._tree.plain()
 

@@ -39,14 +39,14 @@ class Remembers(Protocol):
         """Handle, at a client, the loss of its message."""
         ...
 
-    def memory(self, initial: Array) -> Any:  # noqa: ANN401
+    def memory(self, initial: Array) -> Any:
         """Return a client's memory."""
 
 
 class Method(Remembers, Protocol):
     """The part of an algorithm that a star needs, as `fedsim.algorithms.Algorithm` has it."""
 
-    async def serve(self, server: Any) -> None:  # noqa: ANN401
+    async def serve(self, server: Any) -> None:
         """Run the server."""
 
     @property
@@ -67,7 +67,7 @@ class PeerMethod(Remembers, Protocol):
         """Return the vector that a node begins with, shape (d,)."""
         ...
 
-    async def live(self, node: Any) -> None:  # noqa: ANN401
+    async def live(self, node: Any) -> None:
         """Run a node."""
 
 
@@ -187,7 +187,7 @@ class WorldConfig(Numerics):
         if not isinstance(self.participation, Informed):
             return undelivered
 
-        def take_back(client: Any, message: Any) -> None:  # noqa: ANN401
+        def take_back(client: Any, message: Any) -> None:
             if not isinstance(message, Reports):
                 undelivered(client, message)
 

@@ -224,29 +224,29 @@ class Fleet:
             relays=self._relays,
         )
 
-    def _set_airtime(self, client: ClientId, up: bool, sent: float, answered: float) -> None:  # noqa: FBT001
+    def _set_airtime(self, client: ClientId, up: bool, sent: float, answered: float) -> None:
         self.radios[client].set_airtime(up, sent, answered)
 
     def _spend_collisions(self, client: ClientId, seconds: float) -> None:
-        self.radios[client].spend_on_air(True, seconds)  # noqa: FBT003 - up
+        self.radios[client].spend_on_air(True, seconds)
 
     def _packets(self, client: ClientId) -> Framing:
         """Return how a client's messages are cut into packets."""
         return self._setup.network.framing(self.kinds[client].radio)
 
-    def _losses(self, client: ClientId, up: bool) -> LossProcess | None:  # noqa: FBT001
+    def _losses(self, client: ClientId, up: bool) -> LossProcess | None:
         """Return the loss process of one direction of a radio, if any."""
         loss, way = self.kinds[client].radio.loss, "up" if up else "down"
         return loss.process(self._setup.rng("loss", client, way)) if loss.mean else None
 
-    def _law(self, client: ClientId, up: bool) -> RateLaw:  # noqa: FBT001
+    def _law(self, client: ClientId, up: bool) -> RateLaw:
         """Return the rate law of one direction of a client's radio."""
         kind = self.kinds[client]
         differs = any(trace.starts_anywhere for trace in kind.radio.traces.values())
         rates = self._roster[client].rates if differs else kind.rates
         return rates.up if up else rates.down
 
-    def lane(self, client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - once a lane
+    def lane(self, client: ClientId, up: bool) -> Lane:
         """Create one direction of a client's radio."""
         radio, rate, routes = self.radios[client], self._law(client, up), self._routes
         law, network = radio.law, self._setup.network
@@ -280,7 +280,7 @@ class Fleet:
             return None
         return lambda: not self.presence.is_present(gateway)
 
-    def channel(self, client: ClientId, up: bool) -> Channel:  # noqa: FBT001 - as `lane`
+    def channel(self, client: ClientId, up: bool) -> Channel:
         """Create the channel of one direction of a client's radio, equal to that of its lane."""
         rate, law = self._law(client, up), self.kinds[client].radio
         carrier = rate.carrier(partial(self._setup.rng, "channel", client))
@@ -303,7 +303,7 @@ class Fleet:
         """Make the downlink radios of these lanes follow the rate of one client."""
         self._followers[client] = lanes
 
-    def _on_change(self, client: ClientId, up: bool, rate: float) -> None:  # noqa: FBT001
+    def _on_change(self, client: ClientId, up: bool, rate: float) -> None:
         now = self._calendar.now
         self.radios[client].change(up, rate, now)
         if not up:

@@ -85,7 +85,7 @@ class BeginningTogether:
         self._next = -inf  # the least time of the next exchange, s
         self._timer: Timer | None = None
 
-    async def begin(self, node: ClientId, exchange: int) -> Neighbourhood:  # noqa: ARG002
+    async def begin(self, node: ClientId, exchange: int) -> Neighbourhood:
         """See `Meetings.begin`."""
         begun: asyncio.Future[Neighbourhood] = asyncio.get_running_loop().create_future()
         self._ready[node] = begun

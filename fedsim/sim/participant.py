@@ -59,7 +59,7 @@ class Belongings(Protocol):
         ...
 
     @property
-    def state(self) -> Any:  # noqa: ANN401 - the algorithm's own
+    def state(self) -> Any:
         """The algorithm's state of this participant."""
         ...
 

@@ -288,7 +288,7 @@ class SimPairNode(SimNode):
         await self._take_turns(now)
         return None
 
-    async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:  # noqa: ARG002
+    async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
         """Not available: nodes that meet in pairs have no common exchanges."""
         raise TypeError("a node of pairs has no common exchanges; contact a neighbour")
 

@@ -166,7 +166,7 @@ class PairRounds:
         self._round = 1
         self._commits: list[_Committed] = []
 
-    def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:  # noqa: ARG002
+    def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:
         """Count an exchange of a node, with its measures."""
         self._commits.append(_Committed(model, measures))
         self._look()

@@ -51,7 +51,7 @@ class RoundsOracle:
         self.rows = rows
         self.weight = 1.0
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
+    def __getattr__(self, name: str) -> Any:
         raise Failed(
             f"the method needs `{name}` of a client's loss, which a gateway (tiers) does not have:"
             " rounds with the nodes below replace local steps only"
@@ -69,7 +69,7 @@ class RoundsOracle:
         """Describe rounds from the model `w`, shape (d,)."""
         return Work(_rounds, None, (w, change), 0.0)
 
-    def optimizer_steps(self, w: Array, drawn: Sequence[object], training: object) -> Work:  # noqa: ARG002
+    def optimizer_steps(self, w: Array, drawn: Sequence[object], training: object) -> Work:
         """Describe rounds from the model `w`, shape (d,)."""
         return Work(_rounds, None, (w, False), 0.0)
 
@@ -312,7 +312,7 @@ class Tiers(Star):
         clients = self._tree.clients
         return len(self._tree.above) - clients if number == SERVER else number - clients
 
-    def _make_server(self, setup: WorldConfig) -> SimServer:  # noqa: ARG002 - kept
+    def _make_server(self, setup: WorldConfig) -> SimServer:
         protocol, world = self._server_parts(SERVER, self._hops[-1])
         return SimServer(protocol, commit=self._observer.commit, stay=self._observer.stay, **world)
 
@@ -336,7 +336,7 @@ class Tiers(Star):
             server=self._tree.above[number],
         )
 
-    def _make_client(self, number: ClientId) -> Any:  # noqa: ANN401 - as the star's table has it
+    def _make_client(self, number: ClientId) -> Any:
         if not self._levels[number]:
             return super()._make_client(number)
         method, server = self._hops[self._levels[number]].method, self.servers[number]

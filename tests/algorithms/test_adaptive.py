@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedsim.algorithms import FedAdam, FedYogi, ProblemInfo
-from fedsim.algorithms.adaptive import AdaptiveServer
 from fedsim.core.ports import Array
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
 
@@ -66,7 +65,7 @@ def test_a_round_without_a_reply_moves_nothing(tmp_path: Path) -> None:
     assert not seen.any()
 
 
-METHODS: dict[str, Callable[..., AdaptiveServer]] = {"fedadam": FedAdam, "fedyogi": FedYogi}
+METHODS: dict[str, Callable[..., FedAdam]] = {"fedadam": FedAdam, "fedyogi": FedYogi}
 SQUARES = arrays(np.float64, 4, elements=st.floats(0, 1e6, width=32))
 
 

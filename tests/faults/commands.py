@@ -133,7 +133,7 @@ def _forked(main: Callable[[], int]) -> int:
     code = 1
     try:
         code = main()
-    except BaseException:  # noqa: BLE001 - the process ends with it
+    except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()

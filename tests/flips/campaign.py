@@ -69,7 +69,7 @@ class Flips:
             told, refused = used(use, self.homes[name], out), False
         except (FedsimError, FileNotFoundError) as error:
             told, refused = str(error), isinstance(error, FedsimError)
-        except Exception as error:  # noqa: BLE001 - it is what a user would see
+        except Exception as error:
             return FAULT, f"{type(error).__name__}: {error}"
         if told == self._told[name, use]:
             return SAME, ""

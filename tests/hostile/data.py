@@ -59,7 +59,7 @@ def tried(own: Data, folder: Path, harmed: str) -> Tried:
         text = str(error)
         clear = error.key.startswith("data") and 0 < len(text) < 3000
         return Tried(own.name, REFUSED if clear else FAULT, f"{error.key}: {text}"[:_LONGEST])
-    except Exception as error:  # noqa: BLE001 - it is what a user would see
+    except Exception as error:
         return Tried(own.name, FAULT, f"{harmed}: {type(error).__name__}: {error}"[:_LONGEST])
     sound = samples.X.ndim == 2 and samples.rows == samples.X.shape[0] > 0
     return Tried(own.name, READ if sound else FAULT, "what was read is no table")

@@ -111,7 +111,7 @@ def tried(way: str, source: Any, overrides: list[str], folder: Path) -> Tried:
         return Tried(way, REFUSED if told and short else FAULT, text[:_LONGEST])
     except BlockError as error:
         return Tried(way, REFUSED, str(error)[:_LONGEST])
-    except Exception as error:  # noqa: BLE001 - it is what a user would see
+    except Exception as error:
         return Tried(way, FAULT, f"{type(error).__name__}: {error}"[:_LONGEST])
     return Tried(way, READ)
 

@@ -37,5 +37,5 @@ def tried(kind: str, data: bytes) -> Tried:
     """Return what the decoders make of a string."""
     try:
         return Tried(kind, "read" if is_read(data) else "refused")
-    except Exception as error:  # noqa: BLE001 - it is what a receiver would see
+    except Exception as error:
         return Tried(kind, FAULT, f"{data.hex()}: {type(error).__name__}: {error}"[:400])

@@ -103,7 +103,7 @@ def start_in_copy(copy: Path, job: Callable[[], int], log: Path, seconds: float 
         _enter(copy, log)
         code = job()
         sys.stdout.flush()
-    except BaseException:  # noqa: BLE001  # the log is where it is looked for
+    except BaseException:
         traceback.print_exc()
     os._exit(code)
 

@@ -86,7 +86,7 @@ def sample(
 def _drawn(seed: int, there: Sequence[Place]) -> tuple[float, Place]:
     """Return when a position is drawn, and its operator; other files and rooms do not matter."""
     file, line, column = there[0][:3]
-    dice = random.Random(f"{seed} {file.as_posix()} {line} {column}")  # noqa: S311  # no secret
+    dice = random.Random(f"{seed} {file.as_posix()} {line} {column}")
     return dice.random(), dice.choice(there)
 
 

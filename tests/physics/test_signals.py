@@ -170,7 +170,7 @@ def test_values_are_plain_numbers() -> None:
 
 
 def test_a_signal_can_be_sent_to_another_process() -> None:
-    there = pickle.loads(pickle.dumps(NIGHTS.shift(100)))  # noqa: S301 - our own bytes
+    there = pickle.loads(pickle.dumps(NIGHTS.shift(100)))
     assert there.integral(0, 1e6) == NIGHTS.shift(100).integral(0, 1e6)
 
 

@@ -167,7 +167,7 @@ def test_the_oracle_describes_the_gradient_and_its_price(loss: Loss) -> None:
 
 def test_work_can_be_sent_to_another_process() -> None:
     f, w = local(Logistic(), DATA), np.ones(5)
-    work = pickle.loads(pickle.dumps(LossOracle(f).gradient(w)))  # noqa: S301 - our own bytes
+    work = pickle.loads(pickle.dumps(LossOracle(f).gradient(w)))
     assert np.array_equal(evaluated(work, f), f.gradient(w))
 
 

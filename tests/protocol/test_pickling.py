@@ -29,7 +29,7 @@ TAKE_BACK = {
 
 def again(thing: Any) -> Any:
     """Return what comes back from a pickle."""
-    return pickle.loads(pickle.dumps(thing))  # noqa: S301 - our own
+    return pickle.loads(pickle.dumps(thing))
 
 
 class Repacked:

@@ -137,7 +137,7 @@ def test_values_have_one_digest_each_and_nothing_else_has_any() -> None:
     digests = [digest_of(each) for each in VALUES]
     assert all(digests)
     assert len({*digests}) == len(VALUES)
-    assert digests == [digest_of(pickle.loads(pickle.dumps(each))) for each in VALUES]  # noqa: S301
+    assert digests == [digest_of(pickle.loads(pickle.dumps(each))) for each in VALUES]
     assert digest_of(1, 2) not in {digest_of([1, 2]), digest_of(2, 1), digest_of(1), ""}
     endless: list[Any] = []
     endless.append(endless)
@@ -216,7 +216,7 @@ def test_a_class_is_that_of_its_plugin_after_it_was_sent(own: Any, tmp_path: Pat
     (model,) = blocks_in([tmp_path / "plugin.py"])
     sent = plugins.dump(model)
     plugins._offered.clear()  # as in another process
-    assert pickle.loads(sent) is own.Mine  # noqa: S301 - its own
+    assert pickle.loads(sent) is own.Mine
     assert not plugins.is_handed_over(own.Mine)
 
 

@@ -254,7 +254,7 @@ def test_what_is_not_played_in_arrays_says_why(
 
 
 def _noting(seen: list[str]) -> Callable[[Any], str]:
-    from fedsim.sim.arrays.fits import why_events  # noqa: PLC0415
+    from fedsim.sim.arrays.fits import why_events
 
     def why(setup: Any) -> str:
         seen.append(why_events(setup))

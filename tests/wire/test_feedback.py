@@ -172,8 +172,8 @@ def test_payloads_that_nobody_holds_are_forgotten(feedback: Any) -> None:
 def test_a_packer_that_was_pickled_takes_back_what_it_packed_before(feedback: Any) -> None:
     packer, draws = packer_of(feedback, RandK(count=2)), np.random.default_rng(1)
     payloads = [packer.pack(draws.standard_normal(DIMENSION)) for _ in range(3)]
-    copy = pickle.loads(pickle.dumps(packer))  # noqa: S301 - our own
-    one, two = (pickle.loads(pickle.dumps(payload)) for payload in payloads[:2])  # noqa: S301
+    copy = pickle.loads(pickle.dumps(packer))
+    one, two = (pickle.loads(pickle.dumps(payload)) for payload in payloads[:2])
     for each in (packer, copy):
         each.take_back(one)
         each.take_back(two)

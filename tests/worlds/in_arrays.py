@@ -139,7 +139,7 @@ def main() -> int:
             for name, block in kinds.items():
                 try:
                     outcome, why = compared(block, files)
-                except Exception as error:  # noqa: BLE001 - a finding
+                except Exception as error:
                     outcome, why = f"{type(error).__name__}: {error}", ""
                 ends[f"{name}: {outcome}"] += 1
                 whys[f"{name}: {why}"] += bool(why)

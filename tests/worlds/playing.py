@@ -86,7 +86,7 @@ def play(world: Block, files: Path, *, twice: bool = False) -> Outcome:
             return _play(world, Path(out), twice=twice)
         except ScenarioError as error:
             return _refused(error)
-        except (Exception, Endless) as error:  # noqa: BLE001 - whatever it is, it is a finding
+        except (Exception, Endless) as error:
             return _failed(error)
 
 

@@ -96,7 +96,7 @@ def environment(name: str, folder: Path) -> str:
     if not (place / "ready").exists():
         venv.create(place, with_pip=True, clear=True)
         install = [str(python), "-m", "pip", "install", "--quiet", *OTHERS[name]]
-        subprocess.run(install, check=True)  # noqa: S603 - what is installed is written above
+        subprocess.run(install, check=True)
         (place / "ready").touch()
     return str(python)
 
@@ -104,7 +104,7 @@ def environment(name: str, folder: Path) -> str:
 def begin(name: str, python: str, script: str, *arguments: str) -> Contestant:
     """Start a contestant and wait until it is ready."""
     command = [python, str(HERE / f"contestant_{script}.py"), *arguments]
-    process = subprocess.Popen(  # noqa: S603 - a script of this folder
+    process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

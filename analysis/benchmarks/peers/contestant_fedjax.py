@@ -20,13 +20,13 @@ ASKED = {"w1": 10, "w2": 1000, "w3": 1000}
 STEPS = {"w1": 40, "w2": 1, "w3": 1}
 
 
-def cross_entropy(w: Any, batch: Any, _: Any) -> Any:  # noqa: ANN401 - JAX has types of its own
+def cross_entropy(w: Any, batch: Any, _: Any) -> Any:
     """Return the mean cross entropy of a batch."""
     scores = jax.nn.log_softmax(batch["x"] @ w)
     return -jnp.take_along_axis(scores, batch["y"][:, None], axis=1).mean()
 
 
-def squared(w: Any, batch: Any, _: Any) -> Any:  # noqa: ANN401
+def squared(w: Any, batch: Any, _: Any) -> Any:
     """Return half the mean squared error of a batch."""
     return 0.5 * jnp.square(batch["x"] @ w - batch["y"]).mean()
 

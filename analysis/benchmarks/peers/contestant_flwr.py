@@ -33,7 +33,7 @@ class Client(NumPyClient):  # type: ignore[misc]  # not installed here
         self._y = np.load(Path(folder) / f"{name}-y.npy", mmap_mode="r")[rows].astype(int)
         self._steps = STEPS[name]
 
-    def fit(self, parameters: Any, _: Any) -> Any:  # noqa: ANN401 - Flower has types of its own
+    def fit(self, parameters: Any, _: Any) -> Any:
         """Take the local steps."""
         w, rng = parameters[0], np.random.default_rng(1)
         for _ in range(self._steps):
@@ -50,8 +50,8 @@ class NetworkClient(NumPyClient):  # type: ignore[misc]  # not installed here
     """A client that trains the network of W5, on one thread of its process."""
 
     def __init__(self, folder: str, number: int) -> None:
-        import networks  # noqa: PLC0415 - takes PyTorch
-        import torch  # noqa: PLC0415
+        import networks  # takes PyTorch
+        import torch
 
         torch.set_num_threads(1)
         self._module, self._train = networks.network(), networks.train
@@ -61,9 +61,9 @@ class NetworkClient(NumPyClient):  # type: ignore[misc]  # not installed here
         self._X = torch.tensor(X, dtype=torch.float32)
         self._t = torch.tensor(y, dtype=torch.int64)
 
-    def fit(self, parameters: Any, _: Any) -> Any:  # noqa: ANN401 - Flower has types of its own
+    def fit(self, parameters: Any, _: Any) -> Any:
         """Take the local steps."""
-        import torch  # noqa: PLC0415 - as above
+        import torch
 
         names = self._module.state_dict()
         given = {name: torch.tensor(each) for name, each in zip(names, parameters, strict=True)}
@@ -77,11 +77,11 @@ def client(name: str, folder: str, number: int) -> NumPyClient:
     return Client(name, folder, number) if name == "w1" else NetworkClient(folder, number)
 
 
-def start(name: str) -> Any:  # noqa: ANN401
+def start(name: str) -> Any:
     """Return the arrays to begin with."""
     if name == "w1":
         return [np.zeros((784, CLASSES), np.float32)]
-    import networks  # noqa: PLC0415 - takes PyTorch
+    import networks  # takes PyTorch
 
     return [each.numpy() for each in networks.network().state_dict().values()]
 
@@ -91,7 +91,7 @@ class Timed(FedAvg):  # type: ignore[misc]  # not installed here
 
     ends: list[float]
 
-    def aggregate_fit(self, *arguments: Any) -> Any:  # noqa: ANN401
+    def aggregate_fit(self, *arguments: Any) -> Any:
         """Average, and look at the clock."""
         made = super().aggregate_fit(*arguments)
         self.ends.append(time.perf_counter())

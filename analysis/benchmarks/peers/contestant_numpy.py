@@ -16,7 +16,7 @@ from workloads import CLASSES, ROWS, SPARSE_CLIENTS, read
 UPDATES = {"w1": 30, "w2": 500, "w3": 500, "w4": 200}
 
 
-def softmax_steps(X: Any, y: Any, w: Any, steps: int, rng: np.random.Generator) -> Any:  # noqa: ANN401
+def softmax_steps(X: Any, y: Any, w: Any, steps: int, rng: np.random.Generator) -> Any:
     """Return where steps of batch 50 and length 0.01 lead from a model (d, C)."""
     for _ in range(steps):
         drawn = rng.choice(ROWS, 50, replace=False, shuffle=False)
@@ -30,7 +30,7 @@ def softmax_steps(X: Any, y: Any, w: Any, steps: int, rng: np.random.Generator) 
     return w
 
 
-def logistic_steps(X: Any, y: Any, w: Any, steps: int) -> Any:  # noqa: ANN401
+def logistic_steps(X: Any, y: Any, w: Any, steps: int) -> Any:
     """Return where full gradient steps of length 1 lead from a model (d,), rows sparse."""
     for _ in range(steps):
         w = w + X.T @ (y / (1.0 + np.exp(y * (X @ w)))) / len(y)
@@ -44,7 +44,7 @@ def main() -> None:
     rng, clients = np.random.default_rng(1), len(X) if name != "w4" else SPARSE_CLIENTS
     w = np.zeros((784, CLASSES)) if name in {"w1", "w3"} else np.zeros(X[0].shape[1])
 
-    def update(i: int) -> Any:  # noqa: ANN401
+    def update(i: int) -> Any:
         if name == "w2":
             return w - 0.1 * (X[i].T @ (X[i] @ w - y[i])) / ROWS
         if name == "w4":

@@ -31,11 +31,11 @@ class Network(nn.Module):
         super().__init__()
         self.layers = network()
 
-    def loss(self, x: Tensor, t: Tensor, eval: bool = False) -> Tensor:  # noqa: A002, ARG002, FBT001, FBT002
+    def loss(self, x: Tensor, t: Tensor, eval: bool = False) -> Tensor:  # noqa: A002, FBT001, FBT002
         """Return the mean over the rows."""
         return nn.functional.cross_entropy(self.layers(x), t.long())
 
-    def metrics(self, x: Tensor, t: Tensor, eval: bool = True) -> Any:  # noqa: A002, ANN401, FBT001, FBT002
+    def metrics(self, x: Tensor, t: Tensor, eval: bool = True) -> Any:  # noqa: A002, FBT001, FBT002
         """Return the loss of the rows."""
         return {"loss": Weighted(float(self.loss(x, t, eval)), len(x))}
 
@@ -46,7 +46,7 @@ class Clock(TrainingProcessCallback):  # type: ignore[misc]  # not installed her
     def __init__(self) -> None:
         self.ends: list[float] = []
 
-    def after_central_iteration(self, *_: Any, **__: Any) -> Any:  # noqa: ANN401
+    def after_central_iteration(self, *_: Any, **__: Any) -> Any:
         """Look at the clock, and go on."""
         self.ends.append(time.perf_counter())
         return False, Metrics()

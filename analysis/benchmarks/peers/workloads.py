@@ -76,7 +76,7 @@ def write_sparse(folder: Path) -> None:
 def read(name: str, folder: Path) -> tuple[Any, Any]:
     """Return the features and the labels of each client of a workload that is there."""
     if name == "w4":
-        from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - not all have it
+        from sklearn.datasets import load_svmlight_file  # not all have it
 
         X, y = load_svmlight_file(str(folder / "w4.svm"), n_features=SPARSE_COLUMNS)
         ends = [len(y) * i // SPARSE_CLIENTS for i in range(SPARSE_CLIENTS + 1)]

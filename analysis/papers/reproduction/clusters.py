@@ -21,7 +21,7 @@ SEED = 0
 """Of the picture: which rows are shown, and where t-SNE begins."""
 
 
-def device_rows(result: fedsim.Result, row: Row, what: str) -> Values:  # noqa: ARG001 - of its kind
+def device_rows(result: fedsim.Result, row: Row, what: str) -> Values:
     """Return a statistic of the clients' numbers of rows.
 
     Args:
@@ -33,17 +33,17 @@ def device_rows(result: fedsim.Result, row: Row, what: str) -> Values:  # noqa: 
     return by_variant(counts.agg(what).reset_index(), "samples")
 
 
-def features(result: fedsim.Result, row: Row) -> Values:  # noqa: ARG001 - of its kind
+def features(result: fedsim.Result, row: Row) -> Values:
     """Return the number of features of the rows, as the file has them."""
     return _each(result, lambda run: float(_source(run)[0].shape[1]))
 
 
-def cluster_count(result: fedsim.Result, row: Row) -> Values:  # noqa: ARG001 - of its kind
+def cluster_count(result: fedsim.Result, row: Row) -> Values:
     """Return how many clusters the split has found."""
     return _each(result, lambda run: float(_clustered(run)[1].max() + 1))
 
 
-def alike_neighbours(result: fedsim.Result, row: Row, most: int) -> Values:  # noqa: ARG001
+def alike_neighbours(result: fedsim.Result, row: Row, most: int) -> Values:
     """Return the share of rows whose nearest neighbour in the picture is of their cluster.
 
     Args:
@@ -53,7 +53,7 @@ def alike_neighbours(result: fedsim.Result, row: Row, most: int) -> Values:  # n
     """
 
     def value(run: Path) -> float:
-        from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - slow to import
+        from sklearn.neighbors import NearestNeighbors  # slow to import
 
         shown = picture(run, most)
         near = NearestNeighbors(n_neighbors=2).fit(shown.places).kneighbors(shown.places)[1][:, 1]
@@ -102,8 +102,8 @@ class Picture:
 @lru_cache(maxsize=2)
 def picture(run: Path, most: int) -> Picture:
     """Return where t-SNE puts rows, `most` of them at random, from their 50 main directions."""
-    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - slow to import
-    from sklearn.manifold import TSNE  # noqa: PLC0415 - likewise
+    from sklearn.decomposition import TruncatedSVD  # slow to import
+    from sklearn.manifold import TSNE
 
     X, kinds = _clustered(run)
     rng = np.random.default_rng(SEED)

@@ -215,7 +215,7 @@ def by_round(figure: Drawing, row: Row, results: Results, found: Found) -> Figur
     return drawing
 
 
-def in_plane(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:  # noqa: ARG001
+def in_plane(figure: Drawing, row: Row, results: Results, found: Found) -> Figure:
     """Draw rows where t-SNE puts them, in the colours of their clusters, under the first seed."""
     (run, *_) = next(iter(results.values())).runs
     shown = clusters.picture(run, int(figure.given["most"]))

@@ -31,7 +31,7 @@ def constants(row: Row) -> Array:
     """Return the smoothness constants L_m of a row's data, shape (M,)."""
     (setting, *_) = row.settings()
     data = fedsim.load(setting.scenario).variants[0].scenario.problem.data
-    assert isinstance(data, PlantedSmoothness)  # noqa: S101 - the scenario names it
+    assert isinstance(data, PlantedSmoothness)
     return data.smoothness()
 
 
@@ -86,7 +86,7 @@ def most_of_half(result: fedsim.Result, row: Row) -> Values:
     return _each(result, row, value)
 
 
-def descent(result: fedsim.Result, row: Row, gap: float) -> Values:  # noqa: ARG001 - of its kind
+def descent(result: fedsim.Result, row: Row, gap: float) -> Values:
     """Return the mean descent per transmission, (f(0) - f(k)) / transmissions, at a gap.
 
     A round's row has the objective of the model that it begins with, so that f(k) is set against
@@ -102,7 +102,7 @@ def descent(result: fedsim.Result, row: Row, gap: float) -> Values:  # noqa: ARG
 
 def value_at(
     result: fedsim.Result,
-    row: Row,  # noqa: ARG001 - of its kind
+    row: Row,
     column: str = "objective",
     at: int | None = None,
     *,
@@ -129,14 +129,14 @@ def value_at(
     return found
 
 
-def parameter(result: fedsim.Result, row: Row, name: str) -> Values:  # noqa: ARG001 - of its kind
+def parameter(result: fedsim.Result, row: Row, name: str) -> Values:
     """Return a parameter of the method as it was resolved, such as a step size of "1/L"."""
     return by_variant(result.summary, f"parameters.{name}")
 
 
 def first_above(
     result: fedsim.Result,
-    row: Row,  # noqa: ARG001 - of its kind
+    row: Row,
     column: str,
     level: float,
 ) -> Values:
@@ -182,8 +182,8 @@ def _factors() -> tuple[Array, Array]:
     """
     scenario = fedsim.load(SCENARIOS / f"{MNIST}.yaml").variants[0].scenario
     source, split = scenario.problem.data, scenario.problem.split
-    assert source is not None  # noqa: S101 - the scenario names it
-    assert split is not None  # noqa: S101 - likewise
+    assert source is not None
+    assert split is not None
     rng = np.random.default_rng(0)
     samples = source.load(Path(), rng)
     made = [

@@ -296,7 +296,7 @@ def rows_at(at: str | int | At, result: fedsim.Result, rounds: pd.DataFrame) -> 
         return totals[totals["round"] == at]
     if at == TARGET:
         at = At(level=float(result.summary["target"].max()))
-    assert isinstance(at, At)  # noqa: S101 - the file was checked
+    assert isinstance(at, At)
     reached = _reached(at, rounds)
     keys = ["variant", "seed", "round"]
     return reached[reached["reached"]][keys].merge(totals, on=keys)

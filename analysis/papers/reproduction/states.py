@@ -101,7 +101,7 @@ def _numbers(name: str, numbers: Mapping[str, float]) -> Value:
     raise ValueError(f"got [{name}], expected one of {', '.join(numbers)}")
 
 
-def _value(node: ast.AST, named: Mapping[str, Value], text: str) -> Any:  # noqa: ANN401 - any sign
+def _value(node: ast.AST, named: Mapping[str, Value], text: str) -> Any:
     result: Any
     match node:
         case ast.Constant(value=int() | float() as value):

@@ -31,9 +31,9 @@ def choose(scenario: str, folder: Path) -> list[str]:
         DataError: there is no file of the user's, or no writer of it has enough rows.
     """
     source = fedsim.load(SCENARIOS / f"{scenario}.yaml").variants[0].scenario.problem.data
-    assert source is not None  # noqa: S101 - the scenario names it
+    assert source is not None
     samples = source.plain(Path(), np.random.default_rng(0))
-    assert samples.client is not None  # noqa: S101 - femnist numbers its writers
+    assert samples.client is not None
     writers, rows = np.unique(samples.client, return_counts=True)
     known = writers[rows >= FEWEST]
     if not known.size:

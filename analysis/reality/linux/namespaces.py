@@ -121,7 +121,7 @@ def command(*words: str, given: str | None = None) -> None:
     program = shutil.which(words[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
         raise Unavailable(f"there is no program {words[0]} (Debian's iproute2)")
-    done = subprocess.run(  # noqa: S603 - iproute2, with addresses of our own
+    done = subprocess.run(
         [program, *words[1:]], input=given, capture_output=True, text=True, check=False
     )
     if done.returncode:
@@ -323,9 +323,9 @@ def _relay(links: Links, opened: Sequence[int], seed: int) -> "subprocess.Popen[
     losing, each = "first" if links.losing == "up" else "second", ways(links)
     delays = [f"{way.address}={way.delay:.6f}" for way in each]
     words = [*map(str, opened), str(links.loss), str(seed), losing, f"{each[0].slow:.6g}", *delays]
-    carrier = subprocess.Popen(  # noqa: S603 - the script beside this one
+    carrier = subprocess.Popen(
         [sys.executable, str(RELAY), *words], pass_fds=opened, stdout=subprocess.PIPE
     )
-    assert carrier.stdout is not None  # noqa: S101 - it is a pipe
+    assert carrier.stdout is not None
     carrier.stdout.readline()
     return carrier

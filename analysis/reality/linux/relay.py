@@ -125,7 +125,7 @@ def main(arguments: Sequence[str]) -> None:
     be_prompt()
     first, second, share, seed, losing, slow, *clients = arguments
     ends = int(first), int(second)
-    source, rng, loss = ends[losing == "second"], random.Random(int(seed)), float(share)  # noqa: S311
+    source, rng, loss = ends[losing == "second"], random.Random(int(seed)), float(share)
     delays = {
         socket.inet_aton(address): float(seconds)
         for address, seconds in (client.split("=") for client in clients)

@@ -95,7 +95,7 @@ class Transfers:
         while any(self._missing) and time.monotonic() - begun < PATIENCE:
             for key, event in self._selector.select(1.0):
                 end = key.fileobj
-                assert isinstance(end, socket.socket)  # noqa: S101 - what was registered
+                assert isinstance(end, socket.socket)
                 if event & selectors.EVENT_WRITE:
                     self._send(end, key.data)
                 elif end is self._listeners[key.data]:

@@ -217,7 +217,7 @@ def _segments(content: bytes, path: Path) -> Iterator[_Segment]:
         DataError: see `read_capture`.
     """
     try:
-        import dpkt  # noqa: PLC0415 - an extra
+        import dpkt
     except ImportError:
         raise DataError(_KEY, f"{path}: {missing('a capture', 'dpkt', 'pcap')}") from None
     kinds = {
@@ -247,7 +247,7 @@ _BARE = (12, 14, 101)
 """Link types whose frames are IP packets."""
 
 
-def _packet(dpkt: Any, frame: bytes) -> Any:  # noqa: ANN401 - dpkt has no types
+def _packet(dpkt: Any, frame: bytes) -> Any:
     return (dpkt.ip6.IP6 if frame[0] >> 4 == 6 else dpkt.ip.IP)(frame)
 
 

@@ -58,12 +58,12 @@ def calibrate_command(
     further: _Further = None,
     keep: _Keep = None,
     fit: _Fit = None,
-    each: _Each = False,  # noqa: FBT002 - a flag
+    each: _Each = False,
     rounds: _Rounds = None,
     operations: _Operations = None,
     out: _Place = None,
     plugins: Plugins = None,
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
+    quiet: Quiet = False,
 ) -> None:
     """Fit the constants of a fleet to a recording, and write the scenario with them.
 

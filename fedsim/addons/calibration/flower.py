@@ -69,7 +69,7 @@ _SECONDS = re.compile(r"(^|_)(time|duration|seconds|secs?|s)$", re.IGNORECASE)
 _SAMPLES = re.compile(r"^(num_)?(examples|samples)$", re.IGNORECASE)
 
 
-def is_history(content: Any) -> bool:  # noqa: ANN401 - parsed JSON
+def is_history(content: Any) -> bool:
     """Return whether a parsed JSON file is a `History`: it has any of its attributes."""
     return isinstance(content, Mapping) and any(name in content for name in _FIELDS)
 

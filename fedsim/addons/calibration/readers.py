@@ -154,7 +154,7 @@ def _json(text: str, path: Path, client: str) -> Iterator[Observation]:
     return _iperf3(report, path, client)
 
 
-def _iperf3(report: Any, path: Path, client: str) -> Iterator[Observation]:  # noqa: ANN401 - parsed JSON
+def _iperf3(report: Any, path: Path, client: str) -> Iterator[Observation]:
     if isinstance(report, dict) and report.get("error"):
         message = printable(str(report["error"]))
         raise DataError(_KEY, f"{path}: iperf3 failed: {message}; expected a test that has ended")
@@ -182,7 +182,7 @@ def _iperf3(report: Any, path: Path, client: str) -> Iterator[Observation]:  # n
     yield from rows
 
 
-def _span(span: Any) -> tuple[float, float, float]:  # noqa: ANN401 - parsed JSON
+def _span(span: Any) -> tuple[float, float, float]:
     start, end, size = (_positive(span[name]) for name in ("start", "end", "bytes"))
     if not (end > start and size):
         raise ValueError(span)

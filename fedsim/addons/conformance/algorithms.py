@@ -380,21 +380,21 @@ class Noting:
         """See `Evaluator.draws`."""
         return self._evaluator.draws
 
-    def submit(self, work: Work) -> Any:  # noqa: ANN401 - as the evaluator has it
+    def submit(self, work: Work) -> Any:
         """See `Evaluator.submit`."""
         if work.kernel not in self.kernels:
             self.kernels.append(work.kernel)
         return self._evaluator.submit(work)
 
-    def result(self, ticket: Any) -> Array:  # noqa: ANN401
+    def result(self, ticket: Any) -> Array:
         """See `Evaluator.result`."""
         return self._evaluator.result(ticket)
 
-    def finite(self, ticket: Any, result: Array) -> bool:  # noqa: ANN401
+    def finite(self, ticket: Any, result: Array) -> bool:
         """See `Evaluator.finite`."""
         return self._evaluator.finite(ticket, result)
 
-    def withdraw(self, ticket: Any) -> None:  # noqa: ANN401
+    def withdraw(self, ticket: Any) -> None:
         """See `Evaluator.withdraw`."""
         self._evaluator.withdraw(ticket)
 
@@ -407,7 +407,7 @@ def _find_bound(noted: Sequence[Kernel]) -> Iterator[str]:
     """Yield kernels that are not functions of a module, and so cannot be pickled."""
     for kernel in noted:
         try:
-            pickle.loads(dump(kernel))  # noqa: S301 - what has just been written
+            pickle.loads(dump(kernel))
         except (pickle.PickleError, AttributeError, TypeError):
             name = getattr(kernel, "__qualname__", repr(kernel))
             code = getattr(kernel, "__code__", None)

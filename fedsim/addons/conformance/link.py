@@ -129,7 +129,7 @@ class ProtocolServer(ABC):
         message: Message | Mapping[ClientId, Message],
         *,
         to: Sequence[ClientId] | None = None,
-        again: object = None,  # noqa: ARG002 - no round is sent again
+        again: object = None,
     ) -> Sequence[Reply]:
         """See `fedsim.core.ports.Server.exchange`."""
         cohort = self.end.cohort(self.end.recipients(message, to))

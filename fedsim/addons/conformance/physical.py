@@ -283,6 +283,6 @@ def _radio_pickles(radio: RadioLaw) -> Iterator[str]:
     if pickle.loads(dump(radio)) != radio:  # noqa: S301 - what has just been written
         yield "a different block comes back"
     for way, law in _laws(radio).items():
-        other = pickle.loads(dump(law))  # noqa: S301 - what has just been written
+        other = pickle.loads(dump(law))
         if _carry(radio, other, 0) != _carry(radio, law, 0):
             yield f"{way}: a law comes back that gives other terms"

@@ -26,7 +26,7 @@ class GivenTrace(Trace):
     pieces: tuple[tuple[float, float], ...] = Field(description="times in s, rates in bit/s")
     period: float | None = Field(default=None, gt=0, description="when the pieces repeat, s")
 
-    def rate(self, read: TraceReader) -> Steps:  # noqa: ARG002 - nothing is read
+    def rate(self, read: TraceReader) -> Steps:
         """Return the rate, bit/s."""
         times, rates = zip(*self.pieces, strict=True)
         return Steps(times, rates, inf if self.period is None else self.period)
@@ -40,7 +40,7 @@ class GivenAvailability(Availability):
     )
     changes: tuple[float, ...] = Field(description="when it leaves, returns, leaves, ..., s")
 
-    def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - nothing is drawn
+    def timeline(self, rng: np.random.Generator) -> Timeline:
         """Return the timeline of one client."""
         return True, iter(self.changes)
 

@@ -37,7 +37,7 @@ class App(AppBlock):
                 return Net().state_dict()
     """
 
-    def problem(self, clients: int | None, seed: int, folder: Path) -> FlowerProblem:  # noqa: ARG002
+    def problem(self, clients: int | None, seed: int, folder: Path) -> FlowerProblem:
         """Return the problem of the clients.
 
         Raises:
@@ -50,7 +50,7 @@ class App(AppBlock):
         method: object,
         clients: int | None,
         seed: int,
-        folder: Path,  # noqa: ARG002
+        folder: Path,
     ) -> FlowerProblem:
         """Return the problem of the clients; a whole ServerApp has an initial model itself."""
         return problem_of(self, clients, seed, method)
@@ -96,7 +96,7 @@ def app(
     return block
 
 
-def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower | FlowerServerApp:  # noqa: ANN401 - of either interface
+def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower | FlowerServerApp:
     """Return a strategy, or a `ServerApp`, as a block: an algorithm for a scenario in Python.
 
     Args:
@@ -124,7 +124,7 @@ def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower | FlowerSe
     return block
 
 
-def _block(base: type[Any], kind: str, module: str) -> Any:  # noqa: ANN401 - a class that is made here
+def _block(base: type[Any], kind: str, module: str) -> Any:
     """Return a subclass of a block with the given kind."""
     word = Literal[kind]  # type: ignore[valid-type]  # known at run time only
     return create_model(kind, __base__=base, __module__=module, kind=(word, kind))

@@ -163,15 +163,15 @@ class FlowerProblem(ProgramProblem):
         """The size of the widest number of the model, in bytes; 0 if none is sent as such."""
         return 0 if self.own_encoding else self.layout.widest.itemsize
 
-    def initial(self, rng: np.random.Generator) -> Array:  # noqa: ARG002 - the app's is not drawn
+    def initial(self, rng: np.random.Generator) -> Array:
         """Return the app's model."""
         return self.layout.flat(self.start)
 
     def fresh_oracles(
         self,
-        draw: Draw,  # noqa: ARG002 - programs draw as they like
+        draw: Draw,
         *,
-        among_peers: bool = False,  # noqa: ARG002 - no peer has a program
+        among_peers: bool = False,
     ) -> Sequence[Oracle]:
         """Return the clients of a new world, with empty contexts."""
         self.sleep.seconds = 0.0
@@ -209,7 +209,7 @@ class FlowerProblem(ProgramProblem):
     def looked_at(
         self,
         w: Array,
-        values: Callable[[Array], Sequence[float] | Array],  # noqa: ARG002 - likewise
+        values: Callable[[Array], Sequence[float] | Array],
     ) -> float:
         """Return the objective at `w`, shape (d,); NaN where none is reported."""
         return self._look(w).objective

@@ -269,12 +269,12 @@ def _check(flat: Array | None, what: str) -> None:
         )
 
 
-def _answer(program: ClientProgram, question: Question) -> Any:  # noqa: ANN401 - more than an array
+def _answer(program: ClientProgram, question: Question) -> Any:
     """Call a program: the kernel of a client's work."""
     return program.answer(question)
 
 
-def _reply(program: ClientProgram, question: RawQuestion, write: Callable[[Message], bytes]) -> Any:  # noqa: ANN401 - bytes, and no array
+def _reply(program: ClientProgram, question: RawQuestion, write: Callable[[Message], bytes]) -> Any:
     """Call a program, and return its reply: the kernel of a client's work."""
     return FlowerContent(None, write(program.reply(question)))
 

@@ -41,9 +41,6 @@ from fedsim.addons.flower.user_code import call_user_code, numbers
 from fedsim.core.errors import Failed
 from fedsim.core.ports import ClientId
 
-# ruff: noqa: ARG002 - what is refused takes what Flower hands over
-
-
 _PATIENCE = 5
 """The number of consecutive requests for nodes after which a strategy is taken to wait for ever."""
 
@@ -313,7 +310,7 @@ class MessageHost(Host):
         """See `Host.aggregate`."""
         sent, strategy = self._sent, self._strategy
 
-        def make() -> Any:  # noqa: ANN401 - arrays and figures, or figures
+        def make() -> Any:
             answers = [Message(each, reply_to=sent[client]) for client, each in replies.items()]
             answers += [Message(unavailable(each), reply_to=sent[each]) for each in missing]
             if task == "train":

@@ -128,7 +128,7 @@ class AppGrid(NodeIds):
         self,
         messages: Iterable[Message],
         *,
-        timeout: float | None = None,  # noqa: ARG002 - rounds close by the scenario
+        timeout: float | None = None,
     ) -> list[Message]:
         """Send messages, and return the replies that arrive in time, and errors for the others."""
         sent = list(messages)

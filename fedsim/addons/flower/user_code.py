@@ -86,7 +86,7 @@ def _seed(seed: int) -> Iterator[None]:
 
 
 def _torch_streams(seed: int) -> AbstractContextManager[None]:
-    from fedsim.problems.modules.seeding import own_streams  # noqa: PLC0415 - takes PyTorch
+    from fedsim.problems.modules.seeding import own_streams  # takes PyTorch
 
     return own_streams(seed)
 

@@ -114,7 +114,7 @@ def parameters(
     round: int | Literal["best"] | None = None,  # noqa: A002 - as the column is called
     *,
     client: int | None = None,
-) -> Any:  # noqa: ANN401 - whatever `init` returns
+) -> Any:
     """Return the model of a run as a tree of parameters.
 
     Args:

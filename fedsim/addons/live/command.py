@@ -101,10 +101,10 @@ def live_command(
         typer.Option(min=0, metavar="N", help="number of processes for the clients; 0 for none"),
     ] = 0,
     meter: MeteredBy = None,
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
-    watch: WatchPage = False,  # noqa: FBT002 - a flag
-    browser: BrowserPage = False,  # noqa: FBT002 - a flag
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    quiet: Quiet = False,
+    watch: WatchPage = False,
+    browser: BrowserPage = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a scenario live on this machine: server and clients over TCP.
 
@@ -157,10 +157,10 @@ def serve(
     authority: Authority = None,
     wait: Wait = _WAIT,
     silence: Silent = _SILENCE,
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
-    watch: WatchPage = False,  # noqa: FBT002 - a flag
-    browser: BrowserPage = False,  # noqa: FBT002 - a flag
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    quiet: Quiet = False,
+    watch: WatchPage = False,
+    browser: BrowserPage = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run the server of live runs; clients join over TCP.
 
@@ -221,7 +221,7 @@ def join(
     meter: MeteredBy = None,
     wait: Wait = _WAIT,
     silence: Silent = _SILENCE,
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
+    quiet: Quiet = False,
 ) -> None:
     """Run one or more clients of a server's live runs.
 

@@ -195,7 +195,7 @@ class LiveNetwork:
         """Return why a client cannot take part; empty if it can."""
         return "" if client in self._peers else OFFLINE
 
-    def sample_available(self, client: ClientId) -> bool:  # noqa: ARG002 - see `Eligibility`
+    def sample_available(self, client: ClientId) -> bool:
         """Return True: a connected client is available."""
         return True
 

@@ -126,11 +126,11 @@ def run_to_end(main: Coroutine[Any, Any, Ending]) -> Ending:
 class NoIdleEnergy:
     """The idle energy of a live run, which no meter separates from that of work."""
 
-    def take(self, now: float) -> float:  # noqa: ARG002 - see `IdleEnergy`
+    def take(self, now: float) -> float:
         """Return 0."""
         return 0.0
 
-    def take_grams(self, now: float) -> float:  # noqa: ARG002 - see `IdleEnergy`
+    def take_grams(self, now: float) -> float:
         """Return 0."""
         return 0.0
 

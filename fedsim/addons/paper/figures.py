@@ -143,7 +143,7 @@ def _missing(case: Case) -> str:
 
 
 def _logs_of(comparison: Comparison) -> Iterator[dict[str, int]]:
-    from fedsim.results.record.manifest import EVENTS, read_manifest  # noqa: PLC0415 - of this alone
+    from fedsim.results.record.manifest import EVENTS, read_manifest  # of this alone
 
     for folder in comparison.runs.folders:
         yield read_manifest(folder)[EVENTS]

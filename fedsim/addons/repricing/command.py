@@ -32,7 +32,7 @@ def reprice_command(
     ] = None,
     base: Base = None,
     plugins: Plugins = None,
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
+    quiet: Quiet = False,
 ) -> None:
     """Re-price finished runs with other radios, devices or links, without training."""
     from fedsim.addons.repricing import reprice

@@ -74,7 +74,7 @@ def _values_of_training(scenario: Scenario, tiers: int) -> dict[str, Any]:
     return {**values, "tiers": len(scenario.tiers), **own}
 
 
-def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401 - any JSON
+def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield the deepest keys at which two blocks differ, with both values."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         # The other keys of a block of another kind have another meaning.

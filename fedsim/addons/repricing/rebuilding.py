@@ -67,7 +67,7 @@ class CopiedModels:
         self._last = 0
         self.nodes: NodeModels | None = None  # runs among peers are not re-priced
 
-    def see(self, number: int, model: Array, figure: Figure) -> None:  # noqa: ARG002 - placeholders
+    def see(self, number: int, model: Array, figure: Figure) -> None:
         """Register the last round of the run."""
         self._last = number
 

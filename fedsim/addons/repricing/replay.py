@@ -92,7 +92,7 @@ class ReplayedMethod:
         """Refuse: the server received this message in the original run."""
         raise self._refuse("a message of it is lost for good", client.round, client.id)
 
-    def evaluate(self, model: Array) -> float:  # noqa: ARG002 - recorded
+    def evaluate(self, model: Array) -> float:
         """Return the recorded objective of the last round, or of the start."""
         objective = self._history.objective[self._committed]
         if objective is None:
@@ -101,7 +101,7 @@ class ReplayedMethod:
             raise self._refuse(text, number, None)
         return objective
 
-    def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - recorded
+    def observe(self, model: Array) -> Mapping[str, Any]:
         """Return the other recorded figures of that round."""
         return self._history.measures[self._committed]
 
@@ -154,7 +154,7 @@ class ReplayedMethod:
             missing = [*unasked, *(client for client in expected if client not in received)]
             raise self._refuse("does not reply, but did in the original", server.round, missing[0])
 
-    async def handle(self, client: Client, message: Message) -> Message | Silence:  # noqa: ARG002
+    async def handle(self, client: Client, message: Message) -> Message | Silence:
         """Run a recorded client: the same work, and the same reply."""
         for look in self._looks:
             getattr(client, look)

@@ -166,7 +166,7 @@ def _alone(figures: Callable[[B], F], block: B, columns: Mapping[str, Array], wo
     return figures(block.model_copy(update=values))
 
 
-def _agree(together: Any, alone: Any, world: int) -> bool:  # noqa: ANN401 - figures, or one of them
+def _agree(together: Any, alone: Any, world: int) -> bool:
     """Return whether constants with columns equal those of a single world."""
     if isinstance(alone, tuple):
         same = isinstance(together, tuple) and len(together) == len(alone)

@@ -76,8 +76,8 @@ def robust(
     ] = None,
     base: Base = None,
     practical: Practical = "1%",
-    quiet: Quiet = False,  # noqa: FBT002 - a flag
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find which conclusions of a study survive the uncertainty of its constants.
 

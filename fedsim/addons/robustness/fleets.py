@@ -97,7 +97,7 @@ class Clients:
         return self if isinstance(ids, slice) else _part(self, ids)
 
 
-def _part(whole: Any, ids: Numbers) -> Any:  # noqa: ANN401 - clients, lanes, or a stage
+def _part(whole: Any, ids: Numbers) -> Any:
     """Return some rows of each array of clients, lanes or a stage."""
     changed: dict[str, object] = {}
     for field in fields(whole):

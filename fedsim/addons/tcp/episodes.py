@@ -77,7 +77,7 @@ class EpisodeTransfer:
             self._again = self._episodes.observe(self).again_bits
         return self._again
 
-    def passed(self, now: float) -> float:  # noqa: ARG002 - it is simulated to the present
+    def passed(self, now: float) -> float:
         """Return the bits that have passed by the time `now`, the present."""
         if self.over:
             return self.bits

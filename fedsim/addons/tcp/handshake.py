@@ -76,7 +76,7 @@ class Handshake:
         bits = path.header + OPTIONS
         lane.forward(SegmentTrain(self, SYN, 1, bits, now, 0.0, now, now))
 
-    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:  # noqa: ARG002
+    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:
         """Receive a packet: see `TcpTransfer.deliver_one`."""
         if number == SYN and not self._answered:
             self._answered = True
@@ -105,6 +105,6 @@ class _Confirmation:
     def __init__(self, handshake: Handshake) -> None:
         self._handshake = handshake
 
-    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:  # noqa: ARG002
+    def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:
         """Receive the packet."""
         self._handshake.confirmed = True

@@ -37,7 +37,7 @@ class TcpLayer(Layer):
         """Return how messages of a radio are cut into segments."""
         return self.law.packaging(super().framing(radio))
 
-    def delay(self, latency: float) -> float:  # noqa: ARG002 - its bearer knows the way
+    def delay(self, latency: float) -> float:
         """Return the delay before the first segment of a message, s: 0, as the path includes it."""
         return 0.0
 

@@ -152,7 +152,7 @@ class Window:
         """Reset the window as the answer of a handshake is repeated."""
         self.size, self.threshold = float(self._initial), inf
 
-    def begin_message(self, now: float) -> None:  # noqa: ARG002 - Linux's Cubic looks at it
+    def begin_message(self, now: float) -> None:
         """Start counting the segments of another message."""
         self._round_end = -1
 
@@ -226,7 +226,7 @@ class Window:
         """Whether single RTT samples may end slow start, as in HyStart of Linux."""
         return self._cubic and self._linux and self.size < self.threshold
 
-    def note_acknowledgement(self, acknowledged: int, sent: int, now: float) -> None:  # noqa: ARG002
+    def note_acknowledgement(self, acknowledged: int, sent: int, now: float) -> None:
         """Let HyStart see an acknowledgement; only Cubic uses it.
 
         Args:

@@ -186,7 +186,7 @@ class PacketWorlds:
         # The old world is left idle, and its queues empty.
         world.clear()
         with activity(LOADING):
-            from fedsim.addons.tcp.compiled.world import CompiledWorld, load  # noqa: PLC0415 - a compiler: 0.5 s
+            from fedsim.addons.tcp.compiled.world import CompiledWorld, load  # a compiler: 0.5 s
 
             load()
         return CompiledWorld(self._law)

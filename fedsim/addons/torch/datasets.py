@@ -151,7 +151,7 @@ def _collate(items: list[Any]) -> Pair:
         raise DataError("data", f"{text}; got: {first_line(error)}") from None
 
 
-def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields anything
+def as_array(value: Any) -> NDArray[Any]:
     """Return a tensor, or anything that NumPy converts, as an array.
 
     bfloat16, which NumPy lacks, is converted to float32, which represents it exactly.
@@ -168,5 +168,5 @@ def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields any
     return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
 
 
-def _label(value: Any) -> float:  # noqa: ANN401 - likewise
+def _label(value: Any) -> float:
     return float(value)

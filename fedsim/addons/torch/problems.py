@@ -151,8 +151,8 @@ def _problem_of_items(
     module: Module,
     step: BatchLoss,
     collate: Collate | None,
-    data: Any,  # noqa: ANN401 - checked there, as the next
-    test: Any,  # noqa: ANN401
+    data: Any,
+    test: Any,
     split: Mapping[str, Any] | str | None,
     of_the_loss: Mapping[str, Any],
 ) -> ProblemSpec:

@@ -50,7 +50,7 @@ class TorchResult(Result):
         seed: int | None = None,
         client: int | None = None,
         measure: str | None = None,
-    ) -> Any:  # noqa: ANN401 - whatever was passed
+    ) -> Any:
         """Return the module with the parameters of a model; see `load_module`.
 
         Example:

@@ -121,7 +121,7 @@ class StepModule(nn.Module):
 
         return tree_map(placed, collated)
 
-    def _item(self, number: int) -> Any:  # noqa: ANN401 - whatever the user has
+    def _item(self, number: int) -> Any:
         try:
             return self._form.items[number]
         except Exception as error:  # likewise
@@ -212,7 +212,7 @@ def _by_number(items: object, key: str) -> Any:  # noqa: ANN401 - whatever has i
     return numbered
 
 
-def _numbers(start: int, count: int, owners: Any) -> GivenRows:  # noqa: ANN401 - or None
+def _numbers(start: int, count: int, owners: Any) -> GivenRows:
     """Return item numbers as rows, their labels zero."""
     return arrays(np.arange(start, start + count)[:, None], np.zeros(count), owners)
 

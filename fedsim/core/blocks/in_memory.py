@@ -141,7 +141,7 @@ class Holding(Spec):
         """Whether the object is code, so that nobody can tell whether it has changed."""
         return self.digest.startswith(_CODE)
 
-    def value(self, key: str) -> Any:  # noqa: ANN401 - whatever was given
+    def value(self, key: str) -> Any:
         """Return the object.
 
         Raises:

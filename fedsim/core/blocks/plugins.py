@@ -206,7 +206,7 @@ def has_script() -> bool:
     return main.__spec__ is not None or (script is not None and Path(script).exists())
 
 
-def _find(plugin: Plugin, name: str) -> Any:  # noqa: ANN401 - a class or a function
+def _find(plugin: Plugin, name: str) -> Any:
     """Return the class or function that a plugin defines under a name."""
     get: Callable[[object], Any] = attrgetter(name)
     return get(plugin.module())

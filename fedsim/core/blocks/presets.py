@@ -109,7 +109,7 @@ class Presettable(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in(cls, block: Any) -> Any:  # noqa: ANN401 - anything that a file can hold
+    def _fill_in(cls, block: Any) -> Any:
         """Return the complete block of a name, or of a block that names a preset."""
         block = _resolve_preset(block, cls.names())
         kind = kind_in(block, cls.names())

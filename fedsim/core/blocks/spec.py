@@ -28,7 +28,7 @@ from fedsim.core.blocks.nature import Nature
 # Defaults of fields, in the notation of a file.
 
 
-def as_written(default: object, description: str) -> Any:  # noqa: ANN401 - like pydantic's Field
+def as_written(default: object, description: str) -> Any:
     """Return a field whose default is in the notation of a file, and validated like input."""
     return Field(default=default, description=description)
 
@@ -214,7 +214,7 @@ else:
     class Given:
         """`Given[type read, type given]` is the first type, with its annotations."""
 
-        def __class_getitem__(cls, forms: tuple[Any, Any]) -> Any:  # noqa: ANN401 - a form
+        def __class_getitem__(cls, forms: tuple[Any, Any]) -> Any:
             """Return the annotation for pydantic."""
             return forms[0]
 

@@ -86,7 +86,7 @@ _PART = re.compile(r"(?:milli|micro|nano|pico)(?:bit|byte|flop)")
 @cache
 def _registry() -> "UnitRegistry[Decimal]":
     """Build the registry when a unit is parsed for the first time."""
-    from pint import UnitRegistry  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    from pint import UnitRegistry
 
     registry: UnitRegistry[Decimal] = UnitRegistry(None, non_int_type=Decimal)
     registry.load_definitions(_DEFINITIONS.strip().splitlines())
@@ -96,7 +96,7 @@ def _registry() -> "UnitRegistry[Decimal]":
 @lru_cache(maxsize=256)
 def _unit(text: str) -> "Unit | None":
     """Return the unit of a text, or None if it is no unit."""
-    from pint import PintError  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    from pint import PintError
 
     level = text.replace(" ", "") == _LEVEL
     text = "noisedensity" if level else _SQUARE.sub("squaremeter", text)

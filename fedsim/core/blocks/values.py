@@ -47,7 +47,7 @@ def _digest(value: object) -> bytes:
     return written.digest()
 
 
-def _write(value: Any, write: Callable[[bytes], object]) -> None:  # noqa: ANN401 - anything
+def _write(value: Any, write: Callable[[bytes], object]) -> None:
     """Write the type of a value, its content and its parts, each with its length before it.
 
     Raises:
@@ -70,7 +70,7 @@ def _write(value: Any, write: Callable[[bytes], object]) -> None:  # noqa: ANN40
         _write(part, write)
 
 
-def _array(value: Any) -> tuple[str, bytes]:  # noqa: ANN401 - anything
+def _array(value: Any) -> tuple[str, bytes]:
     """Return the type and shape of an array or a tensor, and its numbers.
 
     Raises:

@@ -214,7 +214,7 @@ class Oracle(Protocol):
         self,
         w: Array,
         drawn: NDArray[np.intp] | Sequence[NDArray[np.intp] | None],
-        training: Any,  # noqa: ANN401 - `fedsim.problems.optimizers.Training`
+        training: Any,
     ) -> Work:
         """Describe the steps of an optimizer from `w`, shape (d,), one piece each.
 

@@ -76,7 +76,7 @@ class Cycle:
         pairs = zip(self.begins, self.ends, strict=True)
         return any(begin <= place < end for begin, end in pairs)
 
-    def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:  # noqa: ARG002
+    def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:
         """Return whether it is online at time 0, and the times at which that toggles."""
         offset = self.offset % self.period
         return self._there(offset), self._toggles(self._edges(), offset)
@@ -287,7 +287,7 @@ class Intervals:
         if edges != sorted(edges) or (edges and edges[0] < 0):
             raise ValueError("intervals must begin at 0 or later, be in order, and not overlap")
 
-    def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:  # noqa: ARG002 - nothing is drawn
+    def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:
         """Return the toggles; an end at the begin of the next interval is none."""
         edges = set(self.begins) ^ set(self.ends)
         online = 0.0 in self.begins

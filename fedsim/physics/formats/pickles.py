@@ -54,7 +54,7 @@ _TOO_DEEP = f"values within values; up to {_DEEPEST} are accepted"
 _CLOSING = frozenset({"APPENDS", "SETITEMS", "DICT", "LIST", "POP_MARK"})
 
 
-def read_plain(path: Path, key: str) -> Any:  # noqa: ANN401 - any plain value
+def read_plain(path: Path, key: str) -> Any:
     """Return the plain value in a pickle.
 
     Args:
@@ -72,7 +72,7 @@ def read_plain(path: Path, key: str) -> Any:  # noqa: ANN401 - any plain value
     return loads_plain(content, path, key)
 
 
-def loads_plain(content: bytes, path: Path, key: str) -> Any:  # noqa: ANN401 - see above
+def loads_plain(content: bytes, path: Path, key: str) -> Any:
     """Return the plain value of a pickle in memory; see `read_plain`."""
     count = _walk(content, path, key)
     try:

@@ -25,7 +25,7 @@ _UCC_COLUMNS = {"down": "DL_bitrate", "up": "UL_bitrate"}
 _TIMES = 100  # bytes of memory that a byte of a file of two columns takes
 
 
-def read_ucc(path: Path, direction: Direction, repeat: bool) -> Steps:  # noqa: FBT001
+def read_ucc(path: Path, direction: Direction, repeat: bool) -> Steps:
     """Read a trace of the 5G data set of University College Cork, as G-NetTrack Pro writes it.
 
     A CSV file with, among others, Timestamp (2019.11.25_15.34.34), DL_bitrate and UL_bitrate in
@@ -58,7 +58,7 @@ def _seconds(text: str) -> float:
     return datetime.strptime(text, _UCC_TIME).replace(tzinfo=UTC).timestamp()
 
 
-def read_lumos(path: Path, run: int, repeat: bool) -> Steps:  # noqa: FBT001
+def read_lumos(path: Path, run: int, repeat: bool) -> Steps:
     """Read a run of Lumos5G's table: one row per second, of TCP throughput downlink.
 
     A CSV file with, among others, run_num, seq_num (the second of the run) and Throughput, which
@@ -98,7 +98,7 @@ def _step_rates(times: Array, rates: Array, *, repeat: bool) -> Steps:
     return Steps(since, rates, float(since[-1] + gap) if repeat else inf)
 
 
-def read_pensieve(path: Path, repeat: bool) -> Steps:  # noqa: FBT001
+def read_pensieve(path: Path, repeat: bool) -> Steps:
     """Read a trace of Pensieve's: lines of a time in seconds and a rate in Mbit/s, and a space.
 
     The traces of FCC's measurements that go with Pensieve are of this format, and so are those of
@@ -145,7 +145,7 @@ def _pair(line: str) -> tuple[float, float] | None:
     return (time, rate) if isfinite(time) and isfinite(rate) and rate >= 0 else None
 
 
-def read_monroe(path: Path, direction: Direction, repeat: bool) -> Steps:  # noqa: FBT001
+def read_monroe(path: Path, direction: Direction, repeat: bool) -> Steps:
     """Read a rate trace of MONROE-Nettest: the flows file of one measurement.
 
     JSON, perhaps packed by xz: res_details.dl and .ul are lists of flows, each with a time_series

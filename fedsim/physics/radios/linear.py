@@ -108,6 +108,6 @@ class FirstOrderRadio(Listening, PacketRadio):
         sent = self.electronics + self.amplifier * self.distance * self.distance
         return NO_DRAW.model_copy(update={"energy_up": sent, "energy_down": self.electronics})
 
-    def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:
         """Return the two rates."""
         return Rates(ConstantRate(self.up), ConstantRate(self.down))

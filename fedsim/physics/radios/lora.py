@@ -159,12 +159,12 @@ class LoRa(RateLaw):
         """No: there are silences between frames."""
         return False
 
-    def seconds(self, bits: int, framed: int) -> float:  # noqa: ARG002 - frames have their own
+    def seconds(self, bits: int, framed: int) -> float:
         """Return how long a message takes, with the silence after it, s."""
         span = self.span(bits)
         return span.elapsed + span.rest
 
-    def carrier(self, rng: Callable[[], np.random.Generator]) -> "Frames":  # noqa: ARG002
+    def carrier(self, rng: Callable[[], np.random.Generator]) -> "Frames":
         """Return a carrier: nothing is drawn."""
         return Frames(self)
 
@@ -177,7 +177,7 @@ class Frames:
     def __init__(self, law: LoRa) -> None:
         self._law = law
 
-    def terms(self, bits: int, framed: int, round_number: int) -> Terms:  # noqa: ARG002
+    def terms(self, bits: int, framed: int, round_number: int) -> Terms:
         """Return the terms of a message."""
         if not bits:
             return Terms(inf)
@@ -277,6 +277,6 @@ class LoRaRadio(Moded, Listening, Presettable, RadioLaw):
         """Its frames."""
         return Framing(self.law.mac, self.law.mac + self.law.frame_payload)
 
-    def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:
         """Return the modem both ways."""
         return Rates(self.law, self.law)

@@ -128,7 +128,7 @@ class NarrowbandRadio(Presettable, PacketRadio):
         powers = {"send": self._beyond(send), "receive": self._beyond(self.receive)}
         return NO_DRAW.model_copy(update=powers)
 
-    def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:
         """Return the two rates, all being sent as often as the coverage asks for."""
         times = self.transmitted_times
         return Rates(ConstantRate(self.up / times), ConstantRate(self.down / times))

@@ -107,7 +107,7 @@ class Steady:
     def __init__(self, cap: float) -> None:
         self._terms = Terms(cap)
 
-    def terms(self, bits: int, framed: int, round_number: int) -> Terms:  # noqa: ARG002
+    def terms(self, bits: int, framed: int, round_number: int) -> Terms:
         """See `Carrier.terms`."""
         return self._terms
 
@@ -138,11 +138,11 @@ class ConstantRate(RateLaw):
         """The rate."""
         return self.rate
 
-    def seconds(self, bits: int, framed: int) -> float:  # noqa: ARG002 - whatever the framing
+    def seconds(self, bits: int, framed: int) -> float:
         """Return the duration of some bits, s."""
         return over(self.rate, framed)
 
-    def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:  # noqa: ARG002
+    def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:
         """Return a carrier of this rate."""
         return steady(self.rate)
 
@@ -167,11 +167,11 @@ class Traced(RateLaw):
         """The largest rate of the trace."""
         return self.trace.peak
 
-    def seconds(self, bits: int, framed: int) -> float:  # noqa: ARG002 - whatever the framing
+    def seconds(self, bits: int, framed: int) -> float:
         """Return the duration of some bits at the average rate, s."""
         return over(self.trace.average, framed)
 
-    def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:  # noqa: ARG002
+    def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:
         """Return a carrier without a limit beyond the trace."""
         return steady(self.peak)
 

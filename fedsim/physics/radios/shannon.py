@@ -104,7 +104,7 @@ class Shannon(RateLaw):
         efficiency = self.attenuation * (log2(1 + snr) if snr > _FAINT else log1p(snr) / log(2))
         return min(efficiency, self.efficiency_cap) * self.bandwidth
 
-    def seconds(self, bits: int, framed: int) -> float:  # noqa: ARG002 - whatever the framing
+    def seconds(self, bits: int, framed: int) -> float:
         """Return how long so many bits take in a bad place, under the mean of the fading, s."""
         return over(self.rate(1.0, SHADOW * self.shadowing_db), framed)
 
@@ -149,7 +149,7 @@ class Fading:
             self._round, self._rate = round_number, self.link.rate(gain, self.shadow_db)
         return self._rate
 
-    def terms(self, bits: int, framed: int, round_number: int) -> Terms:  # noqa: ARG002
+    def terms(self, bits: int, framed: int, round_number: int) -> Terms:
         """Return the terms of a message: the channel is drawn anew in every round.
 
         Among peers one may come that is of an earlier round than the one before it. It meets the
@@ -216,7 +216,7 @@ class ShannonRadio(Listening, PacketRadio):
             send = self.power
         return NO_DRAW.model_copy(update={"send": send, "receive": self.receive})
 
-    def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:
         """Return the two links; what is radiated makes the difference."""
         up = Shannon(
             bandwidth=self.bandwidth,

@@ -111,7 +111,7 @@ class Architecture(Spec):
             targets: classes, shape (b,), whole numbers from 0; or for `squared` numbers, (b,).
             criterion: the loss to compute.
         """
-        from torch.nn import functional  # noqa: PLC0415 - takes 1 s, and is an extra
+        from torch.nn import functional  # takes 1 s, and is an extra
 
         if criterion == "squared":
             return 0.5 * (outputs.reshape(targets.shape) - targets).square()
@@ -127,9 +127,9 @@ class Architecture(Spec):
 
     def mean_loss(
         self,
-        outputs: "Tensor",  # noqa: ARG002 - one that takes a mean of its own needs them
-        targets: "Tensor",  # noqa: ARG002 - likewise
-        criterion: str,  # noqa: ARG002 - likewise
+        outputs: "Tensor",
+        targets: "Tensor",
+        criterion: str,
     ) -> "Tensor | None":
         """Return the rows' mean loss computed directly; it has to equal the mean of `row_losses`.
 
@@ -137,6 +137,6 @@ class Architecture(Spec):
         """
         return None
 
-    def singled_out(self, outputs: int) -> Sequence[int]:  # noqa: ARG002 - see `mean_loss`
+    def singled_out(self, outputs: int) -> Sequence[int]:
         """Return classes that the loss treats specially, such as an ignored class."""
         return ()

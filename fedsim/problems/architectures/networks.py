@@ -27,7 +27,7 @@ class LogisticModel(Architecture):
 
     def module(self, features: int, outputs: int) -> "nn.Module":
         """Return the layer; see `Architecture.module`."""
-        from torch import nn  # noqa: PLC0415 - see `Architecture`
+        from torch import nn
 
         return nn.Linear(features, outputs)
 
@@ -44,7 +44,7 @@ class DenseLayers(Architecture):
 
     def module(self, features: int, outputs: int) -> "nn.Module":
         """Return the layers; see `Architecture.module`."""
-        from torch import nn  # noqa: PLC0415 - see `Architecture`
+        from torch import nn
 
         layers: list[nn.Module] = []
         for units in self.hidden:
@@ -87,7 +87,7 @@ class PassedModule(NamedTuple):
         Raises:
             DataError: the factory fails, or returns something else.
         """
-        from torch import nn  # noqa: PLC0415 - see `Architecture`
+        from torch import nn
 
         try:
             made: object = deepcopy(self.make) if isinstance(self.make, nn.Module) else self.make()
@@ -138,7 +138,7 @@ class GivenModule(Holding, Architecture):
             raise DataError("loss.model.row", text)
         return self.row
 
-    def module(self, features: int, outputs: int) -> "nn.Module":  # noqa: ARG002 - it has its own
+    def module(self, features: int, outputs: int) -> "nn.Module":
         """Return a separate module; see `Architecture.module`."""
         return self._handed.module()
 
@@ -171,7 +171,7 @@ class GivenModule(Holding, Architecture):
         self, outputs: "Tensor", targets: "Tensor", criterion: str, *, by_row: bool
     ) -> "Tensor":
         """Return the loss's values, its weights moved to the outputs' type and device."""
-        from torch import nn  # noqa: PLC0415 - see `Architecture`
+        from torch import nn
 
         loss: Any = self._handed.row_loss() if by_row else self._handed.loss
         if isinstance(loss, nn.Module):
@@ -282,7 +282,7 @@ class FemnistNetwork(ImageNetwork):
 def _layers(
     image: tuple[int, int, int], channels: Sequence[int], hidden: int, outputs: int
 ) -> "nn.Module":
-    from torch import nn  # noqa: PLC0415 - see `Architecture`
+    from torch import nn
 
     depth, height, width = image
     layers: list[nn.Module] = []
@@ -341,7 +341,7 @@ class ResidualNetwork(ImageNetwork):
 
     def module(self, features: int, outputs: int) -> "nn.Module":
         """Return the network; see `Architecture.module`."""
-        from fedsim.problems.modules.layers import Residual  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules.layers import Residual  # loads PyTorch
 
         blocks = (self.depth - 2) // (2 * STAGES)
         channels = self.shape(features)[0]
@@ -415,7 +415,7 @@ class Transformer(TokenNetwork):
 
     def module(self, features: int, outputs: int) -> "nn.Module":
         """Return the network; see `Architecture.module`."""
-        from fedsim.problems.modules.layers import Decoder  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules.layers import Decoder  # loads PyTorch
 
         known = self.distinct(outputs)
         return Decoder(known, features, self.width, self.layers, self.heads, outputs)
@@ -438,8 +438,8 @@ class CharacterLSTM(TokenNetwork):
     hidden: int = Field(default=256, ge=1, description="units per layer")
     layers: int = Field(default=2, ge=1, description="number of recurrent layers")
 
-    def module(self, features: int, outputs: int) -> "nn.Module":  # noqa: ARG002 - any length will do
+    def module(self, features: int, outputs: int) -> "nn.Module":
         """Return the network; see `Architecture.module`."""
-        from fedsim.problems.modules.layers import Recurrent  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules.layers import Recurrent  # loads PyTorch
 
         return Recurrent(self.distinct(outputs), self.embedding, self.hidden, self.layers, outputs)

@@ -73,7 +73,7 @@ class Source(Spec):
         self,
         folder: Path,
         rng: np.random.Generator,
-        training: Samples,  # noqa: ARG002 - for sources whose form follows from their rows
+        training: Samples,
     ) -> Samples:
         """Return test rows before preprocessing, in the form of training rows.
 
@@ -125,6 +125,6 @@ class Source(Spec):
         """
         raise NotImplementedError
 
-    def explain_fit(self, samples: Samples) -> str:  # noqa: ARG002 - a subclass reads them
+    def explain_fit(self, samples: Samples) -> str:
         """Return what preprocessing is fitted on, where the user should know; else nothing."""
         return ""

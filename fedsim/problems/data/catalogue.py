@@ -1,7 +1,5 @@
 """Well-known data sets: addresses, contents and checksums, and the block that reads a copy."""
 
-# ruff: noqa: ARG002 - nothing is drawn
-
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -359,7 +357,7 @@ def fetch(name: str) -> Path:
     entry, folder = ENTRIES[name], cache_folder() / "data"
     if not entry.download:
         raise DataError("data.name", f"{name} cannot be downloaded: {entry.made}")
-    import pooch  # noqa: PLC0415 - takes 0.1 s, and only a download needs it
+    import pooch  # takes 0.1 s, and only a download needs it
 
     for file in entry.files:
         try:

@@ -1,7 +1,5 @@
 """Comma-separated values: one row per sample, one column of labels, features in all others."""
 
-# ruff: noqa: ARG002 - a file draws nothing
-
 import warnings
 from collections.abc import Sequence
 from io import BytesIO
@@ -113,7 +111,7 @@ class Csv(Source):
         return Samples(X, y, client)
 
     def _frame(self, content: bytes, path: Path) -> "pd.DataFrame":
-        import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import pandas as pd
 
         if not content.strip():
             raise DataError("data.path", f"{path} is empty")
@@ -150,7 +148,7 @@ class Csv(Source):
         """Check that column names are distinct; pandas would rename duplicates by a number."""
         if not self.header:
             return
-        import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import pandas as pd
 
         first = pd.read_csv(
             BytesIO(content),
@@ -205,7 +203,7 @@ class Csv(Source):
         Raises:
             DataError: a cell is no number; the message names its line and content.
         """
-        import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+        import pandas as pd
 
         column = frame.iloc[:, place]
         if column.dtype.kind == "O":  # integers of any length, which a float may not hold
@@ -226,7 +224,7 @@ class Csv(Source):
 
 def _are_numbers(names: "pd.Series") -> bool:
     """Return whether the cells of a first line are numbers that do not count columns."""
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     numbers = pd.to_numeric(names, errors="coerce")
     return not numbers.isna().any() and not numbers_columns(names.tolist())

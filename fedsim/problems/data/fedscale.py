@@ -1,7 +1,5 @@
 """FedScale's client mappings: a table that assigns each sample to a client."""
 
-# ruff: noqa: ARG002 - files draw nothing
-
 import csv
 from io import StringIO
 from pathlib import Path

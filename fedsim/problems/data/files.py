@@ -25,8 +25,6 @@ from fedsim.problems.samples import Samples, as_read, check
 
 P = ParamSpec("P")
 
-# ruff: noqa: ARG002 - a file draws nothing
-
 
 class NpzArchive(Source):
     """A NumPy archive with arrays X (n, d), y (n,) and, where present, client (n,)."""
@@ -87,8 +85,6 @@ def _whole(array: NDArray[np.generic], path: Path) -> NDArray[np.int64]:
 
 
 # The idx format of MNIST: a header of sizes, then the numbers of one array, big-endian.
-
-# ruff: noqa: ARG002 - a file draws nothing
 
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -167,8 +163,6 @@ def _array(content: bytes, path: Path, key: str, dimensions: str) -> NDArray[np.
 
 # The data sets that come with scikit-learn: no file and no network is needed.
 
-# ruff: noqa: ARG002 - nothing is read or drawn
-
 
 class Bundled(Source):
     """A small data set bundled with scikit-learn, labels as given there."""
@@ -188,7 +182,7 @@ class Bundled(Source):
             rows = np.loadtxt(path, delimiter=",", skiprows=int(path.suffix == ".csv"))
             return Samples(np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy())
         # scikit-learn takes most of a second to import, and few commands need it.
-        from sklearn import datasets  # noqa: PLC0415
+        from sklearn import datasets
 
         load = getattr(datasets, f"load_{self.name.replace('-', '_')}")
         X, y = load(return_X_y=True)
@@ -338,7 +332,7 @@ def check_indices(X: object, y: object, client: object = None) -> None:
     """
     if "pandas" not in sys.modules:
         return  # and none of them is of it
-    import pandas as pd  # noqa: PLC0415 - it is imported already
+    import pandas as pd  # it is imported already
 
     given = {"X": X, "y": y, "client": client}
     known = {

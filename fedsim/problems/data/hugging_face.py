@@ -23,8 +23,6 @@ from fedsim.problems.samples import Samples, as_read
 
 # Columns of Arrow tables as arrays of numbers, with errors for cells of other types.
 
-# ruff: noqa: ANN401 - pyarrow has no types
-
 
 def whole_column(table: Any, name: str, key: str, where: str) -> Any:
     """Return a column as one array without empty cells.
@@ -57,7 +55,7 @@ def numbers(array: Any, name: str, key: str, where: str) -> Array:
     Raises:
         DataError: a cell holds something else; the first row at fault is named.
     """
-    from pyarrow import types  # noqa: PLC0415 - takes 0.1 s, and few commands need it
+    from pyarrow import types  # takes 0.1 s, and few commands need it
 
     rows, kind = len(array), array.type
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -71,7 +69,7 @@ def numbers(array: Any, name: str, key: str, where: str) -> Array:
 
 def _flatten(array: Any, rows: int, name: str, key: str, where: str) -> Any:
     """Return the contents of lists of one length, end to end."""
-    from pyarrow import compute  # noqa: PLC0415 - see `numbers`
+    from pyarrow import compute
 
     lengths = compute.list_value_length(array).to_numpy(zero_copy_only=False)
     other = np.flatnonzero(lengths != lengths[:1])
@@ -92,9 +90,6 @@ def number_values(array: Any) -> NDArray[np.int64]:
     """Return an integer from 0 for each cell, by the order of the distinct values, shape (n,)."""
     values = np.array(array.to_pylist())
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
-
-
-# ruff: noqa: ANN401, ARG002 - pyarrow has no types, and files draw nothing
 
 
 _KEY = "data.path"
@@ -160,7 +155,7 @@ class HuggingFace(PictureSource):
         return y[:, 0]
 
     def _features(self, table: Any, name: str, path: Path) -> Array:
-        from pyarrow import types  # noqa: PLC0415 - takes 0.1 s, and few commands need it
+        from pyarrow import types  # takes 0.1 s, and few commands need it
 
         key, where = "data.features", str(path)
         column = whole_column(table, name, key, where)
@@ -206,7 +201,7 @@ def _table(path: Path) -> Any:
     Raises:
         DataError: it is no such data set, or damaged; the message names the file.
     """
-    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and few commands need it
+    import pyarrow as pa  # takes 0.1 s, and few commands need it
 
     files = _files(path)
     try:
@@ -227,7 +222,7 @@ def _table(path: Path) -> Any:
 
 def _open(file: Path) -> Any:
     """Return the rows of a file; Arrow files are memory-mapped until their rows are read."""
-    import pyarrow as pa  # noqa: PLC0415 - see `_table`
+    import pyarrow as pa
 
     check_is_file(file)
     budget = Budget(file, _TIMES)

@@ -128,7 +128,7 @@ class ImageReader:
 
     def _decode(self, content: bytes, name: str) -> NDArray[np.uint8]:
         """Return the pixels of an image, shape (channels, height, width)."""
-        from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - takes 0.1 s, for few
+        from PIL import Image, UnidentifiedImageError  # takes 0.1 s, for few
 
         try:
             with warnings.catch_warnings():
@@ -183,8 +183,6 @@ def _show(size: tuple[int, int]) -> str:
 
 
 # Folders of images: one class per subfolder.
-
-# ruff: noqa: ARG002 - files draw nothing
 
 
 _KEY = "data.path"

@@ -1,7 +1,5 @@
 """LEAF's JSON: users, each with rows and labels."""
 
-# ruff: noqa: ANN401, ARG002 - JSON has anything in it, and files draw nothing
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """LIBSVM text: one sample a line, `label index:value index:value ...`, zeros left out."""
 
-# ruff: noqa: ARG002 - a file draws nothing
-
 import warnings
 from io import BytesIO
 from pathlib import Path
@@ -92,7 +90,7 @@ _REFUSALS = (ValueError, OverflowError, IndexError)
 
 def _parse(text: bytes, features: int | None) -> tuple[csr_matrix, Array]:
     # scikit-learn takes most of a second to import, and few commands need it.
-    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415
+    from sklearn.datasets import load_svmlight_file
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

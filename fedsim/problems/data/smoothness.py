@@ -3,8 +3,6 @@
 `PlantedSmoothness` scales Gaussian rows; `PlantedDirections` has the same constant for all clients.
 """
 
-# ruff: noqa: ARG002 - no file is read
-
 from math import inf
 from pathlib import Path
 from typing import ClassVar, Literal, Self

@@ -66,7 +66,7 @@ def normal(rng: np.random.Generator, variance: float, size: int | tuple[int, ...
 
 # Matrices as features, and a model that is a matrix of low rank.
 
-# ruff: noqa: ARG001, ARG002 - no file is read, and the number of a client changes nothing
+# ruff: noqa: ARG001 - no file is read, and the number of a client changes nothing
 
 
 class LowRankData(Source):
@@ -115,8 +115,6 @@ class LowRankData(Source):
 
 
 # Features whose mean and spread differ from client to client, and one sparse model.
-
-# ruff: noqa: ARG002 - no file is read
 
 
 class ShiftedMean(Source):
@@ -171,7 +169,7 @@ class ShiftedMean(Source):
 
 # Correlated features around client-specific means, and a model whose second half is zero.
 
-# ruff: noqa: ARG001, ARG002 - no file is read, and the number of a client changes nothing
+# ruff: noqa: ARG001 - no file is read, and the number of a client changes nothing
 
 
 class SparseLinear(Source):
@@ -232,8 +230,6 @@ def autoregressive(rng: np.random.Generator, shape: tuple[int, ...], correlation
 
 
 # Sparse regression and classification on clients that differ in model and in features.
-
-# ruff: noqa: ARG002 - no file is read
 
 
 Reading = Literal["deviations", "client-noise", "feature-centres", "row-means"]

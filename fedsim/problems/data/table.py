@@ -4,8 +4,6 @@
 database, OpenML, Hugging Face's hub, or a data frame in memory.
 """
 
-# ruff: noqa: ARG002 - a table draws nothing
-
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -345,7 +343,7 @@ class Database(TableSource):
 
     def table(self, folder: Path) -> Found:
         """Send the query."""
-        from fedsim.problems.tables.remote import query_table  # noqa: PLC0415 - rarely needed
+        from fedsim.problems.tables.remote import query_table  # rarely needed
 
         return query_table(self.address, self.query, folder)
 
@@ -361,7 +359,7 @@ class OpenML(TableSource):
 
     def table(self, folder: Path) -> Found:
         """Get the data set."""
-        from fedsim.problems.tables.remote import openml_table  # noqa: PLC0415 - rarely needed
+        from fedsim.problems.tables.remote import openml_table  # rarely needed
 
         return openml_table(self.name, self.version)
 
@@ -380,7 +378,7 @@ class Hub(TableSource):
 
     def table(self, folder: Path) -> Found:
         """Get the data set."""
-        from fedsim.problems.tables.remote import hub_table  # noqa: PLC0415 - rarely needed
+        from fedsim.problems.tables.remote import hub_table  # rarely needed
 
         return hub_table(self.name, self.part, self.revision)
 
@@ -426,8 +424,8 @@ def table(
         >>> table(frame, target="ill").kind
         'frame'
     """
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
-    from pydantic import ValidationError  # noqa: PLC0415 - likewise
+    import pandas as pd
+    from pydantic import ValidationError
 
     given: object = frame
     if not isinstance(given, pd.DataFrame):

@@ -1,7 +1,5 @@
 """Texts as bytes: each row a few bytes, and the label the one that follows."""
 
-# ruff: noqa: ARG002 - a file draws nothing
-
 from pathlib import Path
 from typing import ClassVar, Literal
 

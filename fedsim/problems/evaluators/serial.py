@@ -47,7 +47,7 @@ class SerialEvaluator:
         """See `Evaluator.result`."""
         return evaluate(ticket, self.losses)
 
-    def finite(self, ticket: Work, result: Array) -> bool:  # noqa: ARG002
+    def finite(self, ticket: Work, result: Array) -> bool:
         """See `Evaluator.finite`."""
         return finite(result)
 
@@ -139,11 +139,11 @@ class GroupEvaluator(Protocol):
         """See `SerialEvaluator.alike`."""
         ...
 
-    def submit_rows(self, work: Work, clients: NDArray[np.int64]) -> Any | None:  # noqa: ANN401
+    def submit_rows(self, work: Work, clients: NDArray[np.int64]) -> Any | None:
         """See `SerialEvaluator.submit_rows`."""
         ...
 
-    def rows(self, ticket: Any) -> Array | None:  # noqa: ANN401
+    def rows(self, ticket: Any) -> Array | None:
         """See `SerialEvaluator.rows`; called once for each ticket, which holds the results."""
         ...
 
@@ -188,19 +188,19 @@ class Evaluator(Protocol):
         """Whether it draws minibatches itself, as it evaluates work: see `LaterDraws`."""
         ...
 
-    def submit(self, work: Work) -> Any:  # noqa: ANN401 - of a type of the evaluator
+    def submit(self, work: Work) -> Any:
         """Register work that has started; return a ticket for its result."""
         ...
 
-    def result(self, ticket: Any) -> Array:  # noqa: ANN401
+    def result(self, ticket: Any) -> Array:
         """Return the result of the work, evaluating it now at the latest."""
         ...
 
-    def finite(self, ticket: Any, result: Array) -> bool:  # noqa: ANN401
+    def finite(self, ticket: Any, result: Array) -> bool:
         """Return whether the result of a ticket is finite; see `finite`."""
         ...
 
-    def withdraw(self, ticket: Any) -> None:  # noqa: ANN401
+    def withdraw(self, ticket: Any) -> None:
         """Cancel submitted work, whose result will not be requested."""
         ...
 

@@ -71,7 +71,7 @@ class TaskPool:
             self._helpers.submit(self._help)
         return task
 
-    def result(self, wanted: Task) -> Any:  # noqa: ANN401 - of the call
+    def result(self, wanted: Task) -> Any:
         """Return the result of a task: run its call, or other pending ones until it is done.
 
         Args:

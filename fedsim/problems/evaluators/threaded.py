@@ -44,7 +44,7 @@ class ThreadedEvaluator:
         result: Array = self._pool.result(ticket)[0]
         return result
 
-    def finite(self, ticket: Task, result: Array) -> bool:  # noqa: ARG002
+    def finite(self, ticket: Task, result: Array) -> bool:
         """See `Evaluator.finite`: the thread that evaluated the work has looked."""
         finite: bool = ticket.future.result()[1]
         return finite

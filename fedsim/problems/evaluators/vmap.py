@@ -156,7 +156,7 @@ class VmapEvaluator:
         """See `Evaluator.draw`."""
         return self._others.draw
 
-    def submit(self, work: Work) -> Any:  # noqa: ANN401 - its own type of ticket, or another's
+    def submit(self, work: Work) -> Any:
         """See `Evaluator.submit`: work that can be batched stays pending."""
         drawn = _drawn_rows(work)
         if drawn is None:
@@ -165,7 +165,7 @@ class VmapEvaluator:
         self._waiting.setdefault(ticket.key, []).append(ticket)
         return ticket
 
-    def result(self, ticket: Any) -> Array:  # noqa: ANN401 - see `submit`
+    def result(self, ticket: Any) -> Array:
         """See `Evaluator.result`: evaluates similar pending work along with it."""
         if not isinstance(ticket, VmapTicket):
             return self._others.result(ticket)
@@ -174,11 +174,11 @@ class VmapEvaluator:
         assert ticket.result is not None  # noqa: S101 - its task has ended without an error
         return ticket.result
 
-    def finite(self, ticket: Any, result: Array) -> bool:  # noqa: ANN401, ARG002 - see `submit`
+    def finite(self, ticket: Any, result: Array) -> bool:
         """See `Evaluator.finite`."""
         return finite(result)
 
-    def withdraw(self, ticket: Any) -> None:  # noqa: ANN401 - see `submit`
+    def withdraw(self, ticket: Any) -> None:
         """See `Evaluator.withdraw`: pending work is not evaluated."""
         if not isinstance(ticket, VmapTicket):
             self._others.withdraw(ticket)

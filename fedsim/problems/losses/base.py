@@ -46,9 +46,6 @@ class Rows(NamedTuple):
     reach: float | Array = inf
 
 
-# ruff: noqa: ARG002 - a loss may need fewer arguments than its base class passes
-
-
 class Loss(Spec):
     """A client's own loss f(w): over its rows a sum, scaled, and penalties once per client.
 

@@ -1,7 +1,5 @@
 """The loss of functions of JAX: the block; the computation is in `fedsim.problems.pytrees`."""
 
-# ruff: noqa: ARG002 - kernels share one signature
-
 from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -47,7 +45,7 @@ class GivenFunctions(Holding):
         if (criterion, numbers) not in self._kept:
             passed: PassedFunctions = self.value("loss")
             try:
-                from fedsim.problems.pytrees import Functions  # noqa: PLC0415 - loads JAX
+                from fedsim.problems.pytrees import Functions  # loads JAX
             except ModuleNotFoundError as error:
                 if error.name != "jax":
                     raise

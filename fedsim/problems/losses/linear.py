@@ -13,9 +13,6 @@ from fedsim.core.ports import Array
 from fedsim.problems.losses.base import Loss, Rows, State, half_square
 from fedsim.problems.samples import Features, gram, laid_out, product, transposed_product
 
-# ruff: noqa: ARG002 - a kernel takes what any loss may need
-
-
 LARGEST_HESSIAN = 5000
 """Up to this length of the model a Hessian is computed: 200 MB of numbers."""
 

@@ -86,7 +86,7 @@ class Logistic(LinearLoss):
         """Return the sum of log(1 + exp(u))."""
         return linear.total(state)
 
-    def row_losses(self, rows: Rows, w: Array, state: State) -> Array:  # noqa: ARG002
+    def row_losses(self, rows: Rows, w: Array, state: State) -> Array:
         """Return log(1 + exp(u)) of each row."""
         return linear.each(state)
 
@@ -110,7 +110,7 @@ class Logistic(LinearLoss):
             raise DataError("loss.labels", _other_labels(np.unique(labels)))
         return np.array([-1.0, 1.0])
 
-    def scores(self, X: Features, w: Array, classes: Array) -> Array:  # noqa: ARG002 - two
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:
         """Return x.w: the larger label is predicted where it is above 0, the smaller elsewhere."""
         return product(X, w)
 
@@ -228,7 +228,7 @@ class NeymanPearson(LinearLoss):
         bounded = majority if self.bounded == "majority" else 1 - majority
         return pair if bounded else pair[::-1]
 
-    def scores(self, X: Features, w: Array, classes: Array) -> Array:  # noqa: ARG002 - two
+    def scores(self, X: Features, w: Array, classes: Array) -> Array:
         """Return x.w: class 1 is predicted where it is above 0, class 0 elsewhere."""
         return product(X, w)
 

@@ -86,7 +86,7 @@ class MultilayerPerceptron(Loss):
         """Return the shapes of the hidden layer, its biases, the output layer and its biases."""
         return (features, self.hidden), (self.hidden,), (self.hidden, outputs), (outputs,)
 
-    def part_names(self, features: int, outputs: int) -> tuple[str, ...]:  # noqa: ARG002
+    def part_names(self, features: int, outputs: int) -> tuple[str, ...]:
         """Return the names of these."""
         return "hidden.weight", "hidden.bias", "output.weight", "output.bias"
 
@@ -120,7 +120,7 @@ class MultilayerPerceptron(Loss):
         """Return f(w)."""
         return rows.factor * float(state[2].sum()) + self.l2 * half_square(w)
 
-    def row_losses(self, rows: Rows, w: Array, state: State) -> Array:  # noqa: ARG002
+    def row_losses(self, rows: Rows, w: Array, state: State) -> Array:
         """Return the loss of each row."""
         return state[2]
 

@@ -1,7 +1,5 @@
 """The loss of a network trained by PyTorch: the block; the computation is in `modules`."""
 
-# ruff: noqa: ARG002 - kernels share one signature
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -142,7 +140,7 @@ class TorchLoss(Loss):
     @property
     def computed_with(self) -> Mapping[str, str]:
         """PyTorch's version, the processor's kernels and the number type, which runs record."""
-        from fedsim.problems.modules import platform  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules import platform  # loads PyTorch
 
         return {**platform(self.device), "numbers": self.numbers}
 
@@ -214,7 +212,7 @@ class TorchLoss(Loss):
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Return the parameters that the module is built with, under a drawn seed."""
         found = self.recipe(features, outputs)  # which raises if the module is unusable
-        from fedsim.problems.modules import start  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules import start  # loads PyTorch
 
         return start(found, features, outputs, int(rng.integers(2**63)))
 
@@ -272,7 +270,7 @@ class TorchLoss(Loss):
 
     def check_optimizer(self, optimizer: GivenOptimizer, features: int, outputs: int) -> None:
         """Check that an optimizer of PyTorch takes a step on the module; see `Loss`."""
-        from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules import trainer  # loads PyTorch
 
         found = self.recipe(features, outputs)
         trainer(found, self.numbers, self.device).check(optimizer)
@@ -376,7 +374,7 @@ class TorchLoss(Loss):
 
     def module(self, features: int, outputs: int, w: Array) -> "nn.Module":
         """Return this thread's module with a model, in `eval()`; until the loss computes again."""
-        from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules import trainer  # loads PyTorch
 
         return trainer(self.recipe(features, outputs), self.numbers, self.device).module(w)
 
@@ -388,7 +386,7 @@ class TorchLoss(Loss):
                 used, or not with images that are varied.
         """
         try:
-            from fedsim.problems.modules import check_device, recipe  # noqa: PLC0415 - loads PyTorch
+            from fedsim.problems.modules import check_device, recipe  # loads PyTorch
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
@@ -400,18 +398,18 @@ class TorchLoss(Loss):
         return found
 
     def _trainer(self, rows: Rows) -> "Trainer":
-        from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules import trainer  # loads PyTorch
 
         return trainer(self.recipe(*_sizes(rows)), self.numbers, self.device)
 
     def _together(self, features: int, outputs: int) -> "Together":
-        from fedsim.problems.modules.vmap import together  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules.vmap import together  # loads PyTorch
 
         return together(self.recipe(features, outputs), self.numbers, self.device, self.criterion)
 
     @property
     def _terms(self) -> "LossTerms":
-        from fedsim.problems.modules import LossTerms  # noqa: PLC0415 - loads PyTorch
+        from fedsim.problems.modules import LossTerms  # loads PyTorch
 
         return LossTerms(self.l2, self.criterion, self.augment)
 

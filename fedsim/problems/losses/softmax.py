@@ -1,7 +1,5 @@
 """Softmax regression: cross entropy of a linear classifier of several classes."""
 
-# ruff: noqa: ARG002 - kernels share one signature
-
 from itertools import combinations_with_replacement
 from typing import ClassVar, Literal
 

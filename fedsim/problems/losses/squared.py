@@ -1,7 +1,5 @@
 """Least squares: the squared loss of a linear model, and of a matrix (trace regression)."""
 
-# ruff: noqa: ARG002 - kernels share one signature
-
 from math import isqrt
 from typing import ClassVar, Literal
 

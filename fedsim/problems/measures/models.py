@@ -50,7 +50,7 @@ class GradientNorm(Measure):
 
         return evaluate
 
-    def bind_own(self, problem: Problem) -> OwnObserver:  # noqa: ARG002
+    def bind_own(self, problem: Problem) -> OwnObserver:
         """Refuse clients' own models: their gradients are no gradient of one objective.
 
         Raises:
@@ -108,7 +108,7 @@ class Sparsity(Measure):
         default=0.0, ge=0, description="entries of at most this magnitude count as zero"
     )
 
-    def bind(self, problem: Problem) -> Observer:  # noqa: ARG002
+    def bind(self, problem: Problem) -> Observer:
         """Return the count; see `Measure.bind`."""
 
         def evaluate(w: Array) -> Figures:

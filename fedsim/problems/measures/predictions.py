@@ -158,7 +158,7 @@ class HeldOutF1(Measure):
 
     def bind(self, problem: Problem) -> Observer:
         """Return the score; see `Measure.bind`."""
-        from sklearn.metrics import f1_score  # noqa: PLC0415 - it takes long to load
+        from sklearn.metrics import f1_score  # it takes long to load
 
         test, labels, classes = held_out_labels(problem, self.kind)
 
@@ -186,7 +186,7 @@ class HeldOutAUC(Measure):
 
     def bind(self, problem: Problem) -> Observer:
         """Return the area; see `Measure.bind`."""
-        from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - it takes long to load
+        from sklearn.metrics import roc_auc_score  # it takes long to load
 
         test, labels, classes = held_out_labels(problem, self.kind)
         missing = np.setdiff1d(classes, labels)

@@ -35,7 +35,7 @@ class SchedulePlaces:
     def __init__(self) -> None:
         self._places: dict[Hashable, SchedulePlace] = {}
 
-    def advance(self, key: Hashable, schedule: Any, count: int) -> None:  # noqa: ANN401 - of PyTorch
+    def advance(self, key: Hashable, schedule: Any, count: int) -> None:
         """Let a schedule that has taken no step take some.
 
         Args:
@@ -63,7 +63,7 @@ _OWN = "torch.optim.lr_scheduler"
 """The module of schedules whose state is known to be whole; a user's may have more of it."""
 
 
-def take_steps(schedule: Any, count: int) -> None:  # noqa: ANN401 - of PyTorch
+def take_steps(schedule: Any, count: int) -> None:
     """Let a schedule take steps, before its optimizer has taken any or after it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -280,7 +280,7 @@ class ModuleTrial:
             raise _unfit("makes or freezes parameters in its forward pass; do so when it is made")
 
 
-def check_result(found: Any, rows: int, outputs: int) -> Tensor:  # noqa: ANN401 - a module returns anything
+def check_result(found: Any, rows: int, outputs: int) -> Tensor:
     """Return a module's result after checking that it has shape (rows, outputs).
 
     Raises:

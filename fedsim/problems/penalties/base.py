@@ -1,7 +1,5 @@
 """Base class of penalties: a convex function h of the model, with its prox."""
 
-# ruff: noqa: ARG002 - a penalty may need fewer arguments than its base class passes
-
 from abc import abstractmethod
 from typing import ClassVar, Self
 

@@ -1,7 +1,5 @@
 """Penalties: norms with their projections and prox in the ball, and sums over the entries."""
 
-# ruff: noqa: ARG002 - a penalty may need fewer arguments than its base class passes
-
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from math import prod

@@ -201,7 +201,7 @@ def lbfgs(
     limit: int,
 ) -> Array:
     """Minimise a function that returns its value and gradient, from zero, v >= bound."""
-    from scipy.optimize import minimize  # noqa: PLC0415 - takes 0.2 s
+    from scipy.optimize import minimize  # takes 0.2 s
 
     result = minimize(
         function,

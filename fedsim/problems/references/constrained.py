@@ -130,7 +130,7 @@ class _Program:
         return lbfgs(both, self.problem.dimension, None, affordable(self.problem))
 
     def _program(self, start: Array) -> Array:
-        from scipy.optimize import NonlinearConstraint, minimize  # noqa: PLC0415 - takes 0.2 s
+        from scipy.optimize import NonlinearConstraint, minimize  # takes 0.2 s
 
         def both(w: Array) -> tuple[float, Array]:
             return self.value(w), self.slope(w)
@@ -150,7 +150,7 @@ class _Program:
 
     def _refine(self, w: Array) -> Array:
         """Solve the conditions with the constraint as an equation."""
-        from scipy.optimize import root  # noqa: PLC0415 - takes 0.2 s
+        from scipy.optimize import root  # takes 0.2 s
 
         def conditions(unknowns: Array) -> Array:
             v, multiplier = unknowns[:-1], unknowns[-1]

@@ -89,7 +89,7 @@ class Clusters(SizedSplit):
 def _cluster(X: Features, clusters: int, seed: int) -> Kinds:
     """Return the number of the cluster of each row; numbers without rows are left out."""
     # scikit-learn takes most of a second to import, and few commands need it.
-    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415
+    from sklearn.cluster import MiniBatchKMeans
 
     means = MiniBatchKMeans(clusters, batch_size=4096, n_init=1, random_state=seed)
     # One thread, since the order of a sum over threads depends on how many there are.

@@ -15,8 +15,6 @@ from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 from fedsim.problems.splits.base import Indices, SizedSplit, Split, blocks, group_rows
 
-# ruff: noqa: ARG002 - not every split draws
-
 
 class _EqualParts(SizedSplit):
     """Blocks of the rows in some order, whose lengths differ by one row at most."""
@@ -87,8 +85,6 @@ class IID(_EqualParts):
 
 
 # The split given by the data's own client numbers.
-
-# ruff: noqa: ARG002 - nothing is drawn
 
 
 class Groups(Split):

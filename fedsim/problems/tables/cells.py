@@ -79,7 +79,7 @@ def clean(
         known[cell] = _clean(value, missing, kept) if isinstance(value, str) else value
         if marked and _with_point(str(known[cell])) in marked:
             known[cell] = None
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     return pd.Series([known[_cell(value)] for value in texts], index=column.index, dtype=object,
                      name=column.name)  # fmt: skip
@@ -193,7 +193,7 @@ def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
 
     Returns None if it is no column of dates.
     """
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     if column.dtype.kind == "M":
         return _days(column), ""
@@ -213,7 +213,7 @@ def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
 
 def _python_dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
     """Return dates of Python, as workbooks and databases have them, as days."""
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     known = column.dropna()
     if not len(known) or not all(hasattr(value, "year") for value in known.head(_SAMPLE)):
@@ -225,7 +225,7 @@ def _python_dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None
 
 
 def _days(column: "pd.Series") -> NDArray[np.float64]:
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     if getattr(column.dt, "tz", None) is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -237,7 +237,7 @@ def is_ambiguous(column: "pd.Series", form: str) -> bool:
     """Return whether dates of the form day/month/year could also be month/day/year."""
     if form != "%d/%m/%Y":
         return False
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     other = pd.to_datetime(column.dropna(), format="%m/%d/%Y", errors="coerce")
     return not bool(other.isna().any())

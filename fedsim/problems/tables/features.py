@@ -124,7 +124,7 @@ class _Both:
     def __init__(self, first: Transform, second: Transform) -> None:
         self._first, self._second = first, second
 
-    def __call__(self, X: Any) -> Any:  # noqa: ANN401 - features, dense here
+    def __call__(self, X: Any) -> Any:
         return self._second(self._first(X))
 
 
@@ -133,10 +133,10 @@ def _fit_fill(X: Array, recipe: FeatureRecipe) -> Transform:
 
     Numbers and dates come first, then the numbers of texts.
     """
-    from sklearn.compose import ColumnTransformer  # noqa: PLC0415 - takes most of a second
-    from sklearn.impute import SimpleImputer  # noqa: PLC0415 - likewise
-    from sklearn.pipeline import make_pipeline  # noqa: PLC0415 - likewise
-    from sklearn.preprocessing import MinMaxScaler, StandardScaler  # noqa: PLC0415 - likewise
+    from sklearn.compose import ColumnTransformer  # takes most of a second
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
     steps: Mapping[str, list[Any]] = {
         "standardise": [StandardScaler()], "unit-range": [MinMaxScaler()], "none": [],
@@ -154,8 +154,8 @@ def _fit_fill(X: Array, recipe: FeatureRecipe) -> Transform:
 
 def _fit_encode(filled: Array, recipe: FeatureRecipe) -> Transform:
     """Return the step that makes one feature of each text that is not rare, fitted."""
-    from sklearn.compose import ColumnTransformer  # noqa: PLC0415 - takes most of a second
-    from sklearn.preprocessing import OneHotEncoder  # noqa: PLC0415 - likewise
+    from sklearn.compose import ColumnTransformer  # takes most of a second
+    from sklearn.preprocessing import OneHotEncoder
 
     first = len(recipe.numbers)
     if not recipe.categories:
@@ -178,12 +178,12 @@ def _fit_encode(filled: Array, recipe: FeatureRecipe) -> Transform:
     return _as_transform(both)
 
 
-def _identity(X: Any) -> Any:  # noqa: ANN401 - features, dense here
+def _identity(X: Any) -> Any:
     return X
 
 
-def _as_transform(fitted: Any) -> Transform:  # noqa: ANN401 - scikit-learn has no types
-    def transform(X: Any) -> Any:  # noqa: ANN401 - features, dense here
+def _as_transform(fitted: Any) -> Transform:
+    def transform(X: Any) -> Any:
         return np.ascontiguousarray(fitted.transform(np.asarray(X, np.float64)), np.float64)
 
     return transform

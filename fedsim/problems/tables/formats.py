@@ -276,7 +276,7 @@ def _goes_on(frame: "pd.DataFrame") -> bool:
 
 
 def _separator(text: str, path: Path, separator: str, *, skip: int) -> "pd.DataFrame":
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     try:
         with warnings.catch_warnings():
@@ -348,7 +348,7 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _json_lines(text: str, path: Path) -> "pd.DataFrame":
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     def rows() -> Iterator[dict[str, object]]:
         for number, line in enumerate(text.splitlines(), 1):
@@ -378,7 +378,7 @@ def _json_lines(text: str, path: Path) -> "pd.DataFrame":
 
 
 def _arrow(content: bytes, path: Path, kind: str) -> "pd.DataFrame":
-    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and few commands need it
+    import pyarrow as pa  # takes 0.1 s, and few commands need it
 
     budget = Budget(path, _WIDE)
     try:
@@ -400,7 +400,7 @@ def _arrow(content: bytes, path: Path, kind: str) -> "pd.DataFrame":
 
 
 def _excel(content: bytes, path: Path, wanted: Reading) -> Found:
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     if content.startswith(_OLD_EXCEL):
         raise DataError("data.path", f"{path} is a workbook of Excel before 2007; save it as .xlsx")

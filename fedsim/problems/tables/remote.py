@@ -52,7 +52,7 @@ def query_table(address: str, query: str, folder: Path) -> Found:
     if beginning or "://" not in address:
         return _query_sqlite(folder / address[beginning.end() if beginning else 0 :], query)
     try:
-        import sqlalchemy  # noqa: PLC0415 - an extra
+        import sqlalchemy
     except ImportError:
         raise DataError("data.address", missing("this address", "SQLAlchemy", "tables")) from None
     try:
@@ -91,7 +91,7 @@ def _check_reads(dialect: str, options: Mapping[str, object], query: str) -> Non
 
 def _fetch_reading(connection: "Connection", query: str, where: str) -> "pd.DataFrame":
     """Return the rows of a query within a transaction that only reads, and is rolled back."""
-    import sqlalchemy  # noqa: PLC0415 - an extra
+    import sqlalchemy
 
     transaction = connection.begin()
     try:
@@ -122,9 +122,9 @@ def _query_sqlite(path: Path, query: str) -> Found:
         raise DataError("data.query", f"{path}: {error}; the query is {query[:80]!r}") from None
 
 
-def _fetch(names: list[str], found: Any, where: str) -> "pd.DataFrame":  # noqa: ANN401 - a cursor
+def _fetch(names: list[str], found: Any, where: str) -> "pd.DataFrame":
     """Return all rows, within the memory budget."""
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     most, size = limit("data.query"), 0
     rows: list[tuple[object, ...]] = []
@@ -145,7 +145,7 @@ def openml_table(name: str, version: int) -> Found:
     Raises:
         DataError: OpenML has none of this name and version, or cannot be reached.
     """
-    from sklearn.datasets import fetch_openml  # noqa: PLC0415 - takes most of a second
+    from sklearn.datasets import fetch_openml  # takes most of a second
 
     try:
         data = fetch_openml(name, version=version, as_frame=True, parser="pandas")
@@ -163,7 +163,7 @@ def hub_table(name: str, part: str, revision: str | None) -> Found:
         DataError: the hub has no such table, or cannot be reached.
     """
     try:
-        from datasets import load_dataset  # noqa: PLC0415 - an extra
+        from datasets import load_dataset
     except ImportError:
         raise DataError("data", missing("`kind: hub`", "datasets", "hub")) from None
     try:

@@ -139,7 +139,7 @@ def _clean(frame: "pd.DataFrame", wanted: Wanted) -> "tuple[pd.DataFrame, list[s
                 gaps.setdefault(word, {})[name] = words[word]
             elif word not in wanted.kept:
                 kept.setdefault(word, {})[name] = words[word]
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     notes = [*words_notes(gaps, kept)]
     notes += _unseen("missing_marks", wanted.marks, frame)
@@ -261,7 +261,7 @@ def _few_whole(y: NDArray[np.float64]) -> bool:
 
 def without_empty(frame: "pd.DataFrame", notes: list[str]) -> "pd.DataFrame":
     """Return a frame without rows in which no cell has a value."""
-    import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+    import pandas as pd
 
     kept = pd.Series(data=False, index=frame.index)
     for place in range(frame.shape[1]):

@@ -82,9 +82,6 @@ def _stretches(count: int) -> Iterator[tuple[int, int]]:
         begin, end = end, min(8 * end, count)
 
 
-# ruff: noqa: ARG002 - a policy may need less than it is handed
-
-
 class AsynchronousParticipation(Spec):
     """No rounds: the server processes replies as they arrive and sends the client new work.
 

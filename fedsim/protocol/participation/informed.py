@@ -5,8 +5,6 @@ returns the state of one run: it ranks the clients of each round, and observes t
 exchange. A reported quantity is a part of the reply, so it is encoded and charged.
 """
 
-# ruff: noqa: ARG002 - a selector may need less than it is handed
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

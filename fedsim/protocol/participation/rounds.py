@@ -1,7 +1,5 @@
 """Participation in rounds: when a round closes, for every sampling scheme."""
 
-# ruff: noqa: ARG002 - a policy may need less than it is handed
-
 from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, inf
 from typing import ClassVar, Literal, NamedTuple, Self

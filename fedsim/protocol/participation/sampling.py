@@ -1,7 +1,5 @@
 """Client sampling: how many clients a round samples, and how."""
 
-# ruff: noqa: ARG002 - an order may need less than its base hands over
-
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from math import floor
@@ -28,7 +26,7 @@ unknown: the policy chooses clients by what it has seen, so no estimate is unbia
 """
 
 
-def estimate_by(default: Estimate) -> Any:  # noqa: ANN401 - a field of any model
+def estimate_by(default: Estimate) -> Any:
     """Return the field of `participation.estimate` with a default."""
     return Field(
         default=default,

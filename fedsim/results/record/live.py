@@ -194,7 +194,7 @@ def _number(value: object) -> float:
     return nan if value is None else float(value)  # type: ignore[arg-type]
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
+def _plain(value: Any) -> Any:
     """Return a value in which numbers that JSON does not have are None."""
     if isinstance(value, float):
         return value if isfinite(value) else None

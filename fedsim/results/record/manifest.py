@@ -124,7 +124,7 @@ def as_json(content: Mapping[str, Any]) -> str:
     return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
 
 
-def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
+def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, float) and not isfinite(value):

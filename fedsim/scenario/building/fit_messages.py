@@ -76,7 +76,7 @@ class FittingMethod:
         """Whether clients of the method compute after their replies."""
         return what_follows(self._method) is not None
 
-    def afterwards(self, client: Client) -> Any:  # noqa: ANN401 - a coroutine
+    def afterwards(self, client: Client) -> Any:
         """Continue at a client, as the method does."""
         return cast("Any", self._method).afterwards(client)
 

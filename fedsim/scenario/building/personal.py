@@ -107,7 +107,7 @@ class PersonalMemory:
 
     __slots__ = ("inner", "own")
 
-    def __init__(self, inner: Any, own: Array | None) -> None:  # noqa: ANN401 - of the method
+    def __init__(self, inner: Any, own: Array | None) -> None:
         self.inner, self.own = inner, own
 
 
@@ -170,7 +170,7 @@ class PersonalMethod:
         self._memories, self._seen = {}, {}
         await self.method.serve(cast("Server", _PersonalServer(server, self)))
 
-    async def handle(self, client: Client[PersonalMemory], message: Any) -> Message | Silence:  # noqa: ANN401
+    async def handle(self, client: Client[PersonalMemory], message: Any) -> Message | Silence:
         """Answer a message as the method does."""
         self._memories[client.id] = client.state
         return await self.method.handle(self._view(client), message)
@@ -184,7 +184,7 @@ class PersonalMethod:
         """Continue at a client after its reply, as the method does."""
         return self.method.afterwards(self._view(client))
 
-    def _take_back(self, client: Client[PersonalMemory], message: Any) -> None:  # noqa: ANN401
+    def _take_back(self, client: Client[PersonalMemory], message: Any) -> None:
         """Handle the loss of a message as the method does."""
         self.method.undelivered(self._view(client), message)
 
@@ -295,7 +295,7 @@ class PartOracle:
         self._less: Array | None = None
         self.rows, self.weight, self.random = oracle.rows, oracle.weight, oracle.random
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - always raises
+    def __getattr__(self, name: str) -> Any:
         raise Failed(
             f"the method needs `{name}` of a client's loss, but parts that stay local"
             " (algorithm.local) only support local steps; leave out algorithm.local"

@@ -42,7 +42,7 @@ class ClientClock:
     def __init__(self) -> None:
         self.now = 0.0
 
-    def at_deadline(self, when: float, callback: Callable[..., object], *args: Any) -> Any:  # noqa: ANN401, ARG002
+    def at_deadline(self, when: float, callback: Callable[..., object], *args: Any) -> Any:
         """Refuse: a client in arrays waits for nothing but its work."""
         raise ReactionError("a client sets a timer")
 
@@ -231,7 +231,7 @@ class Handlers:
         if self._cohorts is not None:
             self._cohorts.keep()
 
-    def _pieces(self, ids: Ids, work: Work, at_once: bool) -> Pieces:  # noqa: FBT001 - of a piece
+    def _pieces(self, ids: Ids, work: Work, at_once: bool) -> Pieces:
         """Return the durations of the same work on some clients."""
         seconds = np.empty((work.pieces, len(ids)))
         for places in self._table.alike(ids):

@@ -277,7 +277,7 @@ class ArrayLanes(ServerLanes):
         self._write(rows.in_order(places, self._log, charges))
 
 
-def _no_lane(client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - as `Fleet.lane`
+def _no_lane(client: ClientId, up: bool) -> Lane:
     raise RuntimeError(f"client {client} has no lane {'up' if up else 'down'} of its own")
 
 
@@ -368,7 +368,7 @@ class ArrayStar(Star):
         """Yield nothing: every handler has ended within its exchange."""
         yield from ()
 
-    def _on_received(self, client: ClientId, envelope: Envelope) -> None:  # noqa: ARG002
+    def _on_received(self, client: ClientId, envelope: Envelope) -> None:
         self._lanes.received = envelope
 
 

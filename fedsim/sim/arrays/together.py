@@ -164,7 +164,7 @@ class ClientGroup:
         if not self._mains:
             raise ReactionError("a handler reads the state of charge")
 
-    def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Any:  # noqa: ANN401
+    def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Any:
         """Return one payload for all clients, or a `DenseRows` with one row per client."""
         packing: Packing = self.protocol.packing
         packer = packing.packer(field)
@@ -327,7 +327,7 @@ def _declares_rows(method: object) -> bool:
     return bool(declared) and (built_in or owner is type(method))
 
 
-def resume(handler: Coroutine[Piece, None, Any]) -> Any:  # noqa: ANN401 - a piece, or the reply
+def resume(handler: Coroutine[Piece, None, Any]) -> Any:
     """Resume a handler; return its next work, or the message that it returns."""
     try:
         return handler.send(None)

@@ -180,7 +180,7 @@ class Calendar(simpy.Environment):
         finally:
             self.undisturbed = False
 
-    def run(self, until: Any = None) -> Any:  # noqa: ANN401 - as SimPy has it
+    def run(self, until: Any = None) -> Any:
         """See SimPy's `Environment.run`."""
         self.undisturbed = True
         try:

@@ -246,7 +246,7 @@ class LightTask:
         self._coroutine = None
         self._owner.on_end(failure)
 
-    def _wait(self, awaited: Any) -> None:  # noqa: ANN401 - whatever a coroutine yields
+    def _wait(self, awaited: Any) -> None:
         """Register the object that the coroutine awaits."""
         if awaited is _SLEEP:
             self._asleep = True

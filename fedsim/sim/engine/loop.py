@@ -160,7 +160,7 @@ class SimTask(asyncio.Task[T]):
     # of the set, which is by hash. An address differs from run to run, and would change the order
     # of rows in the log.
 
-    def __init__(self, coro: Any, serial: int, **kwargs: Any) -> None:  # noqa: ANN401 - asyncio's
+    def __init__(self, coro: Any, serial: int, **kwargs: Any) -> None:
         self._serial = serial
         super().__init__(coro, **kwargs)
 
@@ -250,7 +250,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Call back `delay` simulated seconds from now."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:  # noqa: ANN401
+    def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
         """Start a task."""
         self._check_closed()
         serial = next(self._serials)
@@ -278,9 +278,9 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(
         self,
-        executor: object,  # noqa: ARG002
+        executor: object,
         func: Callable[..., object],
-        *args: object,  # noqa: ARG002
+        *args: object,
     ) -> Never:
         """Refuse: simulated time does not wait for threads.
 

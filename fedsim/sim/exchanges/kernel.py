@@ -179,7 +179,7 @@ def commit(tables: KernelTables, which: int) -> bool:
 
 
 @part
-def close(node: Any) -> None:  # noqa: ANN401 - a record
+def close(node: Any) -> None:
     """See `PeerProtocol.replies`: close an exchange if one is open."""
     if node.open:
         odd = node.exchange & 1

@@ -137,7 +137,7 @@ def mark_idle(tables: KernelTables, which: int, up: int) -> None:
 
 
 @part
-def framing_of(lane: Any, bits: int) -> int:  # noqa: ANN401 - a record
+def framing_of(lane: Any, bits: int) -> int:
     """See `Framing.bits`."""
     return int(lane.overhead * -(-bits // lane.room))  # packets: bits / room, rounded up
 

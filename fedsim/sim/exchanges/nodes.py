@@ -61,12 +61,12 @@ class _NoClock:
     def now(self) -> float:
         raise ReactionError("a node reads the time")
 
-    def at_deadline(self, when: float, callback: Callable[..., object], *args: Any) -> Never:  # noqa: ARG002
+    def at_deadline(self, when: float, callback: Callable[..., object], *args: Any) -> Never:
         raise ReactionError("a node sets a timer")
 
 
 @coroutine
-def _hand_over(waits: bool) -> Generator[bool, list[Reply], list[Reply]]:  # noqa: FBT001
+def _hand_over(waits: bool) -> Generator[bool, list[Reply], list[Reply]]:
     """Yield the steps so far to the driver; return the replies if `waits` for an exchange."""
     return (yield waits)
 
@@ -183,7 +183,7 @@ class PlayedNode(Participant):
             self.steps.append((COMPUTE, seconds, work.operations, work.samples))
         if self._evaluator.together:
             # Yield so that all busy nodes submit their work before the evaluator computes a batch.
-            await _hand_over(False)  # noqa: FBT003 - others submit theirs
+            await _hand_over(False)
         return self._collect(ticket)
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
@@ -199,7 +199,7 @@ class PlayedNode(Participant):
         # By parity: a neighbour may still need the message of the exchange before.
         self.posts[self.exchange_number & 1] = Reply(self.id, number, message)
         self.steps.append((EXCHANGE, 0.0, 0.0, 0.0))
-        return await _hand_over(True)  # noqa: FBT003
+        return await _hand_over(True)
 
     def commit(self, model: Array, **measures: float) -> None:
         """See `fedsim.core.ports.Node.commit`."""
@@ -210,7 +210,7 @@ class PlayedNode(Participant):
 
     async def _rest(self) -> Never:
         """Park the coroutine: the last round is committed."""
-        await _hand_over(True)  # noqa: FBT003
+        await _hand_over(True)
         raise AssertionError("a node that rests does not go on")
 
 

@@ -109,7 +109,7 @@ class PlayedPeers:
         except RunStopped as stopped:
             return ending_of(stopped)
         with activity(LOADING):
-            from fedsim.sim.exchanges.kernel import play  # noqa: PLC0415 - loading takes a while
+            from fedsim.sim.exchanges.kernel import play  # loading takes a while
 
             self._kernel = play
         self._calendar.call(self._calendar.now, self._begin, None)

@@ -113,7 +113,7 @@ class NodeGroup(ClientGroup):
         self._rounds = setup.stop.rounds
         self.running: Coroutine[Piece | Message | None, list[Reply] | None, None]
 
-    async def compute(self, work: Work, begun: Any = None) -> Array:  # noqa: ANN401 - as there
+    async def compute(self, work: Work, begun: Any = None) -> Array:
         """See `fedsim.core.ports.Client.compute`."""
         if self.protocol.round > self._rounds:
             await _wait(None)
@@ -306,7 +306,7 @@ class RowScripts:
         """See `Scripts.close_round`."""
         self._rounds.close_with(self._models.popleft())
 
-    def last_message(self, sender: ClientId, odd: int) -> Message:  # noqa: ARG002 - all are as long
+    def last_message(self, sender: ClientId, odd: int) -> Message:
         """See `Scripts.last_message`."""
         return self._message
 

@@ -74,7 +74,7 @@ def hand_back(
     return joules
 
 
-def _leave_radio(radio: RadioMeter, record: Any) -> None:  # noqa: ANN401 - a record
+def _leave_radio(radio: RadioMeter, record: Any) -> None:
     """Set the state of a radio to that of a node."""
     down, up = record["began"].tolist()
     radio.begin_as(
@@ -96,7 +96,7 @@ def _leave_lane(
     tables: KernelTables,
     network: PeerNetwork,
     node: ClientId,
-    up: bool,  # noqa: FBT001 - as `Fleet.lane`
+    up: bool,
     sent: Callable[[ClientId, int], Message],
 ) -> None:
     """Set the messages of a lane to those of a node's lane."""

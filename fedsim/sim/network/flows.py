@@ -81,7 +81,7 @@ class FlowOwner(Protocol):
         """Simulated seconds since the start."""
         ...
 
-    def stop(self, flow: Any) -> None:  # noqa: ANN401 - `fedsim.sim.network.shared_links.Flow`
+    def stop(self, flow: Any) -> None:
         """Cancel a flow."""
         ...
 

@@ -181,6 +181,6 @@ class MessageLog:
         now = self._calendar.now
         append_row(self._log, now, span, event, node, peer, envelope, bits, joules, supply, detail)
 
-    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
+    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:
         """Return sender and receiver of a message."""
         return lane.sender, lane.receiver

@@ -119,7 +119,7 @@ class PeerRoutes:
         return PeerRoute(bearer, route.latency, route.relays, route.loss)
 
     def _rate_callback(self, sender: ClientId) -> Changed:
-        return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003
+        return lambda _, rate: self._changed(sender, True, rate)
 
     def _link(self, number: int) -> Link:
         if number not in self._links:
@@ -204,7 +204,7 @@ class PeerMessageLog(MessageLog):
         if not lane.up:
             self._row(lane, envelope, Event.RECEIVE, span, NO_BITS, joules, why)
 
-    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
+    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:
         parcel = _parcel(envelope)
         return parcel.sender, parcel.receiver
 

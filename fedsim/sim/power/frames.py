@@ -21,7 +21,7 @@ class FrameMeter(RadioMeter):
         self.since = 0.0
         self._spent = [0.0, 0.0]  # joules of messages in progress, down and up
 
-    def watts(self, up: bool) -> float:  # noqa: FBT001 - as in `RadioMeter`
+    def watts(self, up: bool) -> float:
         """Return the power of a frame in one direction beyond rest, W."""
         return self._kind.powers.on_air[up]
 

@@ -98,7 +98,7 @@ class RadioMeter:
                 joules = self.supply.spend(Part.RADIO, joules)
             self._in_vain += joules
 
-    def follow_signal(self, up: bool, now: float, own: Signal | None) -> None:  # noqa: FBT001
+    def follow_signal(self, up: bool, now: float, own: Signal | None) -> None:
         """Meter the time on air of a message whose bits begin to flow now.
 
         Args:
@@ -181,7 +181,7 @@ class RadioMeter:
         self._airtimes[up] = None
         return self._kind.powers.on_air[up] * airtime.until(now)
 
-    def mark_idle(self, up: bool) -> None:  # noqa: FBT001
+    def mark_idle(self, up: bool) -> None:
         """Mark one direction as idle."""
         flowed = self._flowing
         self.began[up] = inf

@@ -21,7 +21,7 @@ def submit_work(evaluator: Evaluator, work: Work) -> Any:  # noqa: ANN401 - an e
 
 def check_result(
     evaluator: Evaluator,
-    ticket: Any,  # noqa: ANN401
+    ticket: Any,
     result: Array,
     client: ClientId,
     number: int,

@@ -83,7 +83,7 @@ class Compressor(Spec):
         """Return the class and the constant for this vector, if they depend on it."""
         return self.contract(vector.size)
 
-    def longest(self, vector: Array, payload: Encodable) -> int:  # noqa: ARG002 - for those that draw
+    def longest(self, vector: Array, payload: Encodable) -> int:
         """Return the length, in bits, of the longest payload that any draw could produce.
 
         It decides whether a vector is sent in full, which is exact. If the length of the drawn
@@ -96,7 +96,7 @@ class Compressor(Spec):
         """
         return payload.bits
 
-    def for_layer(self, shape: tuple[int, ...]) -> "Compressor":  # noqa: ARG002 - for those that ask
+    def for_layer(self, shape: tuple[int, ...]) -> "Compressor":
         """Return the compressor for a single layer of a model, of the given shape."""
         return self
 

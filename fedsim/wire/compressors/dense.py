@@ -1,7 +1,5 @@
 """Compressors with dense payloads: no compression, and the factors of a low-rank matrix."""
 
-# ruff: noqa: ARG002 - all compressors share one signature
-
 from math import isqrt
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Quantizers: compressors that send a few bits of each coordinate."""
 
-# ruff: noqa: ARG002 - all compressors share one signature
-
 from abc import abstractmethod
 from math import ceil, sqrt
 from typing import Annotated, ClassVar, Literal

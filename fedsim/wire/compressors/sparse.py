@@ -1,7 +1,5 @@
 """Sparsifiers: compressors that send some of the coordinates."""
 
-# ruff: noqa: ARG002 - all compressors share one signature
-
 from typing import ClassVar, Literal
 
 import numpy as np

@@ -87,7 +87,7 @@ class Octets:
         return varint(len(self.data)) + self.data
 
     @classmethod
-    def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
         """Read the bytes."""
         return cls(bytes(reader.take(reader.varint())))
 

@@ -67,7 +67,7 @@ class PartsPayload:
         return varint(len(self.parts)) + b"".join(bodies)
 
     @classmethod
-    def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
         """Decode the parts; the limit of a vector's dimension holds for all of them together."""
         count = reader.varint()
         reader.expect(8 * count)

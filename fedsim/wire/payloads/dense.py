@@ -253,7 +253,7 @@ class Empty:
         return b""
 
     @classmethod
-    def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
         """Read nothing."""
         return cls()
 

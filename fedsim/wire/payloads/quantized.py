@@ -297,7 +297,7 @@ class Powers:
         return varint(self.codes.size) + concatenate(fixed_width(self.codes, _EXPONENT_BITS))
 
     @classmethod
-    def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003 - as of any payload
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
         """Decode the dimension and the codes."""
         codes = reader.fixed_width(reader.dimension(), _EXPONENT_BITS)
         reader.align()
@@ -355,7 +355,7 @@ class SparsePowers:
         return sizes + concatenate(where.write(code), fixed_width(self.codes, _EXPONENT_BITS))
 
     @classmethod
-    def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003 - as of any payload
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
         """Decode the sizes, the indices and the codes."""
         dimension, count, tag = reader.dimension(), reader.varint(), reader.byte()
         reader.expect(_EXPONENT_BITS * count)

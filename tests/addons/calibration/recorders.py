@@ -93,7 +93,7 @@ def capture(
     count: int = 12,
 ) -> None:
     """Write a capture of kept connections: behind the radio a segment is seen as it has passed."""
-    import dpkt  # noqa: PLC0415 - an extra
+    import dpkt
 
     frames = list[tuple[float, bytes]]()
     for number in range(clients):

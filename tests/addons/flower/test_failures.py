@@ -93,7 +93,7 @@ def test_a_client_that_hangs_is_broken_off_at_its_limit() -> None:
 
 def test_a_hanging_client_is_left_where_no_signal_comes() -> None:
     """Signals come to the main thread alone."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from concurrent.futures import ThreadPoolExecutor
 
     over: list[bool] = []
 
@@ -109,7 +109,7 @@ def test_a_hanging_client_is_left_where_no_signal_comes() -> None:
 
 
 def test_what_fails_where_no_signal_comes_is_told_as_elsewhere() -> None:
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from concurrent.futures import ThreadPoolExecutor
 
     def failing(*_: object) -> dict[str, Any]:
         raise ValueError("no such layer")

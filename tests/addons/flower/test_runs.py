@@ -24,7 +24,7 @@ def plus_one(arrays: dict[str, Any], _: Message, __: Context) -> dict[str, Any]:
 
 def drawn(arrays: dict[str, Any], _: Message, __: Context) -> dict[str, Any]:
     """Add what the three global generators say."""
-    said = np.float32(random() + np.random.rand() + float(torch.rand(())))  # noqa: NPY002, S311
+    said = np.float32(random() + np.random.rand() + float(torch.rand(())))
     return {name: array + said for name, array in arrays.items()}
 
 
@@ -80,7 +80,7 @@ FILES = ("events.parquet", "rounds.parquet", "models.parquet")
 
 def states() -> tuple[object, ...]:
     """Return the states of the global generators that fedsim itself leaves alone."""
-    legacy: Any = np.random.get_state()  # noqa: NPY002
+    legacy: Any = np.random.get_state()
     return legacy[1].tolist(), torch.get_rng_state().tolist()
 
 
@@ -89,7 +89,7 @@ def test_the_same_scenario_gives_the_same_bytes_twice(tmp_path: Path) -> None:
     found: list[list[bytes]] = []
     for turn in range(2):
         torch.manual_seed(turn)
-        np.random.seed(turn)  # noqa: NPY002
+        np.random.seed(turn)
         before = states()
         fedsim.run(scenario(drawn), out=tmp_path / f"{turn}")
         assert before == states()
@@ -102,7 +102,7 @@ def test_seeds_clients_and_rounds_draw_differently() -> None:
     seen: list[float] = []
 
     def noting(arrays: dict[str, Any], _: Message, __: Context) -> dict[str, Any]:
-        seen.append(random())  # noqa: S311
+        seen.append(random())
         return arrays
 
     run(noting, seeds=2)

@@ -82,7 +82,7 @@ def test_a_main_makes_the_model_that_it_makes_where_clients_answer_at_once(name:
     ends: list[ArrayRecord] = []
 
     def main(grid: Grid, context: Context) -> None:
-        np.random.seed(0)  # noqa: NPY002 - whom a strategy takes is drawn from there or from random
+        np.random.seed(0)
         found = STRATEGIES[name]().start(grid, start(), num_rounds=ROUNDS)
         ends.append(found.arrays)
 
@@ -216,7 +216,7 @@ def test_the_run_begins_with_the_model_that_main_sends_first(evaluated_by: str) 
     sent: list[Vector] = []
 
     def main(grid: Grid, context: Context) -> None:
-        w = np.random.standard_normal((2, 3))  # noqa: NPY002 - as apps draw
+        w = np.random.standard_normal((2, 3))
         sent.append(w)
         FedAvg().start(grid, ArrayRecord({"w": Array(w)}), num_rounds=ROUNDS)
 

@@ -262,7 +262,7 @@ def whole_state() -> list[object]:
         torch.backends.cudnn.deterministic,
         torch.backends.mkldnn.enabled,
         random.getstate(),
-        str(np.random.get_state()),  # noqa: NPY002 - the one that all code shares
+        str(np.random.get_state()),
         np.geterr(),
         {name for name in os.environ if not name.startswith("TORCH")},  # its import sets some
         Path.cwd(),

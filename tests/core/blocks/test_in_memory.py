@@ -36,7 +36,7 @@ def test_what_no_block_has_any_more_is_forgotten() -> None:
     gc.collect()
     assert Holding.model_validate(text).held is None
     assert "gone" not in in_memory._HELD
-    received = pickle.loads(sent)  # noqa: S301 - its own
+    received = pickle.loads(sent)
     assert again(Holding.model_validate(text)) == received.value == 1
 
 

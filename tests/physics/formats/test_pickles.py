@@ -216,7 +216,7 @@ class Hostile:
         except DataError as error:
             told = len(str(error)) < 500 and not marked()
             return Tried("pickle", "refused" if told else FAULT, repr(content))
-        except Exception as error:  # noqa: BLE001 - whatever else it is, it is a fault
+        except Exception as error:
             return Tried("pickle", FAULT, f"{error!r} {content!r}")
         plain = isinstance(value, dict | list | str | int | float | None) and not marked()
         return Tried("pickle", "read" if plain else FAULT, repr(content))

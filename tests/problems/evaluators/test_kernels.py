@@ -97,12 +97,12 @@ def results(losses: Sequence[LocalLoss], asked: Sequence[Work]) -> list[Array]:
 
 
 def results_of(pickled: bytes) -> list[Array]:
-    return results(*pickle.loads(pickled))  # noqa: S301 - our own bytes
+    return results(*pickle.loads(pickled))
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(kernel.__name__))
 def test_a_kernel_is_known_by_its_name(kernel: object) -> None:
-    assert pickle.loads(pickle.dumps(kernel)) is kernel  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(kernel)) is kernel
 
 
 def test_every_kernel_is_in_the_works_that_these_tests_try() -> None:
@@ -140,7 +140,7 @@ def test_work_on_nobody_s_loss_is_given_its_arguments_alone() -> None:
 
 def test_work_is_equal_to_what_says_the_same_and_to_nothing_else() -> None:
     f = local(Squared(), DATA)
-    said, again = works(f, 0), pickle.loads(pickle.dumps(works(f, 0)))  # noqa: S301 - our own bytes
+    said, again = works(f, 0), pickle.loads(pickle.dumps(works(f, 0)))
     assert said == again
     assert [hash(work) for work in said] == [hash(work) for work in again]
     assert all(one != other for one, other in combinations([*said, *works(f, 1)], 2))

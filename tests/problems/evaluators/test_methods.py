@@ -23,11 +23,11 @@ class Elsewhere(SerialEvaluator):
 
     def __init__(self, losses: Sequence[LocalLoss]) -> None:
         super().__init__(losses)
-        self.other = SerialEvaluator(pickle.loads(pickle.dumps(losses)))  # noqa: S301 - our own bytes
+        self.other = SerialEvaluator(pickle.loads(pickle.dumps(losses)))
         self.sent = 0
 
     def submit(self, work: Work) -> Any:
-        sent = pickle.loads(pickle.dumps(work))  # noqa: S301 - our own bytes
+        sent = pickle.loads(pickle.dumps(work))
         assert sent == work
         self.sent += 1
         return work, sent

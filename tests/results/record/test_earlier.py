@@ -248,7 +248,7 @@ def steps_of(out: Path, rng: random.Random) -> Callable[[], None]:
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 7))]
 )
 def test_no_finished_run_is_lost_over_random_sequences(seed: int, tmp_path: Path) -> None:
-    rng, known = random.Random(seed), set[frozenset[tuple[str, bytes]]]()  # noqa: S311
+    rng, known = random.Random(seed), set[frozenset[tuple[str, bytes]]]()
     for _ in range(8 if seed else 5):
         steps_of(tmp_path / "out", rng)()
         now = finished(tmp_path / "out")

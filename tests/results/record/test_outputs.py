@@ -203,7 +203,7 @@ def test_calls_at_once_take_names_of_their_own(tmp_path: Path) -> None:
 def test_over_random_calls_and_edits_only_a_call_itself_replaces_its_output(
     seed: int, tmp_path: Path
 ) -> None:
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     precious, latest = set[bytes](), dict[tuple[str, Path], tuple[Path, Files]]()
     for step in range(40):
         words, single = rng.choice("abc"), rng.random() < 0.5
@@ -266,7 +266,7 @@ def calls(rng: random.Random, out: Path) -> Iterator[list[object]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_no_command_loses_a_byte_that_another_one_wrote(seed: int, tmp_path: Path) -> None:
-    rng, out, known = random.Random(seed), tmp_path / "out", set[str]()  # noqa: S311
+    rng, out, known = random.Random(seed), tmp_path / "out", set[str]()
     sequence = calls(rng, out)
     for _ in range(4):
         for words in (

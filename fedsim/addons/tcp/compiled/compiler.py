@@ -18,21 +18,21 @@ kernel = stored_by([*sorted(_HERE.glob("*.py")), *sorted(_HERE.parent.glob("*.py
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
-def _integers_at(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hands over
+def _integers_at(_: Any, address: Any) -> Any:
     return types.CPointer(types.int64)(address), _point
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _reals_at(_: Any, address: Any) -> Any:  # noqa: ANN401
+def _reals_at(_: Any, address: Any) -> Any:
     return types.CPointer(types.float64)(address), _point
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _fetch(_: Any, address: Any) -> Any:  # noqa: ANN401
+def _fetch(_: Any, address: Any) -> Any:
     return types.void(address), _prefetch
 
 
-def _prefetch(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+def _prefetch(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
     """Emit a prefetch of a cache line, which does not wait for the memory."""
     pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
@@ -43,7 +43,7 @@ def _prefetch(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: AN
     builder.call(call, [builder.inttoptr(arguments[0], pointer), *numbers])
 
 
-def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+def _point(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Emit a pointer from an integer address; its elements are accessed without any check.
 
     An array argument is seven numbers, reference-counted, and allows negative indices. With arrays,

@@ -85,10 +85,10 @@ def either(rows: Function, columns: Function, sparse: Function | None = None) ->
         sparse: for sparse rows, unless they are no case.
     """
 
-    def named(*_: Any) -> Any:  # noqa: ANN401 - as the parts
+    def named(*_: Any) -> Any:
         raise NotImplementedError("only compiled code can call this function")
 
-    def choose(first: Any, *_: Any) -> Any:  # noqa: ANN401 - types of Numba
+    def choose(first: Any, *_: Any) -> Any:
         matrix = getattr(first, "ndim", 1) == 2
         single = isinstance(first, types.BaseTuple) and len(first) == 1
         chosen: Any = rows if matrix else columns if single else sparse
@@ -98,7 +98,7 @@ def either(rows: Function, columns: Function, sparse: Function | None = None) ->
     return cast("Function", named)
 
 
-def as_single(V: Any, single: Any) -> Any:  # noqa: ANN401 - arrays
+def as_single(V: Any, single: Any) -> Any:
     """Return V, if `single` is of its type; else `single`, which becomes a copy of it.
 
     The choice is made at compile time.
@@ -107,11 +107,11 @@ def as_single(V: Any, single: Any) -> Any:  # noqa: ANN401 - arrays
 
 
 @overload(as_single, strict=False, jit_options={"forceinline": True, **_OPTIONS})  # type: ignore[untyped-decorator]
-def _choose_operand(V: Any, single: Any) -> Any:  # noqa: ANN401 - types of Numba
-    def same(V: Any, single: Any) -> Any:  # noqa: ANN401, ARG001
+def _choose_operand(V: Any, single: Any) -> Any:
+    def same(V: Any, single: Any) -> Any:
         return V
 
-    def copied(V: Any, single: Any) -> Any:  # noqa: ANN401
+    def copied(V: Any, single: Any) -> Any:
         for k in range(len(V)):
             single[k] = V[k]
         return single
@@ -120,20 +120,20 @@ def _choose_operand(V: Any, single: Any) -> Any:  # noqa: ANN401 - types of Numb
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
-def _pointer(_: Any, address: Any) -> Any:  # noqa: ANN401 - what Numba hands over
+def _pointer(_: Any, address: Any) -> Any:
     """Return an integer address as a pointer."""
 
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
     return types.voidptr(address), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _multiply_add(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401, ARG001 - named for its generator
+def _multiply_add(_: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a b + c, rounded once."""
 
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         return builder.fma(*arguments)
 
     return types.float64(types.float64, types.float64, types.float64), generate
@@ -145,19 +145,19 @@ which of several products and sums are rounded together."""
 
 
 @part
-def matrix_at(address: int, rows: int, columns: int, like: Any) -> Any:  # noqa: ANN401
+def matrix_at(address: int, rows: int, columns: int, like: Any) -> Any:
     """Return the C-contiguous array (rows, columns) at an address, of the type of `like`."""
     return numba.carray(_pointer(address), (rows, columns), like.dtype)
 
 
 @part
-def vector_at(address: int, length: int, like: Any) -> Any:  # noqa: ANN401
+def vector_at(address: int, length: int, like: Any) -> Any:
     """Return the array (length,) at an address, of the type of `like`."""
     return numba.carray(_pointer(address), (length,), like.dtype)
 
 
 @part
-def lent(array: Any) -> Any:  # noqa: ANN401
+def lent(array: Any) -> Any:
     """Return an array on the memory of another one, whose owner keeps it until the kernel ends.
 
     Numba counts references to memory that it owns, with an atomic instruction whenever a row is
@@ -167,6 +167,6 @@ def lent(array: Any) -> Any:  # noqa: ANN401
 
 
 @part
-def single_at(address: int, length: int) -> Any:  # noqa: ANN401
+def single_at(address: int, length: int) -> Any:
     """Return the array (length,) of float32 at an address."""
     return numba.carray(_pointer(address), (length,), np.float32)

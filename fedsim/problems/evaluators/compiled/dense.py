@@ -205,7 +205,7 @@ def sum_up(
 
 
 @part
-def begin(_: Array, form: LossSpecification, parts: Any, rule: StepRule) -> int:  # noqa: ANN401, ARG001
+def begin(_: Array, form: LossSpecification, parts: Any, rule: StepRule) -> int:
     """Prepare steps from the model in V; dense rows keep nothing between steps but buffers."""
     start, V = parts[0], parts[1]
     if rule.pull != 0 or rule.optimizer.given:
@@ -219,7 +219,7 @@ def step(
     t: Array,
     drawn: Whole,
     form: LossSpecification,
-    parts: Any,  # noqa: ANN401 - buffers
+    parts: Any,
     rule: StepRule,
     _: int,
     s: int,
@@ -235,7 +235,7 @@ def step(
 
 
 @part
-def end(_: Array, form: LossSpecification, parts: Any, rule: StepRule, __: int) -> None:  # noqa: ANN401
+def end(_: Array, form: LossSpecification, parts: Any, rule: StepRule, __: int) -> None:
     """Do nothing: V is up to date after every step."""
 
 

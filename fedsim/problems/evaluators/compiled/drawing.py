@@ -35,10 +35,10 @@ state, and of the functions that return the next 64 bits and the next 32 bits.""
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
-def _call(_: Any, function: Any, state: Any) -> Any:  # noqa: ANN401 - what Numba hands over
+def _call(_: Any, function: Any, state: Any) -> Any:
     """Call the function at an address with the state at another; return its 32 bits."""
 
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.IntType(32), [pointer])
         called = builder.inttoptr(arguments[0], kind.as_pointer())

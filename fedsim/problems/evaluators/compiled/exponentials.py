@@ -38,10 +38,10 @@ def _power_of_two(shifted: float) -> float:
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
-def _exponent_bits(_: Any, shifted: Any) -> Any:  # noqa: ANN401 - what Numba hands over
+def _exponent_bits(_: Any, shifted: Any) -> Any:
     """Return 2^n: the last bits of `shifted` moved to where a number has its exponent."""
 
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         whole = ir.IntType(64)
         biased = builder.add(builder.bitcast(arguments[0], whole), whole(1023))
         return builder.bitcast(builder.shl(biased, whole(52)), ir.DoubleType())
@@ -50,7 +50,7 @@ def _exponent_bits(_: Any, shifted: Any) -> Any:  # noqa: ANN401 - what Numba ha
 
 
 @overload(_power_of_two, strict=False, jit_options={"forceinline": True})  # type: ignore[untyped-decorator]
-def _choose_power(_: Any) -> Any:  # noqa: ANN401 - a type of Numba
+def _choose_power(_: Any) -> Any:
     return lambda shifted: _exponent_bits(shifted)  # noqa: PLW0108 - what Numba compiles
 
 

@@ -76,7 +76,7 @@ def _piece(
     data: Data,
     fields: Whole,
     numbers: Array,
-    parts: Any,  # noqa: ANN401 - buffers
+    parts: Any,
 ) -> int:
     """Evaluate a piece of work; return its mark."""
     _, d, m, c, size, l1, l2, _ = form
@@ -125,10 +125,10 @@ def _descend(
     data: Data,
     fields: Whole,
     numbers: Array,
-    rows: Any,  # noqa: ANN401 - of a client, dense or sparse
+    rows: Any,
     t: Array,
     scale: float,
-    parts: Any,  # noqa: ANN401
+    parts: Any,
 ) -> int:
     """Take the steps of a piece from the model in V, and store an optimizer's state; return a mark.
 
@@ -187,7 +187,7 @@ def _drawn_rows(fields: Whole, s: int) -> Whole:
 def _begin_moments(
     form: LossSpecification,
     fields: Whole,
-    rows: Any,  # noqa: ANN401
+    rows: Any,
     optimizer: Settings,
     moments: MomentBuffers,
 ) -> None:
@@ -210,7 +210,7 @@ def _begin_moments(
 def _keep_moments(
     form: LossSpecification,
     fields: Whole,
-    rows: Any,  # noqa: ANN401
+    rows: Any,
     rule: StepRule,
     moments: MomentBuffers,
 ) -> int:

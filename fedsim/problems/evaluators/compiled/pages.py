@@ -26,14 +26,12 @@ from fedsim.problems.evaluators.compiled.compiler import brief, part
 
 # Atomic instructions on integers that several threads share.
 
-# ruff: noqa: ARG001 - the arguments of an intrinsic are only named for its generator
-
 
 @intrinsic  # type: ignore[untyped-decorator]  # Numba has no types for it
-def _load(_: Any, address: Any) -> Any:  # noqa: ANN401 - of Numba
+def _load(_: Any, address: Any) -> Any:
     """Return the integer at an address (acquire: sees everything written before its store)."""
 
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
         return builder.load_atomic(place, "acquire", 8)
 
@@ -41,10 +39,10 @@ def _load(_: Any, address: Any) -> Any:  # noqa: ANN401 - of Numba
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _store(_: Any, address: Any, number: Any) -> Any:  # noqa: ANN401
+def _store(_: Any, address: Any, number: Any) -> Any:
     """Set the integer at an address (release: after everything written before)."""
 
-    def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
         builder.store_atomic(arguments[1], place, "release", 8)
         return context.get_dummy_value()
@@ -53,10 +51,10 @@ def _store(_: Any, address: Any, number: Any) -> Any:  # noqa: ANN401
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _swap(_: Any, address: Any, old: Any, new: Any) -> Any:  # noqa: ANN401
+def _swap(_: Any, address: Any, old: Any, new: Any) -> Any:
     """Set the integer at an address if it equals `old`; return whether it did."""
 
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
         outcome = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
         return builder.extract_value(outcome, 1)

@@ -38,13 +38,13 @@ def rows_of(places: Whole, data: Data, i: int, _: int) -> Rows:
 
 
 @part
-def load(_: Rows, w: Array, V: Array, d: int, m: int) -> None:  # noqa: ARG001 - as of dense rows
+def load(_: Rows, w: Array, V: Array, d: int, m: int) -> None:
     """Copy a model to V."""
     copy(w, V)
 
 
 @part
-def unload(_: Rows, V: Array, subtracted: Array, out: Array, d: int, m: int) -> bool:  # noqa: ARG001
+def unload(_: Rows, V: Array, subtracted: Array, out: Array, d: int, m: int) -> bool:
     """Set `out` to V, minus `subtracted` unless it is empty; return whether V is finite."""
     return unload_flat(V, subtracted, out)
 
@@ -154,9 +154,9 @@ def sum_up(
 
 @part
 def begin(
-    rows: Rows,  # noqa: ARG001 - as of dense rows
+    rows: Rows,
     form: LossSpecification,
-    parts: Any,  # noqa: ANN401 - buffers
+    parts: Any,
     rule: StepRule,
 ) -> NDArray[np.int32]:
     """Prepare steps from the model in V; return the number of steps each feature has taken.
@@ -178,7 +178,7 @@ def step(
     t: Array,
     drawn: Whole,
     form: LossSpecification,
-    parts: Any,  # noqa: ANN401
+    parts: Any,
     rule: StepRule,
     taken: NDArray[np.int32],
     s: int,
@@ -232,7 +232,7 @@ def _catch_up(
     feature: int,
     s: int,
     m: int,
-    parts: Any,  # noqa: ANN401
+    parts: Any,
     rule: StepRule,
     taken: NDArray[np.int32],
 ) -> None:
@@ -253,9 +253,9 @@ def _catch_up(
 
 @part
 def end(
-    rows: Rows,  # noqa: ARG001
+    rows: Rows,
     form: LossSpecification,
-    parts: Any,  # noqa: ANN401
+    parts: Any,
     rule: StepRule,
     taken: NDArray[np.int32],
 ) -> None:

@@ -366,7 +366,7 @@ def _sign_test(agreeing: Counts, seeds: Counts) -> Array:
     return np.asarray(np.where(seeds > 0, p_value, np.nan))
 
 
-def _end(logs: Array, nearest: Any) -> Array:  # noqa: ANN401 - a ufunc
+def _end(logs: Array, nearest: Any) -> Array:
     """Return the least or the largest over the last axis, NaN left out."""
     return np.asarray(nearest.reduce(logs, axis=-1, initial=np.nan))
 

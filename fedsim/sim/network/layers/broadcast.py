@@ -22,6 +22,6 @@ class BroadcastLayer(Layer):
         return CellNetwork(site.parts, site.kinds, site.follow)
 
 
-def layer(block: None, below: Layer) -> BroadcastLayer:  # noqa: ARG001 - it has no parameters
+def layer(block: None, below: Layer) -> BroadcastLayer:
     """Return the layer."""
     return BroadcastLayer(below)

@@ -54,7 +54,7 @@ Columns = dict[str, list[Any]]
 
 def iris() -> Columns:
     """Return the rows of hitorilabs/iris."""
-    from sklearn.datasets import load_iris  # noqa: PLC0415 - where an app asks for it
+    from sklearn.datasets import load_iris
 
     data = load_iris()
     names = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
@@ -63,7 +63,7 @@ def iris() -> Columns:
 
 def higgs() -> Columns:
     """Return rows of the form of jxie/higgs."""
-    from sklearn.datasets import make_classification  # noqa: PLC0415 - likewise
+    from sklearn.datasets import make_classification
 
     X, y = make_classification(3000, 28, n_informative=12, class_sep=0.6, random_state=0)
     return {"inputs": X.tolist(), "label": y.tolist()}
@@ -71,8 +71,8 @@ def higgs() -> Columns:
 
 def cifar(part: str) -> Columns:
     """Return digits as images of the form of uoft-cs/cifar10."""
-    from PIL import Image  # noqa: PLC0415 - likewise
-    from sklearn.datasets import load_digits  # noqa: PLC0415 - likewise
+    from PIL import Image
+    from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
@@ -91,7 +91,7 @@ STAND_INS: Mapping[str, Callable[[str], Columns]] = {
 
 def load_dataset(path: str, *_: object, split: str | None = None, **__: object) -> object:
     """Stand in for the function of `datasets`."""
-    import datasets  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 - no extra
+    import datasets  # type: ignore[import-not-found,unused-ignore]
 
     if split is not None:
         return datasets.Dataset.from_dict(STAND_INS[path](split))
@@ -103,7 +103,7 @@ def load_dataset(path: str, *_: object, split: str | None = None, **__: object) 
 def stand_in() -> None:
     """Put `load_dataset` in the place of that of `datasets`, if it is installed."""
     try:
-        import datasets  # noqa: PLC0415 - no extra
+        import datasets
     except ImportError:
         return
     datasets.load_dataset = datasets.load.load_dataset = load_dataset
@@ -190,9 +190,9 @@ server = load("serverapp")
 
 def by_flower(folder: Path, settings: Mapping[str, Any]) -> None:
     """Run an example by Flower's simulation, as `flwr run` does."""
-    from flwr.simulation import run_simulation as simulation  # noqa: PLC0415 - takes Ray
-    from flwr.supercore.run import Run  # noqa: PLC0415 - likewise
-    from flwr.supercore.telemetry import EventType  # noqa: PLC0415 - likewise
+    from flwr.simulation import run_simulation as simulation
+    from flwr.supercore.run import Run
+    from flwr.supercore.telemetry import EventType
 
     numbers = count(1000)  # of nodes, in the order of the clients; Flower draws them at random
     state = import_module("flwr.server.superlink.linkstate.in_memory_linkstate")
@@ -222,8 +222,8 @@ def by_flower(folder: Path, settings: Mapping[str, Any]) -> None:
 
 def by_fedsim(folder: Path, settings: Mapping[str, Any]) -> None:
     """Run an example in a simulated network."""
-    import fedsim  # noqa: PLC0415 - the other way needs none of it
-    from fedsim.flower import app, method  # noqa: PLC0415 - likewise
+    import fedsim
+    from fedsim.flower import app, method
 
     config = {**example(folder)[1], **settings}
     cost = {"operations": 1e8}
@@ -249,7 +249,7 @@ def files_of(way: str, folder: Path, settings: Mapping[str, Any]) -> Iterator[di
     own = {FOLDER: str(folder.resolve()), "RAY_worker_niceness": "0", **QUIET}
     paths = [str(HERE.resolve().parent), str(folder.resolve()), os.environ.get("PYTHONPATH", "")]
     with tempfile.TemporaryDirectory() as written:
-        subprocess.run(  # noqa: S603 - this script
+        subprocess.run(
             [sys.executable, str(HERE.resolve()), way, str(folder.resolve()), json.dumps(settings)],
             cwd=written,
             env={**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, paths))},

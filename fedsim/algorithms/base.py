@@ -381,7 +381,7 @@ class Algorithm(Spec, Generic[Memory]):
         """Whether the server's state stays wrong after it drops a late reply."""
         return Meaning.DIFFERENCE in self.up.values()
 
-    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield the assumptions of the method's theory that do not hold; call after `configure`."""
         yield from ()
 
@@ -445,18 +445,18 @@ class Algorithm(Spec, Generic[Memory]):
         """The part of the clients' work that no compiled kernel computes; empty for none."""
         return ""
 
-    def kept_state(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
+    def kept_state(self, dimension: int) -> int:
         """Return how many of the `kept_values` belong to the state of an optimizer.
 
         Memory counts them in the number type in which the clients' loss trains.
         """
         return 0
 
-    def kept_values(self, dimension: int) -> int:  # noqa: ARG002 - for subclasses
+    def kept_values(self, dimension: int) -> int:
         """Return how many numbers a client keeps between rounds: optimizer state and own model."""
         return 0
 
-    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:  # noqa: ARG002
+    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
         """Yield lines for `fedsim check` on the clients' work beside their gradients.
 
         Args:
@@ -465,7 +465,7 @@ class Algorithm(Spec, Generic[Memory]):
         """
         yield from ()
 
-    def server_notes(self, dimension: int) -> Iterator[str]:  # noqa: ARG002 - for subclasses
+    def server_notes(self, dimension: int) -> Iterator[str]:
         """Yield lines for `fedsim check` on the server's work, which takes no simulated time."""
         yield from ()
 
@@ -473,14 +473,14 @@ class Algorithm(Spec, Generic[Memory]):
         """Return the approximate number of samples per round for a client with `rows` samples."""
         return float(rows)
 
-    def undelivered(self, client: Client[Memory], message: Any) -> None:  # noqa: ANN401 - its own
+    def undelivered(self, client: Client[Memory], message: Any) -> None:
         """Handle, at the client, the loss of a message that it sent.
 
         If the server adds up differences, the client takes the lost one back, so that its copy of
         the server's sum stays right. Most methods ignore the loss.
         """
 
-    def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:  # noqa: ARG002
+    def afterwards(self, client: Client[Any]) -> Coroutine[Any, Any, None] | None:
         """Continue the client's work after its reply; most methods do not.
 
         A method that does overrides this with a coroutine function. Its work overlaps with the

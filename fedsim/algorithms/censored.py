@@ -159,7 +159,7 @@ def longest_at(L: float, beta: float, threshold: float) -> float:
         beta: the momentum, below 1.
         threshold: M sqrt(eps1), above 0.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415 - takes 0.2 s
+    from scipy.optimize import brentq
 
     free = (1 - beta) / threshold
 

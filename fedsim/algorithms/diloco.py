@@ -160,7 +160,7 @@ class StreamingDiLoCo(DiLoCo):
             raise ParameterError("kind", f"{text}; give wire.values")
         return super().configure(info)
 
-    def memory(self, initial: Array) -> Replica:  # noqa: ARG002 - it comes with a message
+    def memory(self, initial: Array) -> Replica:
         """Return the client's state; the first message brings its model."""
         return Replica()
 

@@ -114,7 +114,7 @@ class _Commands(TyperGroup):
         """Return the names of all commands, as `--help` lists them."""
         return list(self.commands)
 
-    def resolve_command(self, ctx: Any, args: Any) -> Any:  # noqa: ANN401 - the library's own click
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
         """Return a command; the error for an unknown one suggests the nearest name.
 
         typer would add a suggestion to click's error, which since click 8.4 already has one.
@@ -128,7 +128,7 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _restore_help(command: Any) -> None:  # noqa: ANN401 - the library's own click
+def _restore_help(command: Any) -> None:
     """Restore the declared help of arguments where typer loses it.
 
     typer before 0.21, which Flower requires, sets an argument's help too early: click 8.5 then

@@ -29,7 +29,7 @@ def print_json(document: Mapping[str, object]) -> None:
     typer.echo(json.dumps(_plain(document), indent=2, allow_nan=False))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any document
+def _plain(value: Any) -> Any:
     """Return a value in types that JSON has; numbers that are not finite become None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}

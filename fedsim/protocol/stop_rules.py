@@ -160,7 +160,7 @@ class StopRule(Spec):
         """The simulated time at which it ends the run, even in the middle of a round, s."""
         return inf
 
-    def on_empty(self, batteries: int) -> str:  # noqa: ARG002 - most rules do not depend on it
+    def on_empty(self, batteries: int) -> str:
         """Return why the run is over if this many batteries are empty, even within a round."""
         return ""
 

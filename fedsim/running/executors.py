@@ -140,7 +140,7 @@ class ExecutorEngine:
         for task in tasks:
             task.cancel()
 
-    def _is_cut_off(self, task: Any, error: Exception) -> bool:  # noqa: ANN401, ARG002 - for Dask
+    def _is_cut_off(self, task: Any, error: Exception) -> bool:
         """Return whether a task gave an error because the connection broke."""
         return False
 

@@ -289,7 +289,7 @@ class Fleet:
 
     def _relay(self, client: ClientId) -> Relay:
         """Create the relay of messages that pass a client's node of a graph."""
-        rates = self._law(client, True), self._law(client, False)  # noqa: FBT003 - up, and down
+        rates = self._law(client, True), self._law(client, False)
         # The streams of the client's lanes, as shadowing and fading belong to the place.
         carriers = [rate.carrier(partial(self._setup.rng, "channel", client)) for rate in rates]
         is_present = partial(self.presence.is_present, client)

@@ -171,7 +171,7 @@ class PairRounds:
         self._commits.append(_Committed(model, measures))
         self._look()
 
-    def node_left(self, node: ClientId) -> None:  # noqa: ARG002 - `models` omits it
+    def node_left(self, node: ClientId) -> None:
         """Compare the count with the number of remaining nodes again."""
         self._look()
 

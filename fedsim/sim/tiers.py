@@ -60,9 +60,9 @@ class RoundsOracle:
     def sgd_steps(
         self,
         w: Array,
-        eta: float,  # noqa: ARG002 - the method of the gateway's level has its own step size
-        drawn: Sequence[object],  # noqa: ARG002
-        pull: float | None = None,  # noqa: ARG002 - refused; see `fedsim.algorithms.tiers`
+        eta: float,
+        drawn: Sequence[object],
+        pull: float | None = None,
         *,
         change: bool = False,
     ) -> Work:
@@ -74,7 +74,7 @@ class RoundsOracle:
         return Work(_rounds, None, (w, False), 0.0)
 
 
-def _rounds(w: Array, change: bool) -> Array:  # noqa: FBT001 - arguments of work
+def _rounds(w: Array, change: bool) -> Array:
     """Raise an error: only a gateway can run its rounds."""
     raise TypeError(f"no evaluator runs the rounds of a gateway: {w.shape}, change: {change}")
 
@@ -173,7 +173,7 @@ class SimGateway(SimClient):
         """The name of the gateway in reports."""
         return f"gateway-{self.id}"
 
-    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:  # noqa: ARG002
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """Return the model after rounds with the nodes below, or its change; see `RoundsOracle`."""
         start, change = work.arguments
         try:

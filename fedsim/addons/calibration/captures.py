@@ -251,7 +251,7 @@ def _packet(dpkt: Any, frame: bytes) -> Any:
     return (dpkt.ip6.IP6 if frame[0] >> 4 == 6 else dpkt.ip.IP)(frame)
 
 
-def _segment(time: float, packet: Any, tcp: Any) -> _Segment:  # noqa: ANN401 - dpkt has no types
+def _segment(time: float, packet: Any, tcp: Any) -> _Segment:
     """Return a segment; the length of its payload is known even if it was truncated."""
     # The length in the header is 0 if the network card cuts the segments (offload).
     if packet.v == 4:

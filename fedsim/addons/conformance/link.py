@@ -45,11 +45,11 @@ class EveryClientPresent:
 
     always_complete = True
 
-    def obstacle(self, client: ClientId) -> str:  # noqa: ARG002 - as a roll has it
+    def obstacle(self, client: ClientId) -> str:
         """Return "": every client can take part."""
         return ""
 
-    def sample_available(self, client: ClientId) -> bool:  # noqa: ARG002
+    def sample_available(self, client: ClientId) -> bool:
         """Return True: every client is available."""
         return True
 

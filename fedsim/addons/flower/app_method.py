@@ -35,7 +35,7 @@ class AppMethod(Algorithm):
         configured._problem, configured._all_asked = info.programs, info.asked is None  # noqa: SLF001 - a copy
         return configured
 
-    def reference(self, problem: Problem) -> Reference | None:  # noqa: ARG002 - there is none
+    def reference(self, problem: Problem) -> Reference | None:
         """Return None: the smallest objective is unknown."""
         return None
 

@@ -212,7 +212,7 @@ class LiveNetwork:
         left = (self._left[client].t for client in clients if client in self._left)
         return max(left, default=-inf) + self._patience
 
-    def charge(self, client: ClientId) -> float:  # noqa: ARG002 - see `Attendance`
+    def charge(self, client: ClientId) -> float:
         """Return NaN: a live run has no batteries."""
         return nan
 

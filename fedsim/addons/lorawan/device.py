@@ -69,7 +69,7 @@ class FrameTransfer:
         self.left -= self.payload
         self.tries = 0
 
-    def passed(self, now: float) -> float:  # noqa: ARG002 - as `Transfer` has it
+    def passed(self, now: float) -> float:
         """Return the bits of ended frames."""
         return self._passed
 

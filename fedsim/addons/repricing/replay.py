@@ -88,7 +88,7 @@ class ReplayedMethod:
     def memory(self, initial: Array) -> None:
         """Allocate no state."""
 
-    def undelivered(self, client: Client, message: Message) -> None:  # noqa: ARG002 - a hook
+    def undelivered(self, client: Client, message: Message) -> None:
         """Refuse: the server received this message in the original run."""
         raise self._refuse("a message of it is lost for good", client.round, client.id)
 

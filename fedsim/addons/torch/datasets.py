@@ -71,7 +71,7 @@ def has_items(value: object) -> bool:
     return hasattr(value, "__len__") and hasattr(value, "__iter__")
 
 
-def by_number(data: Any) -> Any:  # noqa: ANN401 - whatever has items
+def by_number(data: Any) -> Any:
     """Return items that can be read by number; those of an iterable are read once."""
     by_place = hasattr(data, "__getitem__") and not isinstance(data, IterableDataset)
     return data if by_place else list(data)
@@ -81,7 +81,7 @@ Pair: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
 """Features, shape (n, ...), and labels, shape (n,)."""
 
 
-def _stack(data: Any, prefix: str = "") -> Pair:  # noqa: ANN401 - checked here
+def _stack(data: Any, prefix: str = "") -> Pair:
     """Return all features and all labels; `whose` begins an error."""
     if not hasattr(data, "__len__"):
         text = f"{prefix}got {type(data).__name__}, which has no length"
@@ -111,7 +111,7 @@ def _join(parts: Sequence[Pair]) -> Pair:
     return X, y
 
 
-def _batches(data: Any, name: str) -> list[Pair]:  # noqa: ANN401 - items by number
+def _batches(data: Any, name: str) -> list[Pair]:
     """Yield features and labels in batches; `name` is the class of the items."""
     if not len(data):
         raise DataError("data", f"the {name} has no items")

@@ -111,7 +111,7 @@ def _try(passed: PassedOptimizer) -> tuple[str, int, float | None]:
     return type(trial).__name__, vectors, None if counting.fused else counted
 
 
-def _make(passed: PassedOptimizer, parameter: nn.Parameter) -> Any:  # noqa: ANN401 - of PyTorch
+def _make(passed: PassedOptimizer, parameter: nn.Parameter) -> Any:
     """Return an optimizer of one parameter, after creating its schedule once."""
     optimizer_made = passed.of([parameter], 0.1)
     if not isinstance(optimizer_made, torch.optim.Optimizer):
@@ -145,11 +145,11 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of PyTor
 
     def __torch_dispatch__(
         self,
-        function: Any,  # noqa: ANN401 - of PyTorch, as all that follow
-        types: Any,  # noqa: ANN401
-        args: Any = (),  # noqa: ANN401
-        kwargs: Any = None,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
+        function: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
+    ) -> Any:
         """Call a kernel, and count the values that it returns or changes in place."""
         result = function(*args, **(kwargs or {}))
         name = str(function).removeprefix("aten.").removeprefix("_foreach_").lstrip("_")

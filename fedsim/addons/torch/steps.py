@@ -190,7 +190,7 @@ def _sequence(data: object, key: str) -> Sequence[Any]:
     return data
 
 
-def _by_number(items: object, key: str) -> Any:  # noqa: ANN401 - whatever has items
+def _by_number(items: object, key: str) -> Any:
     """Return items that can be read by number; those of an iterable are read once.
 
     Raises:

@@ -65,7 +65,7 @@ def check_options(made: type[Any], options: Mapping[str, Any]) -> None:
 _COMMON = ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache")
 
 
-def make_metric(made: type[Any], options: Mapping[str, Any], classes: int | None) -> Any:  # noqa: ANN401
+def make_metric(made: type[Any], options: Mapping[str, Any], classes: int | None) -> Any:
     """Create a metric of torchmetrics.
 
     Args:

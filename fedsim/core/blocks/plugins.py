@@ -182,7 +182,7 @@ class _Pickler(pickle.Pickler):
         super().__init__(stream)
         self._script = script
 
-    def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - as pickle has it
+    def reducer_override(self, value: Any) -> Any:
         """Reduce classes and functions of plugins to plugin and name; leave the rest to pickle."""
         if not isinstance(value, type | FunctionType):
             return NotImplemented

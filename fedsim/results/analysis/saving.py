@@ -70,7 +70,7 @@ def _save_pgf(figure: Figure, path: Path) -> None:
         OutputError: a file cannot be written.
     """
     # Imported here: it loads PDF fonts, which takes 0.2 s, for PGF files only.
-    from matplotlib.backends.backend_pgf import LatexError  # noqa: PLC0415
+    from matplotlib.backends.backend_pgf import LatexError
 
     settings: Any = {"pgf.texsystem": next(filter(which, _TEX)), "pgf.rcfonts": False}
     settings["pgf.preamble"] = rf"{rcParams['pgf.preamble']}\AtBeginDocument{{{_LETTERS}}}"

@@ -358,7 +358,7 @@ def _choose(
     if filters is None:
         names = table.schema.names
         return table if columns is None else table.select([c for c in columns if c in names])
-    from pyarrow.dataset import dataset  # noqa: PLC0415 - it takes time to load
+    from pyarrow.dataset import dataset
 
     return dataset(table).to_table(columns, pq.filters_to_expression(filters), use_threads=False)
 

@@ -78,7 +78,7 @@ def parse(text: str, path: Path) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _load(text: str) -> Any:  # noqa: ANN401 - any content of a file
+def _load(text: str) -> Any:
     """Return the content of a YAML text, cached: a comparison parses many, at 20 ms each."""
     return YAML(typ="safe", pure=True).load(text)
 

@@ -130,7 +130,7 @@ def _compile(client_losses: ClientLosses) -> Evaluator:
             " rows for mlp; take one-by-one"
         )
         raise DataError("evaluator", text)
-    from fedsim.problems.evaluators.compiled.evaluator import CompiledEvaluator  # noqa: PLC0415 - loading Numba takes 0.5 s
+    from fedsim.problems.evaluators.compiled.evaluator import CompiledEvaluator
 
     return CompiledEvaluator(losses, usable_threads())
 

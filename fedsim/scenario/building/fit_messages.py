@@ -92,7 +92,7 @@ class FittingMethod:
         await _ask_all(server, FitResult(Octets(self._exchange.result)))
         await self._method.serve(server)
 
-    async def handle(self, client: Client, message: Message) -> Any:  # noqa: ANN401
+    async def handle(self, client: Client, message: Message) -> Any:
         """Answer a message of the fit, or pass it to the method's handler."""
         if isinstance(message, FitResult):
             return FitReceived()

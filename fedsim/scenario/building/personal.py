@@ -180,7 +180,7 @@ class PersonalMethod:
         """Whether clients of the method compute after their replies."""
         return self.method.goes_on
 
-    def afterwards(self, client: Client[PersonalMemory]) -> Any:  # noqa: ANN401 - a coroutine
+    def afterwards(self, client: Client[PersonalMemory]) -> Any:
         """Continue at a client after its reply, as the method does."""
         return self.method.afterwards(self._view(client))
 
@@ -239,7 +239,7 @@ class _PersonalServer:
         self._server, self._method = server, method
         self.initial = method.sent_part(server.initial)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the server's attribute
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._server, name)
 
     def commit(self, model: Array, **measures: float) -> None:
@@ -260,7 +260,7 @@ class _PersonalClient:
             steps = PartOracle(client.oracle, method.parts, self._memory, first)
             self.oracle = cast("Oracle", steps)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the client's attribute
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:

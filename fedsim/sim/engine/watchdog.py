@@ -46,7 +46,7 @@ class Cancellable(Protocol):
         """Return its name."""
         ...
 
-    def get_coro(self) -> Any:  # noqa: ANN401 - a coroutine, a generator or nothing
+    def get_coro(self) -> Any:
         """Return the running object."""
         ...
 
@@ -178,7 +178,7 @@ def _place(frame: FrameType) -> str:
     return f"{file}, line {line}" + (f" ({text})" if text else "")
 
 
-def _innermost_of_users(waiting: Any) -> str:  # noqa: ANN401 - see `Cancellable`
+def _innermost_of_users(waiting: Any) -> str:
     """Return the place of the last user coroutine in a chain of coroutines; empty for none."""
     place = ""
     while (frame := getattr(waiting, "cr_frame", None)) is not None:

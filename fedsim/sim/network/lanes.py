@@ -381,7 +381,7 @@ class TracedBearer:
     def start(
         self,
         bits: float,
-        cap: float,  # noqa: ARG002 - only the trace limits it
+        cap: float,
         finished: Callable[[T], None],
         token: T,
     ) -> TracedTransfer:

@@ -111,7 +111,7 @@ class PeerRoutes:
         if not route.links:
             return PeerRoute(None, route.latency, route.relays, route.loss)
         path = self._fluid.path([self._link(number) for number in route.links])
-        signal = self._own(sender, True).signal  # noqa: FBT003 - uplink
+        signal = self._own(sender, True).signal
         callback = (
             self._rate_callback(sender) if self._watched[sender] or signal is not None else None
         )
@@ -131,7 +131,7 @@ class PeerRoutes:
 class PeerMessageLog(MessageLog):
     """Rows and bits of messages with two legs: sent after the first, received after the second."""
 
-    def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
+    def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
         """Record a completed leg."""
         self.close(lane, envelope, joules)
 

@@ -50,7 +50,7 @@ def route_lanes(
     return one, other
 
 
-def _routed_lane(up: bool, terms: tuple[tuple[RateLaw, Route], bool]) -> RoutedLane:  # noqa: FBT001 - for partial
+def _routed_lane(up: bool, terms: tuple[tuple[RateLaw, Route], bool]) -> RoutedLane:
     (rate, route), watched = terms
     return RoutedLane(0, up, rate, route, watched)
 

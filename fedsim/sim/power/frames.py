@@ -39,7 +39,7 @@ class FrameMeter(RadioMeter):
         self._book()
         return joules
 
-    def pay(self, up: bool, joules: float) -> None:  # noqa: FBT001
+    def pay(self, up: bool, joules: float) -> None:
         """Charge a frame to the message in progress in one direction."""
         self._spent[up] += joules
 
@@ -50,7 +50,7 @@ class FrameMeter(RadioMeter):
         self.joules += joules
         return joules
 
-    def end(self, now: float, bits: float, up: bool) -> float:  # noqa: ARG002, FBT001
+    def end(self, now: float, bits: float, up: bool) -> float:
         """Return the energy of a completed message, J."""
         joules, self._spent[up] = self._spent[up], 0.0
         self.began[up] = inf

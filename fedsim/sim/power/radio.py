@@ -15,7 +15,7 @@ _BITS = 1, 2
 _NOTHING: Pair = (0.0, 0.0)
 
 
-def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
+def _with(pair: Pair, up: bool, value: float) -> Pair:
     """Return a pair with a value in one place; the same pair if it has that value already."""
     if pair[up] == value:
         return pair
@@ -79,11 +79,11 @@ class RadioMeter:
         """Return when the radio can be reached by a message that is ready now, s."""
         return now
 
-    def wake(self, now: float, round_number: int) -> float:  # noqa: ARG002 - for subclasses
+    def wake(self, now: float, round_number: int) -> float:
         """Return when the radio can transfer a message that is ready now, s."""
         return now
 
-    def set_airtime(self, up: bool, seconds: float, back: float = 0.0) -> None:  # noqa: FBT001
+    def set_airtime(self, up: bool, seconds: float, back: float = 0.0) -> None:
         """Set the time on the air of a bit of the next message, and of its answer, s."""
         powers = self._kind.powers
         # Also for a time of 0: the energy of the message before must not stay.
@@ -91,7 +91,7 @@ class RadioMeter:
             joules = self._kind.bit_energy(up, seconds, back)
             self._per_bit = _with(self._per_bit, up, joules)
 
-    def spend_on_air(self, up: bool, seconds: float) -> None:  # noqa: FBT001
+    def spend_on_air(self, up: bool, seconds: float) -> None:
         """Meter the time on the air of collisions of a message that ends now, s."""
         if joules := self._kind.powers.on_air[up] * seconds:
             if self.supply is not None:
@@ -111,7 +111,7 @@ class RadioMeter:
                 self._airtimes = [None, None]
             self._airtimes[up] = Airtime(now, own)
 
-    def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
+    def begin(self, up: bool, rate: float) -> None:
         """Start bits in one direction.
 
         Args:
@@ -124,7 +124,7 @@ class RadioMeter:
             self._rates = _with(self._rates, up, rate if rate < inf else 0.0)
             self.update_load()
 
-    def change(self, up: bool, rate: float, now: float) -> None:  # noqa: FBT001
+    def change(self, up: bool, rate: float, now: float) -> None:
         """Apply a change of the rate of bits, or of the rate that the radio alone would allow."""
         if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
             airtime.change(now, rate)
@@ -134,7 +134,7 @@ class RadioMeter:
             self._rates = _with(self._rates, up, rate)
             self.update_load()
 
-    def end(self, now: float, bits: float, up: bool) -> float:  # noqa: FBT001 - once a message
+    def end(self, now: float, bits: float, up: bool) -> float:
         """Meter a message whose last bit has passed; return its energy, J."""
         # The radio is connected over the union of the spans of all messages. The unpaid part of it
         # up to now is one interval: it starts where the earlier of the two messages in progress
@@ -162,7 +162,7 @@ class RadioMeter:
         self.joules += joules
         return joules
 
-    def spend_again(self, up: bool, bits: float) -> float:  # noqa: FBT001 - as in `end`
+    def spend_again(self, up: bool, bits: float) -> float:
         """Meter bits that TCP has retransmitted, at once; return their energy, J.
 
         No rate has reported them, since lost bits never arrived. A battery that holds less supplies
@@ -174,7 +174,7 @@ class RadioMeter:
         self.joules += joules
         return joules
 
-    def _joules_on_air(self, up: bool, now: float) -> float:  # noqa: FBT001
+    def _joules_on_air(self, up: bool, now: float) -> float:
         """Return the energy on the air of a completed message whose rate was a signal, J."""
         if self._airtimes is None or (airtime := self._airtimes[up]) is None:
             return 0.0
@@ -357,7 +357,7 @@ class CellularRadio(RadioMeter):
             self._await_expiry(self._since)
             self.update_load()
 
-    def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
+    def begin(self, up: bool, rate: float) -> None:
         """Start bits in one direction; the span without bits ends."""
         # While waking, the promotion of this same instant is still to come, and logs the span.
         if not self._flowing and not self._waking:
@@ -366,7 +366,7 @@ class CellularRadio(RadioMeter):
                 self._book()
         super().begin(up, rate)
 
-    def mark_idle(self, up: bool) -> None:  # noqa: FBT001
+    def mark_idle(self, up: bool) -> None:
         """Mark one direction as idle; the tail may begin."""
         flowed = self._flowing
         super().mark_idle(up)

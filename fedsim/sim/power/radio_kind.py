@@ -83,7 +83,7 @@ class RadioKind:
         per_bit = _both(*bit_energies(powers, rates, factor))
         return cls(law, powers, per_bit, paced, stateful, detached)
 
-    def bit_energy(self, up: bool, seconds: float, back: float = 0.0) -> float:  # noqa: FBT001
+    def bit_energy(self, up: bool, seconds: float, back: float = 0.0) -> float:
         """Return the energy of a bit for a given time on the air, J/bit.
 
         Args:

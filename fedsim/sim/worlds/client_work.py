@@ -8,7 +8,7 @@ from fedsim.core.ports import Array, ClientId, Work
 from fedsim.problems.evaluators import Evaluator
 
 
-def submit_work(evaluator: Evaluator, work: Work) -> Any:  # noqa: ANN401 - an evaluator's type
+def submit_work(evaluator: Evaluator, work: Work) -> Any:
     """Submit work to an evaluator; return the ticket for its result.
 
     Raises:

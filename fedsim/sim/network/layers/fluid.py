@@ -15,7 +15,7 @@ class FluidLayer(Layer):
         """Return the bearers of each client, uplink and downlink."""
         return self.over(FluidPlan(site), site)
 
-    def over(self, plan: FluidPlan, site: Site) -> Bearers:  # noqa: ARG002 - layers around it use the site
+    def over(self, plan: FluidPlan, site: Site) -> Bearers:
         """Return the bearers of a plan."""
         return plan.bearers
 
@@ -27,6 +27,6 @@ class FluidLayer(Layer):
         return network
 
 
-def layer(block: object, below: Layer | None) -> FluidLayer:  # noqa: ARG001 - the signature of all layers
+def layer(block: object, below: Layer | None) -> FluidLayer:
     """Return the layer."""
     return FluidLayer(below)

@@ -60,6 +60,6 @@ def delay(latency: float) -> float:
     return routing.LATENCY_FACTOR * latency
 
 
-def layer(block: NetworkModel, below: Layer | None) -> Lv08Layer:  # noqa: ARG001 - the lowest layer
+def layer(block: NetworkModel, below: Layer | None) -> Lv08Layer:
     """Return the layer."""
     return Lv08Layer(block.nature)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from fedsim.addons.conformance.algorithms import check_algorithm, check_sending
 from fedsim.addons.conformance.compressors import check_compressor
 from fedsim.addons.conformance.data import check_loss, check_source, check_split
+from fedsim.addons.conformance.network_models import check_network_model
 from fedsim.addons.conformance.physical import check_device, check_radio
 from fedsim.addons.conformance.stops import check_stop_rule
 from fedsim.algorithms import Algorithm
@@ -17,6 +18,7 @@ from fedsim.core.blocks.plugins import specs_in
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import BlockError
 from fedsim.physics.devices import DeviceLaw
+from fedsim.physics.network_models import NetworkModel
 from fedsim.physics.radios import RadioLaw
 from fedsim.problems import Loss, Source, Split
 from fedsim.protocol.stop_rules import StopRule
@@ -35,6 +37,7 @@ _CHECKS: Mapping[type[Spec], Callable[[Any], pd.DataFrame]] = {
     Split: check_split,
     DeviceLaw: check_device,
     RadioLaw: check_radio,
+    NetworkModel: check_network_model,
     StopRule: check_stop_rule,
 }
 

@@ -19,8 +19,8 @@ from fedsim.cli import app
 from fedsim.core.atomic import ASIDE, Draft, write_whole
 from fedsim.core.errors import Fault
 from fedsim.results.record.parts import read_table
+from tests.campaigns.faults.operations import met
 from tests.disks import MOMENTS, Disk
-from tests.faults.operations import met
 from tests.runs import files
 
 SCENARIO = """\

@@ -16,8 +16,8 @@ from fedsim.results.analysis import Comparison
 from fedsim.results.record.manifest import FILES, MANIFEST, SEAL, as_json, seal
 from fedsim.running.run import RunProgress
 from fedsim.scenario.building import Builder, Job
+from tests.campaigns.faults.operations import met
 from tests.disks import Disk
-from tests.faults.operations import met
 from tests.methods import scenario
 from tests.runs import files, small
 

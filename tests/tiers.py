@@ -41,7 +41,7 @@ LIBRARIES = {
 
 FILES = {
     "addons/calibration/test_captures.py": "pcap",
-    "cluster_faults/test_cluster_faults.py": "dask",
+    "campaigns/cluster_faults/test_cluster_faults.py": "dask",
     "addons/explorer/test_browser.py": "dev",
     "addons/flower/test_apps.py": "flower",
     "addons/flower/test_every_strategy.py": "flower",
@@ -50,7 +50,7 @@ FILES = {
     "addons/flower/test_runs.py": "flower",
     "addons/flower/test_server_apps.py": "flower",
     "addons/flower/test_strategies.py": "flower",
-    "mutants/test_mutants.py": "dev",
+    "campaigns/mutants/test_mutants.py": "dev",
     "outside/test_installed.py": "dev",
     "problems/test_architectures.py": "torch",
     "problems/test_augment.py": "torch",

@@ -246,3 +246,10 @@ def test_whatever_is_in_a_file_it_is_read_or_refused(content: bytes) -> None:
     else:
         text = f"some.svm has {samples.rows} rows"
     assert "some.svm" in text
+
+
+def test_a_refused_line_is_told_in_a_few_words(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1 1:" + b"[" * 10_000)
+    with pytest.raises(DataError) as caught:
+        LibSVM(path=Path("a")).read(tmp_path, np.random.default_rng(0))
+    assert len(str(caught.value)) < 600

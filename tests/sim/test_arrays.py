@@ -23,7 +23,7 @@ from fedsim.sim.arrays.order import EventOrder
 from fedsim.sim.arrays.rows import SPENT, RowBlocks
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.world import World
-from tests.worlds.playing import _different
+from tests.campaigns.worlds.playing import _different
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 

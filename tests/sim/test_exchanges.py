@@ -20,7 +20,7 @@ from fedsim.results.record.parts import read_table
 from fedsim.sim.arrays.fits import VARIABLE, why_slower
 from fedsim.sim.exchanges.nodes import NodeScripts
 from fedsim.sim.world import World
-from tests.worlds.playing import _different
+from tests.campaigns.worlds.playing import _different
 
 from .exchange_worlds import both, world
 from .test_arrays import both as runs

@@ -15,13 +15,13 @@ class Part(NamedTuple):
     Attributes:
         module: below `tests.campaigns`.
         words: what it is told whatever the share.
-        count: how many cases the whole of it has; zero where cases have no number.
+        cases: how many the whole of it has; zero where cases have no number.
         shortened: what it is told in place of a count below the whole.
     """
 
     module: str
     words: tuple[str, ...] = ()
-    count: int = 0
+    cases: int = 0
     shortened: tuple[str, ...] = ()
 
     def command(self, share: float) -> list[str]:
@@ -33,23 +33,23 @@ class Part(NamedTuple):
 
 
 CAMPAIGNS: dict[str, tuple[Part, ...]] = {
-    "worlds": (Part("worlds", count=20_000), Part("worlds.in_arrays", count=10_000)),
+    "worlds": (Part("worlds", cases=20_000), Part("worlds.in_arrays", cases=10_000)),
     "soak": (
         # Growth is told from a number of samples on, so a share of them would tell nothing.
         Part("soak", ("events",), 10**8, shortened=("--count", "1000000")),
         Part("soak", ("rounds",), 10**5, shortened=("--count", "10000")),
         Part("soak", ("runs",), 10**4, shortened=("--count", "500")),
     ),
-    "flips": (Part("flips", count=10_000),),
+    "flips": (Part("flips", cases=10_000),),
     "same_bytes": (Part("same_bytes", shortened=("--few",)),),
     "hostile": (
         Part("hostile", ("scenarios",), 100_000),
         Part("hostile", ("data",), 10_000),
         Part("hostile", ("wire",), 1_000_000),
     ),
-    "faults": (Part("faults.kill", count=1000), Part("faults.disk", count=1000)),
-    "cluster_faults": (Part("cluster_faults", count=100),),
-    "mutants": (Part("mutants", count=600, shortened=("--listed",)),),
+    "faults": (Part("faults.kill", cases=1000), Part("faults.disk", cases=1000)),
+    "cluster_faults": (Part("cluster_faults", cases=100),),
+    "mutants": (Part("mutants", cases=600, shortened=("--listed",)),),
 }
 """Every campaign, and the commands of the whole of it."""
 

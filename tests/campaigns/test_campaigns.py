@@ -19,7 +19,7 @@ def test_every_campaign_is_in_the_list_and_its_commands_are_there() -> None:
         assert find_spec(f"tests.campaigns.{part.module}") is not None
         assert part.command(1)[1:] == [
             *part.words,
-            *(["--count", str(part.count)] * (part.count > 0)),
+            *(["--count", str(part.cases)] * (part.cases > 0)),
         ]
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from fedsim.addons.conformance.algorithms import check_algorithm, check_sending
+from fedsim.addons.conformance.any_block import check_any
 from fedsim.addons.conformance.compressors import check_compressor
 from fedsim.addons.conformance.data import check_loss, check_source, check_split
 from fedsim.addons.conformance.network_models import check_network_model
@@ -44,8 +45,8 @@ _CHECKS: Mapping[type[Spec], Callable[[Any], pd.DataFrame]] = {
 
 def check_blocks(
     blocks: Sequence[type[Spec]], plan: Plan | None = None
-) -> Iterator[tuple[str, pd.DataFrame | None]]:
-    """Yield what every block is called, and the table of its checks; None where it has none.
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield what every block is called, and the table of its checks.
 
     Args:
         blocks: user-defined classes.
@@ -75,10 +76,10 @@ def check_blocks(
                 yield title, check_block(block, plan.folder if plan else Path())
 
 
-def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame | None:
-    """Return the table of a block's checks; None where there are none for its kind.
+def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame:
+    """Return the table of a block's checks: those of its kind, or of any block if it has none.
 
-    An algorithm is checked in worlds: see `check_algorithm`.
+    An algorithm is checked in worlds, too: see `check_algorithm`.
 
     Args:
         block: with its parameters.
@@ -91,8 +92,8 @@ def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame | None:
     """
     if isinstance(block, Source):
         return check_source(block, folder)
-    check = next((each for base, each in _CHECKS.items() if isinstance(block, base)), None)
-    return None if check is None else check(block)
+    checks = (check for base, check in _CHECKS.items() if isinstance(block, base))
+    return next(checks, check_any)(block)
 
 
 def _scenario(method: Algorithm, within: Scenario | None) -> dict[str, Any]:

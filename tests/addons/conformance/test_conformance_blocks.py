@@ -81,6 +81,7 @@ from fedsim.testing import assert_kept
 from fedsim.wire import COMPRESSORS, Compressor, Contract, RandK, Sparse, TopK, ValueFormat
 from tests.methods import scenario
 from tests.problems.examples import CONVEX, NETWORKS
+from tests.tiers import every
 from tests.wire.compressors import ALL
 
 RADIOS: list[RadioLaw] = [
@@ -150,15 +151,12 @@ def named(block: Any) -> str:
 )
 def test_every_block_keeps_its_promises(block: Spec) -> None:
     table = check_compressor(block, draws=400) if isinstance(block, Compressor) else None
-    table = check_block(block) if table is None else table
-    assert table is not None
-    assert_kept(table)
+    assert_kept(check_block(block) if table is None else table)
 
 
-@pytest.mark.parametrize(
+@every(
     "registry",
     [COMPRESSORS, LOSSES, DEVICE_KINDS, RADIO_KINDS, SPLITS, STOPS, NETWORK_MODELS],
-    ids=lambda each: each.name,
 )
 def test_none_is_left_out(registry: AnyRegistry) -> None:
     tried = {type(block) for block in BLOCKS}
@@ -197,7 +195,7 @@ class Unrepeatable(Compressor):
         return Contract("exact")
 
 
-@pytest.mark.parametrize(
+@every(
     ("compressor", "promise"),
     [
         (Biased(fraction=0.3), "the contract holds"),
@@ -205,7 +203,6 @@ class Unrepeatable(Compressor):
         (Unrepeatable(), "equal random streams give equal messages"),
         (Unrepeatable(), "the contract holds"),
     ],
-    ids=lambda value: value if isinstance(value, str) else value.kind,
 )
 def test_a_compressor_that_breaks_a_promise_is_found(compressor: Compressor, promise: str) -> None:
     table = check_compressor(compressor, draws=400).set_index("check")
@@ -350,8 +347,8 @@ OF_DRAW = ("energy_up", "energy_down", "base", "send", "receive")
 OF_CONNECTION = ("promotion_power", "promotion_time", "tail_power", "tail_time")
 
 
-@pytest.mark.parametrize("value", [-1.0, inf])
-@pytest.mark.parametrize("key", [*OF_DRAW, *OF_CONNECTION])
+@every("value", [-1.0, inf])
+@every("key", [*OF_DRAW, *OF_CONNECTION])
 def test_a_radio_of_which_any_figure_is_impossible_is_found(key: str, value: float) -> None:
     radio = Radio.model_validate({"kind": "lte"}).model_copy(update={key: value})
     table = check_radio(radio).set_index("check")
@@ -503,7 +500,7 @@ DELAYS = "framing only adds bits, and delays are finite and at least 0"
 BESIDE = "times depend on the other messages only if `shares` says so"
 
 
-@pytest.mark.parametrize(
+@every(
     ("fault", "promise", "reason"),
     [
         ("early", DELAYS, "after a latency of 0.001 s the delay is -0.001 s"),
@@ -632,7 +629,7 @@ class Curt(StopRule):
         return lambda end: end.round == 3  # type: ignore[return-value]  # what is to be found
 
 
-@pytest.mark.parametrize(
+@every(
     ("rule", "promises"),
     [
         (Remembering(), {ALONE}),
@@ -643,7 +640,6 @@ class Curt(StopRule):
             {"a reason is a text", "no moment is before the start, and batteries have a text"},
         ),
     ],
-    ids=["shared", "dear", "frugal", "curt"],
 )
 def test_a_stop_rule_that_breaks_a_promise_is_found(rule: StopRule, promises: set[str]) -> None:
     found = set(broken(check_stop_rule(rule)))
@@ -661,7 +657,7 @@ class Giving(Contiguous):
         return self.given, *others
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "reason"),
     [
         ([0, 1], "client 0 has [0, 1]; give an array of the numbers of its rows"),
@@ -695,7 +691,6 @@ class Unready(Squared):
 @pytest.mark.parametrize("block", [Raising(count=2), Unready(scale="sum")], ids=["later", "first"])
 def test_what_a_block_raises_breaks_the_check_with_the_line(block: Spec) -> None:
     table = check_block(block)
-    assert table is not None
     found = broken(table)
     assert found
     assert all(__file__ in reason for reason in found.values())

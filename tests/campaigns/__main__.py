@@ -28,12 +28,12 @@ class Part(NamedTuple):
         """Return the words that follow `python -m`, for a share of the cases."""
         if share < 1 and self.shortened:
             return [f"tests.campaigns.{self.module}", *self.words, *self.shortened]
-        count = ["--count", str(max(1, round(self.count * share)))] if self.count else []
+        count = ["--count", str(max(1, round(self.cases * share)))] if self.cases else []
         return [f"tests.campaigns.{self.module}", *self.words, *count]
 
 
 CAMPAIGNS: dict[str, tuple[Part, ...]] = {
-    "worlds": (Part("worlds", cases=20_000), Part("worlds.in_arrays", cases=10_000)),
+    "worlds": (Part("worlds", cases=20_000), Part("worlds.in_arrays", cases=12_000)),
     "soak": (
         # Growth is told from a number of samples on, so a share of them would tell nothing.
         Part("soak", ("events",), 10**8, shortened=("--count", "1000000")),
@@ -44,11 +44,11 @@ CAMPAIGNS: dict[str, tuple[Part, ...]] = {
     "same_bytes": (Part("same_bytes", shortened=("--few",)),),
     "hostile": (
         Part("hostile", ("scenarios",), 100_000),
-        Part("hostile", ("data",), 10_000),
+        Part("hostile", ("data",), 60_000),
         Part("hostile", ("wire",), 1_000_000),
     ),
-    "faults": (Part("faults.kill", cases=1000), Part("faults.disk", cases=1000)),
-    "cluster_faults": (Part("cluster_faults", cases=100),),
+    "faults": (Part("faults.kill", cases=2000), Part("faults.disk", cases=2000)),
+    "cluster_faults": (Part("cluster_faults", cases=600),),
     "mutants": (Part("mutants", cases=600, shortened=("--listed",)),),
 }
 """Every campaign, and the commands of the whole of it."""

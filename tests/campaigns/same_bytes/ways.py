@@ -38,7 +38,7 @@ FIRST = Way("one after the other, hash seed 0", ALL, {"PYTHONHASHSEED": "0"})
 
 
 def few() -> Iterator[Way]:
-    """Yield the ways that are tried in every run of the tests."""
+    """Yield the ways that are tried whenever the project is tested."""
     many = {"PYTHONHASHSEED": "4711", "OPENBLAS_NUM_THREADS": "4", "FEDSIM_THREADS": "3"}
     yield Way("another hash seed, more threads", ALL, many)
     yield Way("two processes", ALL, {}, ("--parallel", "--jobs", "2"))

@@ -18,6 +18,7 @@ from fedsim.scenario import load
 from fedsim.scenario.building import Builder
 from tests.campaigns.hostile.beyond_memory import GOOD, with_data
 from tests.runs import small
+from tests.tiers import every
 
 ROOT = Path(__file__).parents[2]
 DRAWN: dict[str, Any] = {"kind": "sparse-linear", "clients": 3, "rows": 500, "features": 40}
@@ -60,7 +61,7 @@ def test_the_refusals_can_be_read(answers: list[dict[str, str]]) -> None:
         assert "Traceback" not in text
 
 
-@pytest.mark.parametrize(("name", "words"), [
+@every(("name", "words"), [
     ("libsvm bomb.gz", ["bomb.gz", "of memory", "300 MB is accepted", "FEDSIM_MEMORY"]),
     ("libsvm pipe", ["it is a pipe; expected a file"]),
     ("csv folder.csv", ["it is a folder; expected a file"]),
@@ -174,7 +175,7 @@ main()
 """
 
 
-@pytest.mark.parametrize(
+@every(
     "error",
     [
         "ImportError('a.so: failed to map segment from shared object')",

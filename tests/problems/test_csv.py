@@ -18,6 +18,7 @@ from fedsim.core.ports import Array
 from fedsim.problems import Groups, Samples
 from fedsim.problems.data import Csv
 from tests.runs import small
+from tests.tiers import every
 
 TEXT = "height,weight,sick\n1.5,60,0\n1.75,81.5,1\n"
 
@@ -155,7 +156,7 @@ def test_what_is_wrong_is_said_in_words_of_the_scenario(
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "XLSX", "excel", "feather", "tsv", "jsonl"])
+@every("kind", ["parquet", "XLSX", "excel", "feather", "tsv", "jsonl"])
 def test_kinds_of_files_without_a_block_of_their_own_lead_to_tables(kind: str) -> None:
     data = {"kind": kind, "path": f"rows.{kind}", "label": "y"}
     with pytest.raises(ScenarioError, match=r"did you mean 'table'\?"):

@@ -12,9 +12,10 @@ from fedsim.scenario import load
 from tests.runs import small
 from tests.scenario.examples import FILE, LINES, faults, least, written
 from tests.scenario.wrong import WRONG
+from tests.tiers import every
 
 
-@pytest.mark.parametrize(("line", "text", "key", "words"), WRONG, ids=[each[1] for each in WRONG])
+@every(("line", "text", "key", "words"), WRONG)
 def test_one_thing_wrong(tmp_path: Path, line: int, text: str, key: str, words: list[str]) -> None:
     path = written(tmp_path, {line: text})
     if not words:  # what looks wrong and is not
@@ -160,8 +161,8 @@ def test_no_line_of_the_good_scenario_can_be_misspelt(tmp_path: Path) -> None:
         assert f"did you mean '{head.strip(' -')}'?" in fault.message
 
 
-@pytest.mark.parametrize("end", ["\r", "\x85", "\u2028", "\r\n", "\n\n\r", "\x0b", "\x1c"])
-@pytest.mark.parametrize("text", ["{rounds: ", "[1, ", "'a", "{a: *b"])
+@every("end", ["\r", "\x85", "\u2028", "\r\n", "\n\n\r", "\x0b", "\x1c"])
+@every("text", ["{rounds: ", "[1, ", "'a", "{a: *b"])
 def test_where_a_text_is_no_yaml_is_shown_whatever_ends_its_lines(text: str, end: str) -> None:
     for value in (text + end, end + text, f"{text}{end}{end}#"):
         with pytest.raises(ScenarioError) as caught:

@@ -51,7 +51,8 @@ def _reads_back(block: Spec) -> Iterator[str]:
 
 
 def _natures(block: Spec) -> Iterator[str]:
-    for where, nature in block.natures():
+    declared: Iterator[tuple[str, object]] = block.natures()
+    for where, nature in declared:
         if not isinstance(nature, Nature):
             yield f"`natures` gives {nature!r} for {where or 'itself'!r}; give a Nature"
             return

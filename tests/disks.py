@@ -5,7 +5,7 @@ import os
 
 from fedsim.core.atomic import ASIDE
 from fedsim.results.record.live import LIVE
-from tests.faults.operations import Operation
+from tests.campaigns.faults.operations import Operation
 
 MOMENTS = ("open", "write", "close", "rename")
 """When a file can meet a full disk."""

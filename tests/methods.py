@@ -91,6 +91,11 @@ PEERS: dict[str, dict[str, Any]] = {
     "ad-psgd": {"step_size": "0.5/L_max"},
 }
 """A block for every method of peers."""
+FAMILIES = (
+    "chb", "lag-ps", "dcgd", "fedgradmp", "fedavg", "ditto", "scaffold", "fedadam", "fedasync",
+    "fast-fedda", "fedsgm", "fedcomgate", "pp-marina", "signsgd",
+)  # fmt: skip
+"""Of each family of methods one or two: on these the default tier tries what holds for all."""
 AVERAGES = {"gossip", "choco-gossip", "push-sum", "pairwise-gossip"}
 """Methods of peers that average drawn vectors: they compute nothing, and see no objective."""
 PROBLEMS = {

@@ -23,6 +23,7 @@ from fedsim.wire import encode
 from tests.conftest import ROOT
 from tests.problems.examples import samples
 from tests.scripts import script
+from tests.tiers import every
 
 BENCHMARKS = ROOT / "analysis/benchmarks"
 
@@ -238,7 +239,7 @@ def test_the_figure_of_scale_is_drawn_from_its_table(
     )
 
 
-@pytest.mark.parametrize("workload", ["w1", "w2", "w3", "w4"])
+@every("workload", ["w1", "w2", "w3", "w4"])
 def test_each_workload_is_run_as_it_comes_in_both_precisions_compiled_and_by_the_reference(
     workload: str,
 ) -> None:

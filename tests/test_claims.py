@@ -16,6 +16,7 @@ import fedsim
 from fedsim.results.analysis.compare.pairwise import Pairwise
 from tests.conftest import ROOT
 from tests.scripts import script
+from tests.tiers import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 
@@ -47,7 +48,7 @@ CLAIMS = [
 ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("ratios", "verdict"),
     [
         ([3.0], "survives"),
@@ -89,7 +90,7 @@ def case_of(experiment: Any) -> Any:
 # -- what is claimed -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("experiment", "claim"), CLAIMS)
+@every(("experiment", "claim"), CLAIMS)
 def test_a_claim_is_of_methods_and_a_measure_of_its_row(experiment: Any, claim: Any) -> None:
     row, case = row_of(experiment), case_of(experiment)
     assert experiment.row in PAPERS[experiment.paper].rows  # of the paper, not beyond it
@@ -370,7 +371,7 @@ def test_the_page_that_is_kept_is_of_these_claims() -> None:
     assert kept == page.headings()
 
 
-@pytest.mark.parametrize(("experiment", "claim"), CLAIMS)
+@every(("experiment", "claim"), CLAIMS)
 def test_the_page_has_the_counts_that_are_kept_of_the_row(experiment: Any, claim: Any) -> None:
     """Claims and rows are run apart: where both have the same seeds, they count the same."""
     found = measures.load(experiment.paper).get(experiment.row)

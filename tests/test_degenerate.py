@@ -12,7 +12,7 @@ from fedsim.core.errors import ScenarioError
 from fedsim.core.ports import Array
 from fedsim.results.record.summary import end_of
 from tests.methods import METHODS, PENALISED, the_class
-from tests.tiers import some
+from tests.tiers import every, some
 
 LOSSES: dict[str, dict[str, Any]] = {
     "logistic": {"kind": "logistic", "labels": "plus-minus"},
@@ -99,8 +99,8 @@ def test_every_method_ends_on_data_that_say_nothing(kind: str, tmp_path: Path) -
             assert_done(run(kind, problem(world, loss, tmp_path, optimum="unknown")))
 
 
-@pytest.mark.parametrize("constant", ["L", "L_max"])
-@pytest.mark.parametrize("kind", [k for k, block in METHODS.items() if "step_size" in block])
+@every("constant", ["L", "L_max"])
+@every("kind", [k for k, block in METHODS.items() if "step_size" in block])
 def test_a_step_relative_to_nothing_is_refused(kind: str, constant: str, tmp_path: Path) -> None:
     loss = CONSTRAINED if the_class(kind).constrained else LOSSES["logistic"]
     with pytest.raises(ScenarioError) as caught:

@@ -16,6 +16,7 @@ from fedsim.problems.evaluators.serial import finite
 from fedsim.results.record.read import read_run
 from fedsim.wire import PACKERS
 from tests.algorithms.packing import COMPRESSORS, link
+from tests.tiers import every
 
 CLIENT, ROUND, WILD = 2, 3, 1e300
 LOGISTIC: dict[str, Any] = {
@@ -104,7 +105,7 @@ def test_so_it_is_among_peers(tmp_path: Path) -> None:
     assert re.match(text, reason)
 
 
-@pytest.mark.parametrize("values", [[1e308, -1e308], [0.0, 5e-324], [], [[1e200, 1.0]]])
+@every("values", [[1e308, -1e308], [0.0, 5e-324], [], [[1e200, 1.0]]])
 def test_large_numbers_are_finite(values: list[float]) -> None:
     assert finite(np.array(values))
     for wrong in (np.nan, np.inf, -np.inf):

@@ -25,6 +25,7 @@ from fedsim.results.analysis.compare.answer import answer
 from fedsim.results.analysis.compare.runs import gather
 from fedsim.results.result import Result
 from fedsim.running.history import best_variant
+from tests.tiers import every
 
 EPS = 0.5
 OPTIMUM = EPS - log(expm1(EPS))
@@ -136,7 +137,7 @@ def test_the_best_model_is_feasible(whole: Result, tmp_path: Path) -> None:
     assert log(1 + np.exp(model.item())) == pytest.approx(best["objective"], rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "tolerance", "words"),
     [
         (0.498, 0.5, ", constraint 0.498 within the tolerance 0.5"),

@@ -19,9 +19,10 @@ from fedsim.cli import app
 from fedsim.core.atomic import ASIDE, Draft, write_whole
 from fedsim.core.errors import Fault
 from fedsim.results.record.parts import read_table
+from tests.campaigns.faults.operations import met
 from tests.disks import MOMENTS, Disk
-from tests.faults.operations import met
 from tests.runs import files
+from tests.tiers import every
 
 SCENARIO = """\
 problem:
@@ -199,7 +200,7 @@ def test_an_unfinished_run_keeps_no_rows_beside_its_parts(
     assert files(tmp_path / "out") == files(made["runs"])
 
 
-@pytest.mark.parametrize(
+@every(
     "error",
     [
         fedsim.DataError("data.path", "no such file"),

@@ -20,6 +20,7 @@ from fedsim.scenario.building import Builder, Job
 from fedsim.scenario.building.round_completion import Slowest, slowest
 from tests.methods import METHODS
 from tests.methods import scenario as method
+from tests.tiers import every
 
 PROBLEM: dict[str, Any] = {
     "loss": {"kind": "squared", "l2": 0.1},
@@ -282,7 +283,7 @@ def built(kind: str, **parameters: Any) -> Job:
     return job
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@every("kind", METHODS)
 def test_every_method_has_a_time_that_a_round_of_it_takes(kind: str) -> None:
     job = built(kind)
     least = min(
@@ -296,7 +297,7 @@ def test_every_method_has_a_time_that_a_round_of_it_takes(kind: str) -> None:
         assert job.participation.round_timeout == slowest(job).round_timeout
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "less", "more"),
     [
         ("fedavg", {"batch": None}, {"batch": None, "local_steps": 6}),
@@ -312,9 +313,9 @@ def test_who_computes_twice_as_much_is_waited_for_about_as_much_longer(
     assert twice == pytest.approx(2 * once, rel=0.05)
 
 
-@pytest.mark.parametrize("lost", [0.0, 0.2])
-@pytest.mark.parametrize("asked", [None, 2])
-@pytest.mark.parametrize("local_steps", [1, 4])
+@every("lost", [0.0, 0.2])
+@every("asked", [None, 2])
+@every("local_steps", [1, 4])
 def test_the_slowest_client_takes_the_sum_of_what_its_round_is_made_of(
     lost: float, asked: int | None, local_steps: int
 ) -> None:

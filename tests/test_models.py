@@ -16,10 +16,11 @@ from fedsim.results.analysis import Comparison
 from fedsim.results.record.manifest import FILES, MANIFEST, SEAL, as_json, seal
 from fedsim.running.run import RunProgress
 from fedsim.scenario.building import Builder, Job
+from tests.campaigns.faults.operations import met
 from tests.disks import Disk
-from tests.faults.operations import met
 from tests.methods import scenario
 from tests.runs import files, small
+from tests.tiers import every
 
 GD = small(algorithm={"kind": "gd", "step_size": "1/L"}, stop={"rounds": 25})
 TENTH = {"models": {"every": 10}}
@@ -151,7 +152,7 @@ def test_what_is_not_there_is_named() -> None:
             result.model(*asked)
 
 
-@pytest.mark.parametrize("value", [0, -1, 2.5, "often", True])
+@every("value", [0, -1, 2.5, "often", True])
 def test_every_takes_a_whole_number_from_1(value: object) -> None:
     with pytest.raises(fedsim.ScenarioError) as raised:
         fedsim.load(small(models={"every": value}))

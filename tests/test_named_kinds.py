@@ -13,6 +13,7 @@ from fedsim.problems import LOSSES, PENALTIES, Loss
 from fedsim.scenario.json_schema import schema
 from fedsim.scenario.registries import REGISTRIES
 from fedsim.wire import COMPRESSORS, Compressor
+from tests.tiers import every
 
 SOURCE = Path(fedsim.__file__).parent
 NAMED = re.compile(r"\bkind: ([a-z][a-z0-9-]*)")
@@ -70,14 +71,14 @@ def test_a_kind_that_a_message_names_is_there(known: set[str]) -> None:
     assert not [(kind, path) for kind, path in sorted(named) if kind not in known]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@every("loss", LOSSES)
 def test_what_a_loss_says_of_itself_is_what_it_does(loss: type[Loss]) -> None:
     assert bool(loss.classifies) == (loss.scores is not Loss.scores)
     assert loss.of_matrices == (loss.shape is not Loss.shape)
     assert loss.constrained == (loss.constraint is not Loss.constraint)
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS)
+@every("compressor", COMPRESSORS)
 def test_a_compressor_is_unbiased_as_its_contract_is(compressor: type[Compressor]) -> None:
     needed: dict[str, dict[str, Any]] = {
         "top-k": {"count": 1},

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.tiers import every
 
 FOLDER = ROOT / "docs/tutorials"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
@@ -22,14 +23,14 @@ def notebooks() -> Any:
         sys.path.remove(str(ROOT / "docs"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_a_notebook_shows_what_its_cells_do(name: str, notebooks: Any) -> None:
     path = FOLDER / f"{name}.ipynb"
     said = f"stale: run `python docs/notebooks.py {name}`, and read whether its words still hold"
     assert notebooks.shown(notebooks.read(path)) == notebooks.shown(notebooks.executed(path)), said
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_a_notebook_asks_a_question_and_answers_it(name: str, notebooks: Any) -> None:
     words = [cell.source for cell in notebooks.read(FOLDER / f"{name}.ipynb").cells]
     title = words[0].splitlines()[0]

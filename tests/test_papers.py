@@ -20,6 +20,7 @@ import fedsim
 from tests.conftest import ROOT
 from tests.scripts import script
 from tests.stand_ins import STAND_INS
+from tests.tiers import every
 
 sys.path.insert(0, str(ROOT / "analysis/papers"))  # as for the script that is run there
 command = script("papers/run")
@@ -33,7 +34,7 @@ PAPERS = {name: model.read(model.FOLDER / f"{name}.yaml") for name in model.name
 KEPT = {name: measures.load(name) for name in PAPERS}
 ROWS = [(name, key) for name, paper in PAPERS.items() for key in paper.every]
 
-each_row = pytest.mark.parametrize(("paper", "key"), ROWS)
+each_row = every(("paper", "key"), ROWS)
 
 
 # -- the files -------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def test_a_row_is_reproduced_if_all_of_it_holds() -> None:
     assert state_of(GOOD) == "reproduced"
 
 
-@pytest.mark.parametrize(
+@every(
     "off",
     [
         {"A | rounds": [12, 12]},  # published 10, tolerance 1
@@ -233,7 +234,7 @@ def test_a_claim_may_be_of_the_mean_or_of_some_seeds() -> None:
     assert states.decide("fewer", check, numbers).seen == "2 of 3 seeds"
 
 
-@pytest.mark.parametrize(
+@every(
     ("expression", "value"),
     [
         ("[a | A | x] + 2 * [b | A | x]", 11),
@@ -253,7 +254,7 @@ def test_expressions_are_arithmetic(expression: str, value: float) -> None:
     assert states.evaluate(expression, numbers) == pytest.approx(value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("expression", "told"),
     [
         ("[A | y] < 1", r"got \[A \| y\], expected one of A \| x"),

@@ -18,6 +18,7 @@ import fedsim
 from fedsim.problems import PlantedDirections
 from tests.conftest import ROOT
 from tests.scripts import script
+from tests.tiers import every
 
 sys.path.insert(0, str(ROOT / "analysis/papers"))  # as for the script that is run there
 script("papers/run")
@@ -144,7 +145,7 @@ FAST_FEDDA = [
 ]
 
 
-@pytest.mark.parametrize("number", [*TABLE_2, *TABLE_3, *FAST_FEDDA], ids=called)
+@every("number", [*TABLE_2, *TABLE_3, *FAST_FEDDA])
 def test_a_number_is_that_of_the_computation_without_fedsim(number: Number) -> None:
     for value in kept(number.row, number.name):
         assert value - number.more == pytest.approx(number.found, abs=number.off * (1 + 1e-9))
@@ -211,14 +212,14 @@ DRAWS = [
 ]
 
 
-@pytest.mark.parametrize("draw", DRAWS, ids=called)
+@every("draw", DRAWS)
 def test_a_draw_is_among_those_of_seeds(draw: Draw) -> None:
     values = [value for value in kept(draw.row, draw.name) if not math.isnan(value)]
     assert min(values) - draw.off <= min(draw.found)
     assert max(draw.found) <= max(values) + draw.off
 
 
-@pytest.mark.parametrize("K", [3, 6, 9, 12, 15])
+@every("K", [3, 6, 9, 12, 15])
 def test_with_noise_residuals_are_a_few_ten_thousandths(K: int) -> None:
     """Found: 4e-4 to 1e-3 for every K under two seeds; five seeds' means are in that range."""
     values = kept("fedgradmp figure-10", f"noisy | K = {K} | end")
@@ -226,7 +227,7 @@ def test_with_noise_residuals_are_a_few_ten_thousandths(K: int) -> None:
     assert min(values) >= 3.5e-4
 
 
-@pytest.mark.parametrize("K", [3, 6, 9, 12, 15])
+@every("K", [3, 6, 9, 12, 15])
 def test_without_noise_the_error_is_that_of_rounding_in_four_rounds(K: int) -> None:
     values = kept("fedgradmp figure-10", f"noiseless | K = {K} | round 4")
     assert all(1e-16 <= value < 1e-15 for value in values)

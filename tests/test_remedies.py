@@ -3,12 +3,11 @@
 import re
 from typing import Any
 
-import pytest
-
 from fedsim.problems import Problem
 from fedsim.scenario import load
 from fedsim.scenario.building import Builder, Job
 from tests.methods import DUAL, METHODS, PENALISED, scenario
+from tests.tiers import every
 
 _GIVEN = re.compile(r"give `(\w+): ([^`]+)`")
 _LONG = 1e3  # a step beyond every bound
@@ -57,7 +56,7 @@ def tried(kind: str) -> dict[str, Any]:
     return {**written, **world, "algorithm": algorithm}
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@every("kind", METHODS)
 def test_what_a_concern_recommends_stills_it(kind: str) -> None:
     written = tried(kind)
     (job,) = jobs(written)
@@ -82,7 +81,7 @@ def test_the_worlds_above_do_raise_concerns() -> None:
     assert said >= UNBIASED | {"ef21"}
 
 
-@pytest.mark.parametrize("kind", ["fedavg", "fednova", "scaffold", "fedadam", "fedbuff"])
+@every("kind", ["fedavg", "fednova", "scaffold", "fedadam", "fedbuff"])
 def test_a_whole_step_of_a_local_method_is_without_concern(kind: str) -> None:
     written = scenario(kind)
     (job,) = jobs({**written, "algorithm": written["algorithm"] | {"step_size": "1/L_max"}})

@@ -13,6 +13,7 @@ from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.protocol.stopping import Stop
 from fedsim.results.analysis import Target, outcomes
 from tests.runs import small
+from tests.tiers import every
 
 PROBLEM = {
     "loss": {"kind": "logistic", "l2": 1, "labels": "plus-minus"},
@@ -71,7 +72,7 @@ def test_a_measure_that_falls_is_reached_from_above() -> None:
     assert reason(nonzeros=None) == ""
 
 
-@pytest.mark.parametrize(
+@every(
     ("stop", "words"),
     [
         ({"test_loss": 0.1}, "stop.test_loss: no measure gives it; give measures: [test_loss]"),

@@ -12,6 +12,7 @@ import fedsim
 from tests.conftest import ROOT
 from tests.runs import small
 from tests.scripts import script
+from tests.tiers import every
 
 SCRIPT = ROOT / "analysis/walkthrough.py"
 
@@ -108,7 +109,7 @@ def test_outages_are_the_depletions(log: pd.DataFrame, clients: pd.DataFrame) ->
     assert (outages["each, s"] > 0).all()
 
 
-@pytest.mark.parametrize("question", walk.QUESTIONS, ids=lambda question: str(question.__name__))
+@every("question", walk.QUESTIONS)
 def test_a_run_on_mains_can_be_asked_the_same(
     question: Callable[[pd.DataFrame], pd.DataFrame], quiet: pd.DataFrame
 ) -> None:

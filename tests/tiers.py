@@ -7,16 +7,21 @@ A property test draws few examples in the default tier; in any other it counts a
 all that it asks for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from importlib.util import find_spec
+from inspect import signature
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
 from hypothesis import settings
 
 from fedsim.core.extras import install
+
+_Test = Callable[..., None]
 
 DEFAULT = "not slow"
 """The expression of markers that selects the default tier; `pyproject.toml` has it, too."""
@@ -41,7 +46,6 @@ LIBRARIES = {
 
 FILES = {
     "addons/calibration/test_captures.py": "pcap",
-    "cluster_faults/test_cluster_faults.py": "dask",
     "addons/explorer/test_browser.py": "dev",
     "addons/flower/test_apps.py": "flower",
     "addons/flower/test_every_strategy.py": "flower",
@@ -50,7 +54,7 @@ FILES = {
     "addons/flower/test_runs.py": "flower",
     "addons/flower/test_server_apps.py": "flower",
     "addons/flower/test_strategies.py": "flower",
-    "mutants/test_mutants.py": "dev",
+    "campaigns/mutants/test_mutants.py": "dev",
     "outside/test_installed.py": "dev",
     "problems/test_architectures.py": "torch",
     "problems/test_augment.py": "torch",
@@ -104,6 +108,53 @@ def some(values: Iterable[object], *default: object) -> list[ParameterSet]:
     if unknown:
         raise ValueError(f"not among the parameters: {unknown}")
     return [pytest.param(each, marks=[] if each in default else pytest.mark.slow) for each in taken]
+
+
+def every(
+    names: str | Sequence[str], cases: Iterable[Any], few: Iterable[Any] | None = None
+) -> Callable[[_Test], _Test]:
+    """Go through all cases within one test; what fails names the first case that does.
+
+    It is called as `pytest.mark.parametrize` is, for cases that cost little and are alike: a test
+    of its own for each would take longer to find and report than to run. Fixtures of a function are
+    made once for all cases.
+
+    Args:
+        names: of the arguments.
+        cases: a value of the argument, or values of the arguments, in each.
+        few: those of the default tier, if these are not all; elsewhere the test counts as slow.
+    """
+    keys = names.replace(" ", "").split(",") if isinstance(names, str) else list(names)
+    taken = list(cases if few is None or not Tier.few else few)
+    if not taken:
+        raise ValueError(f"there is no case of {names}")
+    if any(isinstance(case, ParameterSet) and case.marks for case in taken):
+        raise ValueError("cases with marks are parameters: a test for each is needed")
+
+    def looped(test: _Test) -> _Test:
+        @wraps(test)
+        def through_all(*args: object, **fixtures: object) -> None:
+            for case in taken:
+                given = _named(keys, case)
+                try:
+                    test(*args, **given, **fixtures)
+                except BaseException as error:
+                    error.add_note(f"in the case {given}")
+                    raise
+
+        own = signature(test)
+        left = [each for name, each in own.parameters.items() if name not in keys]
+        through_all.__signature__ = own.replace(parameters=left)  # type: ignore[attr-defined]
+        return through_all if few is None or Tier.few else pytest.mark.slow(through_all)
+
+    return looped
+
+
+def _named(keys: Sequence[str], case: Any) -> dict[str, Any]:
+    """Return the arguments of a case, which may be a parameter of pytest's."""
+    if isinstance(case, ParameterSet):
+        return dict(zip(keys, case.values, strict=True))
+    return dict(zip(keys, [case] if len(keys) == 1 else case, strict=True))
 
 
 def in_turn(

@@ -16,6 +16,7 @@ from fedsim.core.ports import Array
 from tests.algorithms import reference
 from tests.algorithms.harness import Trajectory, trajectory
 from tests.algorithms.reference import Gradients, logistic_gradient
+from tests.tiers import every
 
 ROUNDS, WORKERS = 40, 7
 
@@ -226,7 +227,7 @@ def test_a_method_takes_c_or_eps1_but_not_both() -> None:
         CensoredHeavyBall(step_size=1.0, censor=0.1, eps1=0.1)
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong",
     [0, -1.0, "2/M", "L", "0/L", "1e999/L", "1.2.3/L", "./L", "nan", True, None, float("inf")],
 )

@@ -18,6 +18,7 @@ from fedsim.core.errors import TheoryWarning
 from fedsim.scenario import load
 from fedsim.scenario.building import Builder
 from tests.methods import METHODS, scenario
+from tests.tiers import every
 
 WORLDS: dict[str, dict[str, Any]] = {
     "asynchronous": {"participation": {"kind": "asynchronous"}},
@@ -106,7 +107,7 @@ def test_a_gradient_that_old_converges_below_the_bound_and_diverges_at_pi_half_o
         assert (abs(x[-1]) < 1e-3) == converges
 
 
-@pytest.mark.parametrize("seed", range(8))
+@every("seed", range(8))
 def test_workers_that_take_turns_converge_within_it_on_quadratics(seed: int) -> None:
     """One reply an update, each on a model M updates old, censored by the mean step."""
     rng, M, d, beta, c = np.random.default_rng(seed), 6, 3, 0.4, 0.1

@@ -15,7 +15,7 @@ from fedsim.problems import NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties import L1, L2, ElasticNet, GroupL2, Nuclear
 from tests.algorithms.local_loops import ROUNDS, Local, check_near, shares, told
 from tests.algorithms.penalised import PENALTIES, Link, penalised, setting_of, small
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 ETA, RATE, STEPS = 0.1, 1.5, 3
 TWO: dict[str, Any] = {"participation": {"kind": "uniform", "count": 2}}
@@ -122,7 +122,7 @@ def test_dual_states_are_one_dense_vector_each_way(kind: str, tmp_path: Path) ->
     assert set(sent) == {16 + 32 + 32 * problem.dimension}
 
 
-@pytest.mark.parametrize(
+@every(
     ("penalty", "structure"),
     [
         (NoPenalty(), DENSE),

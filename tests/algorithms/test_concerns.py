@@ -20,10 +20,10 @@ from fedsim.algorithms import (
 )
 from fedsim.core.ports import Array
 from tests.algorithms.test_censored import WORKERS, run
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 
-@pytest.mark.parametrize(
+@every(
     ("method", "bound"),
     [
         (GradientDescent, 0.5),

@@ -20,6 +20,7 @@ from fedsim.scenario.building import Builder
 from fedsim.wire import Contract
 from tests.algorithms.local_loops import ROUNDS, SIZES, Local, check_near, local, shares, told
 from tests.algorithms.test_local_training import RULES, sgd
+from tests.tiers import every
 
 ETA, BATCH = 0.05, 4
 RULE, INNER = RULES["adamw"]
@@ -272,7 +273,7 @@ def test_worlds_in_which_messages_and_clients_get_lost(
 # -- what is refused -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("wrong", "text"),
     [
         ({"overlap": 4}, "overlap: got 4, but the next fragment is sent after local_steps = 3"),

@@ -10,6 +10,8 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.core.ports import Array
 from fedsim.protocol.estimates import DrawnCohort
 from fedsim.protocol.participation import WeightedParticipation
+from tests.methods import FAMILIES
+from tests.tiers import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
@@ -112,8 +114,8 @@ def test_every_method_that_takes_estimates_is_here() -> None:
     assert able == METHODS.keys() | OTHERS.keys()
 
 
-@pytest.mark.parametrize("kind", METHODS)
-@pytest.mark.parametrize("draw", ["uniform", "weighted"])
+@every("kind", METHODS, few=[kind for kind in METHODS if kind in FAMILIES])
+@every("draw", ["uniform", "weighted"])
 def test_the_expected_step_of_a_sample_is_that_of_all(kind: str, draw: str) -> None:
     number = 2 if kind == "pp-marina" else 1  # its first round is in full
     due = steps(kind, {"kind": "full"})[number]
@@ -135,7 +137,7 @@ def test_power_of_choice_takes_the_plain_mean() -> None:
     assert steps("fedavg", policy)[1] == pytest.approx(np.mean(alone, axis=0), rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@every(
     ("participation", "due"),
     [
         ({"kind": "uniform"}, 4 / 9),

@@ -17,7 +17,7 @@ from fedsim.problems.penalties import L1, L2, ElasticNet, Nuclear
 from tests.algorithms.local_loops import told
 from tests.algorithms.penalised import Link, penalised, setting_of, small
 from tests.algorithms.test_fedda import BLOCK, GAMMA, MU
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 
 def sent(seen: Any, sender: str) -> list[tuple[str, int]]:
@@ -174,7 +174,7 @@ def test_one_client_goes_to_the_optimum(method: FastFedDA | CFedDA, surplus: flo
         assert problem.regulariser.residual(w, gradient) > 0.1
 
 
-@pytest.mark.parametrize(
+@every(
     ("penalty", "ball", "text"),
     [
         (Nuclear(weight=0.1), "l1-ball", "the penalty is nuclear.*give nuclear-ball"),

@@ -14,6 +14,7 @@ from fedsim.core.errors import ScenarioError
 from fedsim.core.ports import Array
 from fedsim.scenario import load
 from fedsim.scenario.building import Builder
+from tests.tiers import every
 
 NODES, ROUNDS, STEP, L2 = 8, 30, 0.3, 0.1
 IDEAL: list[dict[str, Any]] = [{"count": NODES}]
@@ -186,7 +187,7 @@ def test_the_others_go_on_where_a_battery_dies() -> None:
     assert result.rounds["cohort"].iloc[[0, 1, -1]].tolist() == [0, NODES, NODES - 1]
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "key", "words"),
     [
         ({"network": {}}, "network.peers", "network: {peers: {kind: ring}}"),

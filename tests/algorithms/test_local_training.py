@@ -14,7 +14,7 @@ from fedsim.algorithms import FedAvg, FedNova, FedOpt, FedProx, ProblemInfo
 from fedsim.core.ports import Array
 from fedsim.core.streams import stream
 from tests.algorithms.local_loops import ROUNDS, SIZES, Local, check_near, local, shares, told
-from tests.tiers import some
+from tests.tiers import every, some
 
 ETA, BATCH = 0.05, 4
 TWO: dict[str, Any] = {"participation": {"kind": "uniform", "count": 2}}
@@ -365,7 +365,7 @@ def test_who_has_more_rows_does_more_work(drop: bool, tmp_path: Path) -> None:
 # -- what is refused ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("wrong", "said"),
     [
         ({"local_steps": 2, "local_epochs": 2}, "got local_steps and local_epochs; give one of"),

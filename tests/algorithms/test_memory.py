@@ -2,15 +2,14 @@
 
 from typing import get_args, get_type_hints
 
-import pytest
-
 from fedsim.algorithms import ALGORITHMS, Algorithm, StaleFedSGM
 from fedsim.core.ports import Client
+from tests.tiers import every
 
 REMEMBERING = [method for method in ALGORITHMS if method.memory is not Algorithm.memory]
 
 
-@pytest.mark.parametrize("method", REMEMBERING, ids=lambda method: method.__name__)
+@every("method", REMEMBERING)
 def test_a_method_looks_at_what_its_memory_returns(method: type[Algorithm]) -> None:
     hooks = [
         hook for hook in (method.handle, method.undelivered) if hook is not Algorithm.undelivered

@@ -1,14 +1,13 @@
 """How many samples a client works on in a round, which its patience is reckoned from."""
 
-import pytest
-
 from fedsim.algorithms import Algorithm, FedAvg, FedGradMP, GradientDescent, SignSGD
 from fedsim.algorithms.solvers import StochasticDescent, VarianceReduced
+from tests.tiers import every
 
 SGD, SVRG = StochasticDescent(step_size=0.1), VarianceReduced(step_size=0.1)
 
 
-@pytest.mark.parametrize(
+@every(
     ("algorithm", "samples"),
     [
         (GradientDescent(kind="gd", step_size=1.0), 100),

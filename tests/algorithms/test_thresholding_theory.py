@@ -9,7 +9,7 @@ from fedsim.algorithms import DistributedIHT, FedHT, FedIterHT, ProblemInfo
 from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.algorithms.thresholding import expansion
 from fedsim.problems.projections import hard_threshold
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 GROWING = GrowingBatch(start=10, ratio=0.9)
 
@@ -26,7 +26,7 @@ def test_thresholding_moves_no_farther_away_than_nu(seed: int, d: int, data: st.
     assert moved <= float(expansion(kept, d, target)) * np.square(v - w).sum() * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("kept", [1, 2, 5, 9])
+@every("kept", [1, 2, 5, 9])
 def test_some_vectors_are_moved_as_far_as_nu(kept: int) -> None:
     """One entry of the target, just below kept others that are equal: it is lost."""
     w = np.zeros(10)

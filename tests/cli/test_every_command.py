@@ -23,7 +23,7 @@ from fedsim.cli import app
 from fedsim.core.errors import FedsimError
 from fedsim.results.analysis import Comparison
 from fedsim.results.display import Shown
-from tests.tiers import missing, some
+from tests.tiers import every, missing, some
 
 from .kinds import BASE, KINDS, fleet, write_data, write_scenario
 
@@ -202,7 +202,7 @@ def test_no_command_is_left_out(data: Path) -> None:
     assert named == given | {words[0] for words in FREE} | set(ELSEWHERE)
 
 
-@pytest.mark.parametrize("words", FREE, ids=" ".join)
+@every("words", FREE)
 def test_commands_without_a_scenario_end_well(words: Sequence[str]) -> None:
     assert invoke(*words)[0] == 0
 

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedsim.cli import app
+from tests.tiers import every
 
 RIGHT = """\
 problem:
@@ -31,7 +32,7 @@ def refused(*words: str) -> str:
     return " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize(
+@every(
     ("file", "meant"),
     [
         ("mien.yaml", "did you mean 'mine.yaml'?"),

@@ -13,6 +13,7 @@ import fedsim
 import fedsim.results.analysis
 from fedsim.cli import app
 from fedsim.core.extras import VERSION
+from tests.tiers import every
 
 COMMANDS: dict[str, Any] = getattr(typer.main.get_command(app), "commands")  # noqa: B009 - untyped
 BROKEN = 50
@@ -25,7 +26,7 @@ def declared(name: str) -> dict[str, str]:
     return {key: each.__metadata__[0].help for key, each in annotations.items() if key != "return"}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@every("name", COMMANDS)
 def test_the_help_of_every_argument_is_there_and_whole_at_80_columns(name: str) -> None:
     done = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"})
     assert done.exit_code == 0
@@ -44,7 +45,7 @@ def test_the_help_of_every_argument_is_there_and_whole_at_80_columns(name: str) 
         assert all(len(line.strip()) > BROKEN for line in paragraph.strip().split("\n")[:-1])
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@every("name", COMMANDS)
 def test_every_option_with_a_value_names_it(name: str) -> None:
     for each in COMMANDS[name].params:
         if each.name != "help" and not getattr(each, "is_flag", False):

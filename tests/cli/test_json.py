@@ -16,6 +16,7 @@ from fedsim.cli.json_output import of_table, print_json, rows_of
 from fedsim.core.tables import listing
 from fedsim.scenario.examples import examples
 from tests.runs import small
+from tests.tiers import every
 
 VARIANTS: Mapping[str, Any] = {"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}}
 
@@ -102,7 +103,7 @@ def test_robust_prints_its_verdicts(study: Path, tmp_path: Path) -> None:
     assert found["target"].startswith("objective=")
 
 
-@pytest.mark.parametrize(
+@every(
     "words",
     [
         ("run", "nowhere.yaml"),

@@ -21,6 +21,7 @@ from fedsim.core.tables import as_text
 from fedsim.scenario import Scenario
 from fedsim.scenario.registries import REGISTRIES
 from tests.conftest import ROOT
+from tests.tiers import every
 
 BLOCKS = [
     pytest.param(registry, model, name, id=f"{registry.name}-{name}")
@@ -47,7 +48,7 @@ def test_without_an_argument_there_is_an_overview_of_one_screen() -> None:
     assert "fedsim list TABLE NAME" in result.stdout
 
 
-@pytest.mark.parametrize(("registry", "model", "name"), BLOCKS)
+@every(("registry", "model", "name"), BLOCKS)
 def test_every_block_has_an_example_that_can_be_read(registry: Any, model: Any, name: str) -> None:
     block = YAML(typ="safe", pure=True).load(as_written(example(name, model, registry)))
     reader: TypeAdapter[Any] = TypeAdapter(Annotated[Any, OneOf(registry)])
@@ -70,7 +71,7 @@ def test_one_block_is_shown_with_source_parameters_and_an_example() -> None:
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
-@pytest.mark.parametrize(
+@every(
     ("table", "name", "words"),
     [
         ("radios", "wifi", "up 20 Mbit/s rate from the client"),
@@ -88,7 +89,7 @@ def test_blocks_of_any_table_are_shown(table: str, name: str, words: str) -> Non
     assert words in " ".join(result.stdout.split())
 
 
-@pytest.mark.parametrize(
+@every(
     ("table", "words"),
     [
         ("radios", "energy_up 438.39 mW/(Mbit/s) 300 to 640 [meas] Huang et al. 2012"),
@@ -111,8 +112,8 @@ def test_a_preset_is_shown_with_what_is_known_of_its_figures() -> None:
     assert "well known" not in " ".join(invoke("radios", "ideal").stdout.split())
 
 
-@pytest.mark.parametrize("table", ["devices", "radios"])
-@pytest.mark.parametrize("width", [80, 120])
+@every("table", ["devices", "radios"])
+@every("width", [80, 120])
 def test_a_narrow_terminal_names_every_row(table: str, width: int) -> None:
     lines = as_text(dict(describe.listings())[table], width).splitlines()
     assert max(map(len, lines)) <= width
@@ -130,7 +131,7 @@ def test_figures_are_listed_with_their_intervals_and_where_they_come_from() -> N
         assert bases <= {"meas", "lit", "est", ""}
 
 
-@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.name)
+@every("registry", REGISTRIES)
 def test_an_example_stands_below_a_key_of_a_scenario(registry: Any) -> None:
     table = registry.title or registry.several
     for name in (name for model in registry for name in registry.names_of(model)):
@@ -173,7 +174,7 @@ def test_a_class_without_a_docstring_is_listed_with_that_of_its_base(tmp_path: P
     assert "mine" in result.stdout
 
 
-@pytest.mark.parametrize("title", ["devices", "radios", "countries", "citations"])
+@every("title", ["devices", "radios", "countries", "citations"])
 def test_the_page_of_the_models_has_every_figure_and_every_citation_that_is_listed(
     title: str,
 ) -> None:

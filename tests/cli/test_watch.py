@@ -19,6 +19,7 @@ from fedsim.results.record.live import CurvePoint, LiveCampaign, LiveEvent, Live
 from fedsim.running.folder import Status, VariantStatus
 from fedsim.running.watching import Snapshot, Watcher, headline, time_left
 from tests.runs import files, small
+from tests.tiers import every
 
 CURVE = tuple(CurvePoint(n, n / 4, 1 + 2.0**-n, 2.0**-n, 3.0 * n) for n in range(1, 41))
 RUN = LiveRun("gd", 2, "gd", 400, 40, 20.0, 2.0, "process 8", "", CURVE)
@@ -81,7 +82,7 @@ def test_a_study_is_over_where_no_process_works_or_all_has_ended() -> None:
     assert Snapshot(ended).over
 
 
-@pytest.mark.parametrize(
+@every(
     ("values", "log", "line"),
     [
         ([], False, ""),

@@ -4,17 +4,17 @@ import re
 from io import StringIO
 from xml.etree import ElementTree as ET
 
-import pytest
 from rich.console import Console
 
 from fedsim.core.tables import as_html, as_text, listing, plain
+from tests.tiers import every
 
 HEADS = ("variant", "reached", "rounds", "transmissions", "bits up", "bits down", "time", "energy")
 ROW = ("chb", "10 of 10", "4,340", "218", "3.26 Mbit", "11.4 Mbit", "30.8 s", "1.12 kJ")
 PROSE = "Which method classifies tumours for the fewest bits, seconds and joules?"
 
 
-@pytest.mark.parametrize("width", [30, 45, 60, 80, 120])
+@every("width", [30, 45, 60, 80, 120])
 def test_figures_heads_and_names_are_whole_and_no_line_is_too_long(width: int) -> None:
     text = as_text(listing("costs", HEADS, [ROW]), width)
     assert max(map(len, text.splitlines())) <= width

@@ -9,11 +9,12 @@ import pytest
 
 import fedsim
 from fedsim.core.former import FORMER
+from tests.tiers import every
 
 MODULES = [*FORMER, "analysis.compare.answer", "blocks.quantities", "blocks.spec"]
 
 
-@pytest.mark.parametrize("former", MODULES)
+@every("former", MODULES)
 def test_a_former_name_is_the_same_module_and_says_where_it_is(former: str) -> None:
     first, _, rest = former.partition(".")
     new = ".".join(filter(None, ("fedsim", FORMER[first], rest)))
@@ -35,7 +36,7 @@ def test_a_former_name_is_an_attribute_of_fedsim() -> None:
         assert fedsim.errors.FedsimError is fedsim.FedsimError  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
+@every(
     "line",
     [
         "from fedsim.errors import FedsimError",

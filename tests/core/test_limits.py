@@ -16,8 +16,9 @@ from fedsim.core.memory import DEFAULT, VARIABLE, limit
 from fedsim.problems.data import libsvm
 from fedsim.scenario import load
 from fedsim.scenario.building import Builder
-from tests.hostile_scenarios import GOOD, with_data
+from tests.campaigns.hostile.beyond_memory import GOOD, with_data
 from tests.runs import small
+from tests.tiers import every
 
 ROOT = Path(__file__).parents[2]
 DRAWN: dict[str, Any] = {"kind": "sparse-linear", "clients": 3, "rows": 500, "features": 40}
@@ -26,7 +27,12 @@ DRAWN: dict[str, Any] = {"kind": "sparse-linear", "clients": 3, "rows": 500, "fe
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     """Return what became of each scenario, all of them read by one process with little memory."""
-    command = [sys.executable, "-m", "tests.hostile_scenarios", str(tmp_path_factory.mktemp("h"))]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.campaigns.hostile.beyond_memory",
+        str(tmp_path_factory.mktemp("h")),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -55,7 +61,7 @@ def test_the_refusals_can_be_read(answers: list[dict[str, str]]) -> None:
         assert "Traceback" not in text
 
 
-@pytest.mark.parametrize(("name", "words"), [
+@every(("name", "words"), [
     ("libsvm bomb.gz", ["bomb.gz", "of memory", "300 MB is accepted", "FEDSIM_MEMORY"]),
     ("libsvm pipe", ["it is a pipe; expected a file"]),
     ("csv folder.csv", ["it is a folder; expected a file"]),
@@ -169,7 +175,7 @@ main()
 """
 
 
-@pytest.mark.parametrize(
+@every(
     "error",
     [
         "ImportError('a.so: failed to map segment from shared object')",

@@ -23,6 +23,7 @@ from fedsim.physics.availability import (
     read_intervals,
 )
 from tests.physics.laws import Bernoulli, Markov
+from tests.tiers import every
 
 DAY = 86400.0
 
@@ -126,7 +127,7 @@ def test_intervals_toggle_at_their_edges() -> None:
     assert drawn(Intervals((1.0,), (inf,)), 0) == (False, [1.0])
 
 
-@pytest.mark.parametrize(
+@every(
     ("begins", "ends"),
     [((1.0,), (1.0,)), ((5.0,), (1.0,)), ((0.0, 4.0), (5.0, 6.0)), ((-1.0,), (2.0,))],
 )
@@ -137,7 +138,7 @@ def test_what_are_no_intervals_is_refused(
         Intervals(begins, ends)
 
 
-@pytest.mark.parametrize(
+@every(
     "law",
     [
         lambda: MarkovAvailability.in_si(on=0.0, off=1.0),

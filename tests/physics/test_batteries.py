@@ -9,6 +9,7 @@ import pytest
 from fedsim.physics.batteries import Battery
 from fedsim.physics.signals import Constant, Steps
 from tests.physics.batteries import CHARGED, DEPLETED, LOW, READY, battery_of, lived, store_of
+from tests.tiers import every
 
 PHONE = battery_of(1000.0)
 SUN = Steps([0, 6, 18], [0, 8, 0], period=24)
@@ -153,7 +154,7 @@ def test_time_never_runs_back() -> None:
         store.advance(4.0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "value", "seen"),
     [
         ("capacity", 0.0, "an energy above 0"),

@@ -22,6 +22,7 @@ from tests.physics.batteries import (
     timed,
 )
 from tests.physics.signals import added_up
+from tests.tiers import every
 
 
 @given(models(), GAPS)
@@ -103,7 +104,7 @@ def by_small_steps(model: AnyBattery, draws: Draws, end: float, step: float) -> 
     return told
 
 
-@pytest.mark.parametrize("seed", range(8))
+@every("seed", range(8))
 def test_small_steps_find_the_same_deaths_and_restarts(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model = battery_of(

@@ -11,6 +11,7 @@ from fedsim.physics.radios import CELLULAR, RADIOS, Radio, StagedRadio, powers_o
 from tests.addons.repricing.prices import small as repriced
 from tests.addons.repricing.prices import unlike
 from tests.runs import small
+from tests.tiers import every
 
 NAMES = list(CELLULAR)
 HUANG: dict[str, Any] = {"kind": "lte-drx"}
@@ -58,8 +59,8 @@ def joules(law: StagedRadio, silence: float) -> float:
     return spent
 
 
-@pytest.mark.parametrize("block", [*NAMES, SUSPENDED], ids=str)
-@pytest.mark.parametrize("silence", SILENCES)
+@every("block", [*NAMES, SUSPENDED])
+@every("silence", SILENCES)
 def test_the_energy_of_a_silence_is_the_integral_of_what_is_on(
     block: str | dict[str, Any], silence: float
 ) -> None:
@@ -104,14 +105,14 @@ def test_rrc_inactive_is_paged_and_resumes_on_its_own_terms() -> None:
     assert inactive.power + law.resting == pytest.approx(paged, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_no_stage_draws_less_than_the_next(name: str) -> None:
     powers = [stage.power for stage in radio(name).states.stages]
     assert powers == sorted(powers, reverse=True)
     assert powers[-1] == 0
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("-drx")])
+@every("name", [name for name in NAMES if name.endswith("-drx")])
 def test_all_else_is_the_preset_without_stages(name: str) -> None:
     law, plain = radio(name), Radio.model_validate({"kind": name.removesuffix("-drx")})
     for key in ("up", "down", "latency", "energy_up", "energy_down", "base", "framing", "packet"):

@@ -13,6 +13,7 @@ from scipy.special import exp1
 
 from fedsim.core.streams import stream
 from fedsim.physics.radios import FirstOrderRadio, Shannon
+from tests.tiers import every
 
 CELL = Shannon(bandwidth=10e6, power=0.2, distance=1000.0)
 UNCAPPED = replace(CELL, shadowing_db=0.0, efficiency_cap=1e9)
@@ -130,9 +131,7 @@ def test_first_order_energies() -> None:
     assert energies(distance=10.0, electronics=0.0, amplifier=2.0) == (200.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    "name", ["bandwidth", "power", "distance", "efficiency_cap", "attenuation", "shadowing_db"]
-)
+@every("name", ["bandwidth", "power", "distance", "efficiency_cap", "attenuation", "shadowing_db"])
 def test_what_is_no_link_is_refused(name: str) -> None:
     changed: dict[str, Any] = {name: -1.0}
     with pytest.raises(ValueError, match=rf"{name} .*got -1\.0"):

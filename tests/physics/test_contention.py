@@ -17,6 +17,7 @@ from fedsim.physics.contention import (
     transmits,
     waiting,
 )
+from tests.tiers import every
 
 # Bianchi's table II: FHSS at 1 Mbit/s, in microseconds, which are bits.
 PAYLOAD, HEADERS, ACK, RTS, CTS = 8184, 272 + 128, 112 + 128, 160 + 128, 112 + 128
@@ -173,8 +174,8 @@ def test_stations_of_two_rates_wait_as_dice_say(
     assert turns[:slow].mean() == pytest.approx(turns[slow:].mean(), rel=0.2)
 
 
-@pytest.mark.parametrize("stations", [1.0, 2.0, 7.5, 40.0])
-@pytest.mark.parametrize("asks", [False, True])
+@every("stations", [1.0, 2.0, 7.5, 40.0])
+@every("asks", [False, True])
 def test_every_slot_is_empty_a_success_a_request_or_a_collision(
     stations: float, *, asks: bool
 ) -> None:

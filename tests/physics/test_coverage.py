@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from fedsim.physics.radios import NarrowbandRadio
 from fedsim.physics.radios.coverage import Coverage, open_loop, supply_watts
+from tests.tiers import every
 
 
 def radio(**coverage: str) -> NarrowbandRadio:
     return NarrowbandRadio.model_validate({"kind": "nb-iot-drx", "coverage": coverage})
 
 
-@pytest.mark.parametrize(
+@every(
     ("loss", "repetitions", "power"),
     [
         (100, 1, -5.0),  # P0 + PL = -105 + 100

@@ -26,7 +26,7 @@ from fedsim.physics.graphs import (
 )
 from fedsim.physics.overlay import Neighbours, Overlay, overlay_of
 from fedsim.physics.spectral import facts_of, second_eigenvalue
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 RNG = np.random.default_rng
 
@@ -36,7 +36,7 @@ def facts(block: Neighbours, nodes: int) -> tuple[int, tuple[int, int], int | No
     return found.edges, found.degrees, found.diameter
 
 
-@pytest.mark.parametrize(
+@every(
     ("block", "nodes", "edges", "degrees", "diameter"),
     [
         (Ring(), 9, 9, (2, 2), 4),
@@ -68,7 +68,7 @@ def test_a_graph_has_the_size_that_its_kind_says(
     assert diameter in (None, found[2])
 
 
-@pytest.mark.parametrize(
+@every(
     ("block", "nodes", "key", "words"),
     [
         (Hypercube(), 12, "kind", "a power of 2, such as 16"),
@@ -96,9 +96,7 @@ def test_graphs_are_drawn_until_one_is_connected(monkeypatch: pytest.MonkeyPatch
         block.overlay(40, RNG(3))
 
 
-@pytest.mark.parametrize(
-    "block", [Regular(degree=4), SmallWorld(), ScaleFree(), Geometric(range=0.5)]
-)
+@every("block", [Regular(degree=4), SmallWorld(), ScaleFree(), Geometric(range=0.5)])
 def test_what_is_drawn_follows_the_stream(block: Neighbours) -> None:
     same = [block.overlay(20, RNG(seed)) for seed in (1, 1, 2)]
     assert same[0] == same[1] != same[2]

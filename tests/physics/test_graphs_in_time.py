@@ -30,14 +30,14 @@ from fedsim.physics.mobility import (
 )
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.spectral import facts_in_time
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 RNG = np.random.default_rng
 
 # One peer an exchange.
 
 
-@pytest.mark.parametrize("nodes", [2, 4, 16, 64])
+@every("nodes", [2, 4, 16, 64])
 def test_one_peer_averages_exactly_after_log2_exchanges(nodes: int) -> None:
     cycle = OnePeer().cycle(nodes)
     x = RNG(0).standard_normal(nodes)
@@ -255,7 +255,7 @@ def test_nodes_at_the_range_are_neighbours_and_nodes_that_only_touch_it_never_be
     assert [each for each in passing.changes(2, RNG(0)) if each.one != each.other] == []
 
 
-@pytest.mark.parametrize("angle", np.linspace(0.0, 2 * pi, 60).tolist())
+@every("angle", np.linspace(0.0, 2 * pi, 60).tolist())
 def test_who_turns_at_the_very_range_leaves_it_then_and_not_a_rounding_before(angle: float) -> None:
     x, y, turn = cos(angle), sin(angle), 1e-3
     radii = ((0.0, 1.0), (turn, 5.0), (2 * turn, 9.0))

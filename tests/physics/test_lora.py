@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.physics.radios.lora import EU868_PAYLOAD, LoRa
+from tests.tiers import every
 
 MODEMS = st.builds(
     LoRa,
@@ -21,7 +22,7 @@ MODEMS = st.builds(
 )
 
 
-@pytest.mark.parametrize(
+@every(
     ("spreading", "size", "milliseconds"),
     [
         (7, 222 + 13, 368.9),
@@ -101,7 +102,7 @@ def test_no_bits_take_no_time() -> None:
     assert (span.elapsed, span.on_air, span.rest, span.framing_bits) == (0, 0, 0, 0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "value"),
     [
         ("spreading", 13),

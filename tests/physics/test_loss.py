@@ -16,6 +16,7 @@ from fedsim.physics.packet_loss import (
     repeat,
 )
 from tests.physics.losses import GilbertElliott, Independent
+from tests.tiers import every
 
 BURSTS = GilbertElliott(p=0.01, r=0.1)
 FADES = GilbertElliott(p=0.02, r=0.2, h=0.4, k=0.95)
@@ -43,8 +44,8 @@ def variance_of_mean(model: PacketLoss, packets: int) -> float:
     return (bernoulli + 2 * states * memory / (1 - memory)) / packets
 
 
-@pytest.mark.parametrize("model", MODELS, ids=str)
-@pytest.mark.parametrize("at_once", [10**6, 997])
+@every("model", MODELS)
+@every("at_once", [10**6, 997])
 def test_the_share_lost_is_the_mean(model: PacketLoss, at_once: int) -> None:
     process = model.process(np.random.default_rng(11))
     calls = 10**6 // at_once
@@ -123,8 +124,8 @@ def test_states_that_alternate() -> None:
     assert sum(process.losses(1) for _ in range(10)) == 5
 
 
-@pytest.mark.parametrize("tries", [1, 2, 5, None])
-@pytest.mark.parametrize("p", [0.0, 0.05, 0.5, 0.9])
+@every("tries", [1, 2, 5, None])
+@every("p", [0.0, 0.05, 0.5, 0.9])
 def test_repeats_are_as_many_as_the_closed_form_says(p: float, tries: int | None) -> None:
     model, packets = Independent(p), 200_000
     outcome = repeat(model.process(np.random.default_rng(4)), packets, tries)

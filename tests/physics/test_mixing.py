@@ -22,7 +22,7 @@ from fedsim.physics.mixing import (
 )
 from fedsim.physics.overlay import Overlay, overlay_of
 from fedsim.physics.spectral import second_eigenvalue
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 FASTEST = FastestMixing()
 SYMMETRIC = (Metropolis(), MaximumDegree(), LaplacianMixing(), BestConstant())
@@ -96,7 +96,7 @@ def test_in_a_directed_graph_a_node_keeps_what_is_left_of_its_column() -> None:
     shares.apply(CIRCLE).check("column-stochastic")
 
 
-@pytest.mark.parametrize(
+@every(
     ("law", "overlay", "key", "words"),
     [
         (Metropolis(), CIRCLE, "kind", "use out-degree or matrix"),
@@ -137,7 +137,7 @@ def test_a_matrix_is_square_and_given_once(block: dict[str, Any]) -> None:
         GivenMatrix(**block)
 
 
-@pytest.mark.parametrize(
+@every(
     ("graph", "second"),
     [
         # Boyd, Diaconis, Sun, Xiao, "Fastest Mixing Markov Chain on a Path", 2006.
@@ -157,7 +157,7 @@ def test_the_fastest_weights_are_those_that_are_known(
     assert mixed.matrix().toarray().min() > -1e-12
 
 
-@pytest.mark.parametrize("seed", range(4))
+@every("seed", range(4))
 def test_no_metropolis_is_faster_than_the_fastest(seed: int) -> None:
     overlay = overlay_of(connected(9, seed))
     fastest = second_eigenvalue(FASTEST.apply(overlay).matrix())

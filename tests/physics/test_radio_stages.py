@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.physics.radios import NB_IOT, Connection, NarrowbandRadio, RadioStage, States
+from tests.tiers import every
 
 NAMES = list(NB_IOT)
 DAY = 86400.0
@@ -127,8 +128,8 @@ def test_a_radio_without_stages_of_its_own_has_its_tail_and_is_idle() -> None:
     assert not Connection().as_states.stateful
 
 
-@pytest.mark.parametrize("period", [60.0, 3600.0, DAY])
-@pytest.mark.parametrize("sent", [8, 4096, 10**6])
+@every("period", [60.0, 3600.0, DAY])
+@every("sent", [8, 4096, 10**6])
 def test_the_energy_of_a_period_is_the_sum_of_powers_by_durations(period: float, sent: int) -> None:
     law = radio("nb-iot-edrx")
     # By hand: 792, 165.6, 21.6 and 0.0108 mW; 46 mA for 5 ms in 2.048 s, for 50 ms in 20.48 s.
@@ -181,7 +182,7 @@ def test_the_stages_of_an_open_implementation_of_andres_maldonados_model() -> No
     assert whole == pytest.approx(195.677e-3, rel=1e-5)
 
 
-@pytest.mark.parametrize(
+@every(
     ("current", "on", "off", "mean"),
     [
         (73.6, 12.8, 4.0, 56.1),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.physics.signals import Constant, Signal, Steps
 from tests.physics.signals import SIGNALS, TIMES, VALUES, added_up, slack, steps
+from tests.tiers import every
 
 DAY = 86400.0
 NIGHTS = Steps([0.0, 6 * 3600, 22 * 3600], [10.0, 0.0, 10.0], DAY)  # a charger, 22 h to 6 h
@@ -174,7 +175,7 @@ def test_a_signal_can_be_sent_to_another_process() -> None:
     assert there.integral(0, 1e6) == NIGHTS.shift(100).integral(0, 1e6)
 
 
-@pytest.mark.parametrize(
+@every(
     ("times", "values", "period", "seen"),
     [
         ([1, 2], [1, 1], inf, "got the first time 1.0; expected 0"),

@@ -14,7 +14,7 @@ from fedsim.core.ports import SERVER
 from fedsim.physics.radios import ConstantRate, Traced
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Link, Route, Topology, build_routes, star, tree
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 Edge = tuple[str, str, dict[str, Any]]
 
@@ -236,7 +236,7 @@ def test_in_a_star_and_a_tree_the_way_between_two_leads_by_the_server() -> None:
     assert star(2, latency=0.5).between(0, 1) == Route((), 1.0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("made", "clients", "message"),
     [
         (nx.Graph(), 1, 'no node "server"'),
@@ -252,7 +252,6 @@ def test_in_a_star_and_a_tree_the_way_between_two_leads_by_the_server() -> None:
         (graph(("server", "client-0", {"duplex": "both"})), 1, "full, half"),
         (graph(("server", "client-0", {}), directed=True), 1, "client-0 is not connected"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_graph_that_makes_no_network_is_refused(
     made: "nx.Graph[str]", clients: int, message: str

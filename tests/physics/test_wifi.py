@@ -32,11 +32,12 @@ from fedsim.physics.wifi import (
     modulation_rate,
     subframe,
 )
+from tests.tiers import every
 
 MEGA = 1e6
 
 
-@pytest.mark.parametrize(
+@every(
     ("standard", "mcs", "width", "streams", "rate"),
     [
         ("n", 0, 20, 1, 6.5),
@@ -60,7 +61,7 @@ def test_rates_are_those_of_the_standards_tables(
     assert found * MEGA <= Wifi(standard=standard, width=f"{width} MHz", streams=streams).fastest
 
 
-@pytest.mark.parametrize(
+@every(
     ("standard", "mcs", "width", "streams", "frames", "packet", "microseconds"),
     [
         ("n", 7, 20, 1, 28, 1500, 5360.0),
@@ -170,8 +171,8 @@ def test_a_new_connection_has_a_handshake() -> None:
     assert new.seconds - kept.seconds == pytest.approx(2 * timing.exchange(1, 60))
 
 
-@pytest.mark.parametrize("stations", [1, 2, 5, 30])
-@pytest.mark.parametrize("window", [1.0, 2.5, 12.0])
+@every("stations", [1, 2, 5, 30])
+@every("window", [1.0, 2.5, 12.0])
 def test_active_stations_are_those_of_the_chain(stations: int, window: float) -> None:
     """Its stationary distribution, as the eigenvector of the whole matrix of its steps."""
     steps = np.zeros((stations + 1, stations + 1))
@@ -236,7 +237,7 @@ def test_only_n_and_ac_have_the_short_guard_interval(
     assert law.fastest / MEGA == pytest.approx(fastest, abs=0.05)
 
 
-@pytest.mark.parametrize(
+@every(
     ("rate", "streams", "basic"), [(12, 1, 12), (11.9, 1, 6), (24, 1, 24), (26, 2, 12), (48, 2, 24)]
 )
 def test_a_response_goes_at_most_at_the_rate_of_one_stream_of_20_mhz(

@@ -19,6 +19,7 @@ from fedsim.problems.architectures import (
 )
 from fedsim.problems.modules.layers import Attention, ResidualBlock
 from fedsim.problems.modules.module import operations_of
+from tests.tiers import every
 
 WAYS = 3
 """Each product is done forwards, for the gradient of its weights, and for that of its input."""
@@ -103,9 +104,7 @@ SMALL: list[tuple[Architecture, int, float]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("model", "features", "step"), SMALL, ids=lambda value: getattr(value, "kind", "")
-)
+@every(("model", "features", "step"), SMALL)
 def test_steps_learn_what_tells_two_classes_apart(
     model: Architecture, features: int, step: float, rng: np.random.Generator
 ) -> None:

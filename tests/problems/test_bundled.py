@@ -10,9 +10,10 @@ from pydantic import ValidationError
 from sklearn import datasets
 
 from fedsim.problems import Bundled
+from tests.tiers import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "shape", "labels"),
     [
         ("breast-cancer", (569, 30), {0: 212, 1: 357}),
@@ -42,7 +43,7 @@ def test_other_names_are_refused() -> None:
         Bundled.model_validate({"name": "boston"})
 
 
-@pytest.mark.parametrize("name", ["breast-cancer", "digits", "wine", "iris", "diabetes"])
+@every("name", ["breast-cancer", "digits", "wine", "iris", "diabetes"])
 def test_a_set_is_what_scikit_learn_gives(name: str, rng: np.random.Generator) -> None:
     load = getattr(datasets, f"load_{name.replace('-', '_')}")
     X, y = load(return_X_y=True)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from fedsim.core.errors import DataError
 from fedsim.problems import ENTRIES, Catalogue, fetch
 from fedsim.problems.data import Divide, Entry, find
+from tests.tiers import every
 
 
 class TestFemnist:
@@ -53,7 +54,7 @@ class TestFemnist:
             Catalogue(name="femnist", classes=[0, 7]).load(Path(), np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(("name", "entry"), ENTRIES.items(), ids=list(ENTRIES))
+@every(("name", "entry"), ENTRIES.items())
 def test_entries_say_where_files_are_and_who_made_them(name: str, entry: Entry) -> None:
     assert bool(entry.download) != bool(entry.made)
     assert len(entry.origin) > 10

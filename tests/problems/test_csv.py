@@ -18,6 +18,7 @@ from fedsim.core.ports import Array
 from fedsim.problems import Groups, Samples
 from fedsim.problems.data import Csv
 from tests.runs import small
+from tests.tiers import every
 
 TEXT = "height,weight,sick\n1.5,60,0\n1.75,81.5,1\n"
 
@@ -155,8 +156,19 @@ def test_what_is_wrong_is_said_in_words_of_the_scenario(
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "XLSX", "excel", "feather", "tsv", "jsonl"])
+@every("kind", ["parquet", "XLSX", "excel", "feather", "tsv", "jsonl"])
 def test_kinds_of_files_without_a_block_of_their_own_lead_to_tables(kind: str) -> None:
     data = {"kind": kind, "path": f"rows.{kind}", "label": "y"}
     with pytest.raises(ScenarioError, match=r"did you mean 'table'\?"):
         fedsim.run(small(problem={"loss": {"kind": "logistic"}, "data": data}))
+
+
+@pytest.mark.parametrize("cells", ["1,2", "x,2", "1", '"'])
+def test_a_column_is_named_in_a_few_letters(cells: str, tmp_path: Path) -> None:
+    long = "n" * 50_000
+    for names in (f"{long},y", f"{long},{long}", long):
+        (tmp_path / "a").write_text(f"{names}\n{cells}\n", encoding="utf-8")
+        for label in ("y", "z", 2) if cells != "1,2" else ("z",):
+            with pytest.raises(DataError) as refused:
+                Csv(path=Path("a"), label=label).load(tmp_path, np.random.default_rng(0))
+            assert len(str(refused.value)) < 1000

@@ -6,16 +6,17 @@ from scipy.sparse import csr_array
 
 from fedsim.problems import Logistic, Loss, LossOracle, MultilayerPerceptron, Softmax, Squared
 from fedsim.problems.restricted import restrict, strong_convexity, strong_convexity_operations
+from tests.tiers import every
 from tests.works import evaluated
 
-from .examples import CONVEX, LOSSES, local, named, samples
+from .examples import CONVEX, LOSSES, local, samples
 
 DATA = samples(rows=12, features=6)
 BASES = [None, np.array([4, 0]), np.random.default_rng(2).standard_normal((6, 3))]
 
 
-@pytest.mark.parametrize("loss", [*CONVEX, Logistic(l2=0.3), Squared(l2=0.2)], ids=named)
-@pytest.mark.parametrize("basis", BASES, ids=["whole", "coordinates", "columns"])
+@every("loss", [*CONVEX, Logistic(l2=0.3), Squared(l2=0.2)])
+@every("basis", BASES)
 def test_no_hessian_has_less_curvature(loss: Loss, basis: np.ndarray | None) -> None:
     f = local(loss, DATA)
     if basis is not None and basis.ndim == 2 and f.dimension != len(basis):
@@ -63,7 +64,7 @@ def test_what_it_costs_is_charged() -> None:
     assert strong_convexity_operations(skew) == pytest.approx(2 * 6 * 2 * 2 + 4 * 8 / 3)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=named)
+@every("loss", LOSSES)
 def test_a_basis_of_sparse_columns_is_that_of_the_same_columns(loss: Loss) -> None:
     """And is charged for what it stores."""
     f, rng = local(loss, DATA), np.random.default_rng(4)

@@ -25,6 +25,7 @@ from fedsim.problems.partition import (
 )
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.samples import Block, Features, Samples
+from tests.tiers import every
 
 
 def data(rows: int, features: int, seed: int = 1) -> Samples:
@@ -103,8 +104,8 @@ def test_losses_of_more_clients_than_are_kept_are_made_when_they_are_looked_up()
     assert problem.losses[clients - 1] is not problem.losses[clients - 1]
 
 
-@pytest.mark.parametrize("loss", [Squared(l2=0.1), Squared(scale="sum"), Logistic(l2=0.5)])
-@pytest.mark.parametrize("features", [2, 9])
+@every("loss", [Squared(l2=0.1), Squared(scale="sum"), Logistic(l2=0.5)])
+@every("features", [2, 9])
 def test_the_largest_smoothness_is_that_of_all_clients(loss: Loss, features: int) -> None:
     samples, rng = data(300, features), np.random.default_rng(3)
     cuts = np.sort(rng.choice(np.arange(1, 300), 59, replace=False))
@@ -128,9 +129,9 @@ def test_of_clients_that_are_alike_few_smoothness_constants_are_computed(
     assert 1 <= len(asked) < 100
 
 
-@pytest.mark.parametrize("treat", [None, lambda X: X * 2.0], ids=["as read", "treated"])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "preprocessed"])
+@every("treat", [None, lambda X: X * 2.0])
+@every("sparse", [False, True])
+@every("whole", [False, True])
 def test_features_that_float32_has_no_numbers_for_are_refused(
     treat: Transform | None, *, sparse: bool, whole: bool
 ) -> None:

@@ -16,6 +16,7 @@ from fedsim.problems.samples import (
     scaled_rows,
     transposed_product,
 )
+from tests.tiers import every
 
 RNG = np.random.default_rng(3)
 X: Sparse = csr_array(random_array((15, 7), density=0.3, rng=RNG, data_sampler=RNG.normal))
@@ -47,7 +48,7 @@ def test_entries_are_what_a_row_stores() -> None:
     assert entries(X) == pytest.approx(np.count_nonzero(ARRAY) / 15)
 
 
-@pytest.mark.parametrize(
+@every(
     ("shape", "by_columns"), [((9, 4), True), ((4, 9), False), ((90, 70), False), ((1, 1), True)]
 )
 def test_tall_matrices_of_few_columns_are_stored_by_columns(

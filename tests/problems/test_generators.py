@@ -17,6 +17,7 @@ from fedsim.problems import (
     Problem,
     Squared,
 )
+from tests.tiers import every
 
 
 def problem(source: PlantedSmoothness | PlantedDirections, loss: Loss, seed: int = 0) -> Problem:
@@ -26,7 +27,7 @@ def problem(source: PlantedSmoothness | PlantedDirections, loss: Loss, seed: int
     return Problem.of(loss, [samples.take(own) for own in rows])
 
 
-@pytest.mark.parametrize("shape", [(50, 50), (7, 30), (30, 7), (1, 1)])
+@every("shape", [(50, 50), (7, 30), (30, 7), (1, 1)])
 def test_the_squared_loss_has_the_constants_asked_for(shape: tuple[int, int]) -> None:
     rows, features = shape
     source = PlantedSmoothness(clients=4, rows=rows, features=features, growth=1.3)
@@ -73,7 +74,7 @@ def test_samples_are_a_function_of_the_stream() -> None:
     assert not np.array_equal(first.X, other.X)
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "words"),
     [
         ({}, "either constants"),

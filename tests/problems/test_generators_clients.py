@@ -18,6 +18,7 @@ from fedsim.problems import (
     Source,
     SparseLinear,
 )
+from tests.tiers import every
 
 SMALL: list[dict[str, Any]] = [
     {"kind": "tong", "rows": 7, "features": 12, "informative": 5},
@@ -28,7 +29,7 @@ SMALL: list[dict[str, Any]] = [
     {"kind": "sparse-linear", "rows": 5, "features": 8, "ones": 4},
     {"kind": "low-rank", "rows": 5, "shape": (3, 4), "rank": 2},
 ]
-each = pytest.mark.parametrize("fields", SMALL, ids=lambda fields: fields["kind"])
+each = every("fields", SMALL)
 
 
 def generate(fields: dict[str, Any], seed: int = 0, **more: Any) -> Samples:
@@ -194,7 +195,7 @@ class TestLowRank:
         assert is_mean(noise**2, 1.0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "words"),
     [
         ({"kind": "tong", "informative": 5, "features": 4}, "5 informative features, but only 4"),

@@ -12,6 +12,7 @@ import pytest
 from fedsim.core.ports import Array
 from fedsim.problems import Samples, Tong
 from tests.problems.test_generators_clients import is_mean, truth_of
+from tests.tiers import every
 
 READINGS: list[tuple[str, ...]] = [
     (),
@@ -21,7 +22,7 @@ READINGS: list[tuple[str, ...]] = [
     ("row-means",),
     ("deviations", "client-noise", "feature-centres", "row-means"),
 ]
-reading = pytest.mark.parametrize("reading", READINGS, ids="+".join)
+reading = every("reading", READINGS)
 
 
 def draw(seed: int = 0, **fields: Any) -> Samples:

@@ -22,6 +22,7 @@ from fedsim.core.ports import Array
 from fedsim.problems import IID, Contiguous, LibSVM, Samples
 from fedsim.problems.data import libsvm
 from fedsim.problems.data.libsvm import Layout, parse
+from tests.tiers import every
 
 PATH = Path("some.svm")
 GOOD = b"+1 1:0.5 3:-2\n-1 2:1e-3\n"
@@ -77,7 +78,7 @@ def test_comments_blank_lines_and_empty_rows_are_read() -> None:
     assert samples.X.tolist() == [[2], [0]]
 
 
-@pytest.mark.parametrize(
+@every(
     ("line", "seen"),
     [
         (b"one 1:2", "'one 1:2'"),
@@ -93,7 +94,7 @@ def test_comments_blank_lines_and_empty_rows_are_read() -> None:
         (b"x" * 500, "'" + "x" * 60 + "' ..."),
     ],
 )
-@pytest.mark.parametrize("before", [0, 1, 5, 100])
+@every("before", [0, 1, 5, 100])
 def test_a_malformed_line_is_named_with_its_number(line: bytes, seen: str, before: int) -> None:
     text = refusal(b"1 1:1\n" * before + line + b"\n" + b"1 1:1\n" * 7)
     assert f"some.svm, line {before + 1}: cannot read" in text
@@ -110,8 +111,8 @@ def test_an_index_beyond_the_features_is_named() -> None:
     assert "line 2: cannot read '1 7:1'" in text
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b[:20] + b"????" + b[24:]])
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+@every("damage", [lambda b: b[:-9], lambda b: b[:20] + b"????" + b[24:]])
+@every("compress", [gzip.compress, bz2.compress, lzma.compress])
 def test_a_damaged_compressed_file_is_refused(
     compress: Callable[[bytes], bytes], damage: Callable[[bytes], bytes]
 ) -> None:
@@ -246,3 +247,10 @@ def test_whatever_is_in_a_file_it_is_read_or_refused(content: bytes) -> None:
     else:
         text = f"some.svm has {samples.rows} rows"
     assert "some.svm" in text
+
+
+def test_a_refused_line_is_told_in_a_few_words(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1 1:" + b"[" * 10_000)
+    with pytest.raises(DataError) as caught:
+        LibSVM(path=Path("a")).read(tmp_path, np.random.default_rng(0))
+    assert len(str(caught.value)) < 600

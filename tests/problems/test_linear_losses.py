@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 from fedsim.problems import LinearLoss, LocalLoss, Logistic, Squared
+from tests.tiers import every
 
 from .examples import LINEAR, differences, local, named, plain_value, samples
 
@@ -129,7 +130,7 @@ class TestLogistic:
         # The product rounds each 1 + e once, by half a unit of 2^-52; the sum adds its own error.
         assert abs(f.value(np.ones(1)) - exact) <= 2.3e-16 * len(u) + 4e-15 * exact
 
-    @pytest.mark.parametrize("rows", [1, 31, 32, 33, 511, 512, 513, 5554])
+    @every("rows", [1, 31, 32, 33, 511, 512, 513, 5554])
     def test_no_row_is_left_out_of_the_product(self, rows: int) -> None:
         u = np.random.default_rng(rows).normal(scale=3.0, size=rows)
         f = LocalLoss(Logistic(scale="sum"), -u[:, None], np.ones(rows))
@@ -141,7 +142,7 @@ class TestLogistic:
         sigmoid = 1 / (1 + math.exp(-u)) if u > -700 else 0.0
         assert f.gradient(np.ones(1))[0] == pytest.approx(u * sigmoid, rel=1e-13, abs=1e-290)
 
-    @pytest.mark.parametrize("margin", [1e4, -1e4, 30.0, -30.0, 700.0, -710.0])
+    @every("margin", [1e4, -1e4, 30.0, -30.0, 700.0, -710.0])
     def test_huge_margins_neither_overflow_nor_warn(self, margin: float) -> None:
         X = np.array([[margin], [margin], [0.5]])
         f = LocalLoss(Logistic(scale="sum"), X, np.ones(3))
@@ -166,7 +167,7 @@ class TestLogistic:
         f = LocalLoss(Logistic(scale="sum", labels="as-given"), np.eye(3), labels)
         assert f.value(np.ones(3)) == pytest.approx(np.logaddexp(0, -labels).sum())
 
-    @pytest.mark.parametrize("labels", [[0, 1, 0], [1, 2, 1], [-1, 1, -1], [-7.5, 3, -7.5]])
+    @every("labels", [[0, 1, 0], [1, 2, 1], [-1, 1, -1], [-7.5, 3, -7.5]])
     def test_two_labels_of_any_kind_map_to_minus_and_plus_one(self, labels: list[float]) -> None:
         encoded = Logistic(labels="plus-minus").encode(np.array(labels, dtype=np.float64))
         assert encoded.tolist() == [-1.0, 1.0, -1.0]

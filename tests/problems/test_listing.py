@@ -9,9 +9,10 @@ from fedsim import problems
 from fedsim.core.blocks.spec import Spec
 from fedsim.problems import LOSSES, SOURCES, SPLITS, Csv, Idx
 from fedsim.problems.losses import JaxLoss
+from tests.tiers import every
 
 EVERYTHING: list[type[Spec]] = [*LOSSES, *SOURCES, *SPLITS]
-each = pytest.mark.parametrize("spec", EVERYTHING, ids=lambda spec: spec.__name__)
+each = every("spec", EVERYTHING)
 
 
 @pytest.mark.parametrize("listed", [LOSSES, SOURCES, SPLITS])
@@ -43,7 +44,7 @@ def test_an_entry_has_a_json_schema(spec: type[Spec]) -> None:
     assert json.loads(json.dumps(schema)) == schema
 
 
-@pytest.mark.parametrize(
+@every(
     ("spec", "fields"),
     [
         (problems.Squared, {"scale": "rms"}),

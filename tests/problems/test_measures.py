@@ -42,8 +42,9 @@ from fedsim.problems.measures import (
 )
 from fedsim.problems.penalties import L1
 from tests.problems.measured import gaussian, parted, seen
+from tests.tiers import every
 
-each_weighting = pytest.mark.parametrize("weighting", ["sum", "rows", "equal"])
+each_weighting = every("weighting", ["sum", "rows", "equal"])
 WEIGHTS = {"sum": [1.0] * 3, "rows": [1 / 6, 1 / 3, 1 / 2], "equal": [1 / 3] * 3}
 """The weights of three clients that have 10, 20 and 30 rows."""
 
@@ -177,7 +178,7 @@ def test_accuracies_are_those_of_scikit_learn() -> None:
         assert 0.5 < accuracy < 1
 
 
-@pytest.mark.parametrize(
+@every(
     ("loss", "labels"),
     [
         (Logistic(labels="plus-minus"), (0.0, 1.0)),
@@ -186,7 +187,6 @@ def test_accuracies_are_those_of_scikit_learn() -> None:
         (MultilayerPerceptron(hidden=3, output="sigmoid"), (0.0, 1.0)),
         (MultilayerPerceptron(hidden=3), (0.0, 1.0)),
     ],
-    ids=lambda value: getattr(value, "kind", ""),
 )
 def test_two_classes_keep_the_labels_of_the_data(loss: Loss, labels: tuple[float, float]) -> None:
     """A model that says one thing of all rows is right as often as that label is seen."""
@@ -217,7 +217,7 @@ def test_the_training_loss_is_the_objective_without_the_penalty(weighting: Weigh
         assert loss == pytest.approx(mean_squared_error(y, X @ w) / 2, rel=1e-12)
 
 
-@pytest.mark.parametrize("scale", ["sum", "mean", "share", "mean-square"])
+@every("scale", ["sum", "mean", "share", "mean-square"])
 def test_the_test_loss_is_a_mean_without_penalties(scale: Any) -> None:
     rng = np.random.default_rng(7)
     held = Samples(rng.standard_normal((9, 12)), rng.standard_normal(9))

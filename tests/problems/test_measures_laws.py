@@ -33,6 +33,7 @@ from fedsim.problems.measures import (
 )
 from fedsim.results.record.rounds import COLUMNS
 from tests.problems.measured import gaussian, parted, seen
+from tests.tiers import every
 
 GIVEN: dict[type[Measure], dict[str, int]] = {
     HeldOutTopAccuracy: {"k": 1},
@@ -40,9 +41,7 @@ GIVEN: dict[type[Measure], dict[str, int]] = {
 }
 """What a measure is given where its default does not go with two classes, or rows in no order."""
 
-EVERY = pytest.mark.parametrize(
-    "kind", [each for each in MEASURES if each is not GivenMeasure], ids=lambda kind: kind.__name__
-)
+EVERY = every("kind", [each for each in MEASURES if each is not GivenMeasure])
 
 
 OF_NUMBERS = {Rank, OperatorDistance, HeldOutAbsoluteError}
@@ -84,7 +83,7 @@ REFUSED: list[tuple[Measure, Problem, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("measure", "problem", "words"), REFUSED)
+@every(("measure", "problem", "words"), REFUSED)
 def test_what_a_problem_lacks_is_said(measure: Measure, problem: Problem, words: str) -> None:
     with pytest.raises(DataError, match=words):
         measure.bind(problem)

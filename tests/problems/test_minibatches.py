@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from fedsim.core.ports import Array
 from fedsim.problems import LinearLoss, LocalLoss, Loss, Squared
+from tests.tiers import every
 
 from .examples import CONSTRAINED, LINEAR, LOSSES, local, named, plain_value, samples
 
 DATA = samples(rows=7, features=4)
 EVERY = [*LOSSES, *CONSTRAINED]
-each_loss = pytest.mark.parametrize("loss", EVERY, ids=named)
+each_loss = every("loss", EVERY)
 
 
 def models(f: LocalLoss, seed: int = 5) -> Array:
@@ -22,7 +23,7 @@ def models(f: LocalLoss, seed: int = 5) -> Array:
 
 
 @each_loss
-@pytest.mark.parametrize("batch", [1, 3, 6])
+@every("batch", [1, 3, 6])
 def test_the_mean_over_all_minibatches_is_the_full_gradient(loss: Loss, batch: int) -> None:
     f = local(loss, DATA)
     w = models(f)

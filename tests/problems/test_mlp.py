@@ -9,12 +9,13 @@ from sklearn.neural_network import MLPRegressor
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 from fedsim.problems import MultilayerPerceptron, Problem, Samples
+from tests.tiers import every
 
-from .examples import NETWORKS, differences, local, named, samples
+from .examples import NETWORKS, differences, local, samples
 
 DATA = samples(rows=25, features=4)
 THREE = Samples(DATA.X, np.arange(25.0) % 3)
-each_network = pytest.mark.parametrize("loss", NETWORKS, ids=named)
+each_network = every("loss", NETWORKS)
 
 
 @each_network

@@ -15,6 +15,7 @@ from torch.nn.utils import parametrizations
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 from fedsim.problems import Architecture, LocalLoss, TorchLoss
+from tests.tiers import every
 
 FEATURES, CLASSES, ROWS = 6, 3, 12
 
@@ -131,7 +132,7 @@ class _Mean(nn.Module):
         return found.mean(dim=1)
 
 
-@pytest.mark.parametrize("name", WORKS)
+@every("name", WORKS)
 def test_it_is_trained_as_pytorch_trains_it(name: str, rng: np.random.Generator) -> None:
     make, dimension = WORKS[name]
     f = local(make, name, rng, numbers="float64")
@@ -275,7 +276,7 @@ REFUSED: dict[str, tuple[Make, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every("name", REFUSED)
 @pytest.mark.filterwarnings("ignore:Initializing zero-element tensors is a no-op")
 def test_what_cannot_be_trained_by_clients_is_refused(name: str, rng: np.random.Generator) -> None:
     make, text = REFUSED[name]

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -17,6 +16,7 @@ from fedsim.problems.architectures import (
     ResidualNetwork,
     Transformer,
 )
+from tests.tiers import every
 
 CLASSES, ROWS = 4, 12
 NETWORKS: list[tuple[Architecture, int]] = [
@@ -26,9 +26,7 @@ NETWORKS: list[tuple[Architecture, int]] = [
     (CharacterLSTM(hidden=6), 7),
     (Transformer(width=8, heads=2, layers=1), 7),
 ]
-networks = pytest.mark.parametrize(
-    ("model", "features"), NETWORKS, ids=lambda value: getattr(value, "kind", "")
-)
+networks = every(("model", "features"), NETWORKS)
 DRAWN = np.array([[0, 3, 5, 6], [1, 2, 7, 11], [8, 3, 4, 9]])
 
 

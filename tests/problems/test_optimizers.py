@@ -37,6 +37,7 @@ from fedsim.problems.schedules import (
     StepSchedule,
 )
 from fedsim.problems.vectors import orthogonal
+from tests.tiers import every
 
 STEPS = 12
 RULES: dict[str, tuple[VectorOptimizer, Callable[[Any], Any]]] = {
@@ -74,9 +75,9 @@ def gradients(seed: int, size: int = 7) -> np.ndarray[Any, np.dtype[np.float64]]
     return np.where(rng.random(g.shape) < 0.1, 0.0, g)
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("tensors", [False, True], ids=["numpy", "tensor"])
-@pytest.mark.parametrize("seed", range(3))
+@every("name", RULES)
+@every("tensors", [False, True])
+@every("seed", range(3))
 def test_a_rule_is_that_of_torch(name: str, tensors: bool, seed: int) -> None:
     rule, make = RULES[name]
     start = np.random.default_rng(seed + 9).standard_normal(7)
@@ -92,7 +93,7 @@ def test_a_rule_is_that_of_torch(name: str, tensors: bool, seed: int) -> None:
         np.testing.assert_allclose(np.asarray(w), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [*RULES, "yogi"])
+@every("name", [*RULES, "yogi"])
 def test_a_state_that_is_written_and_read_goes_on_as_if_it_had_not_been(name: str) -> None:
     rule = RULES[name][0] if name in RULES else Yogi()
     w = np.ones(7)
@@ -277,7 +278,7 @@ def test_rates_are_counted_by_round_or_by_local_step() -> None:
 # -- what is refused ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "block", "said"),
     [
         (AnyOptimizer, {"kind": "adamm"}, "adam"),

@@ -23,6 +23,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.losses import NeymanPearson, Softmax, TraceRegression
 from fedsim.problems.penalties import L1, L2, ElasticNet, GroupL2, NoPenalty, Nuclear, Penalty
+from tests.tiers import every
 
 from .examples import samples
 
@@ -74,7 +75,7 @@ def spectral(b: Array, t: float) -> Array:
     return np.asarray((U * np.maximum(s - t, 0)) @ Vt).ravel()
 
 
-@pytest.mark.parametrize(
+@every(
     ("penalty", "closed"),
     [
         (L1(weight=0.1), lambda b: soft(b, 0.1)),
@@ -83,7 +84,6 @@ def spectral(b: Array, t: float) -> Array:
         (GroupL2(weight=0.08, size=4), lambda b: blocks(b, 0.08)),
         (Nuclear(weight=0.25), lambda b: spectral(b, 0.25)),
     ],
-    ids=["l1", "l2", "elastic-net", "group-l2", "nuclear"],
 )
 def test_an_orthogonal_design_has_the_prox_as_its_optimum(
     penalty: Penalty, closed: Callable[[Array], Array], rng: np.random.Generator
@@ -96,8 +96,8 @@ def test_an_orthogonal_design_has_the_prox_as_its_optimum(
     assert np.abs(expected).max() > 0
 
 
-@pytest.mark.parametrize("penalty", SEPARABLE[1:], ids=kinds)
-@pytest.mark.parametrize("l1", [0.0, 0.03])
+@every("penalty", SEPARABLE[1:])
+@every("l1", [0.0, 0.03])
 def test_penalties_and_the_clients_own_terms_add_up(penalty: Penalty, l1: float) -> None:
     data = samples(80, 12)
     # The penalty is there once, the loss's terms with every client: 3 times in a sum.

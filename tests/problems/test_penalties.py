@@ -22,7 +22,7 @@ from fedsim.problems.penalties import (
     Penalty,
     Regulariser,
 )
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 SHAPE = (5, 3)
 CASES: list[Penalty] = [
@@ -227,7 +227,7 @@ def test_no_penalty_fits_models_of_any_length() -> None:
         assert nothing.residual(w, w) == pytest.approx(np.linalg.norm(w))
 
 
-@pytest.mark.parametrize("penalty", CASES[1:], ids=lambda p: f"{p.kind}")
+@every("penalty", CASES[1:])
 def test_a_penalty_of_another_weight_is_a_multiple(
     penalty: Penalty, rng: np.random.Generator
 ) -> None:
@@ -237,7 +237,7 @@ def test_a_penalty_of_another_weight_is_a_multiple(
     assert twice.prox(W.ravel(), 0.2) == pytest.approx(penalty.prox(W, 0.4).ravel())
 
 
-@pytest.mark.parametrize("make", PENALTIES.built_in[1:], ids=lambda kind: kind.__name__)
+@every("make", PENALTIES.built_in[1:])
 def test_weights_are_not_negative(make: Callable[..., Penalty]) -> None:
     with pytest.raises(ValidationError, match="weight"):
         make(weight=-0.1)

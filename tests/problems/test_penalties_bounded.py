@@ -14,7 +14,7 @@ from fedsim.core.ports import Array
 from fedsim.problems import Regulariser
 from fedsim.problems.penalties import L1, GroupL2, Nuclear
 from fedsim.problems.penalties.bounded import LEG, LEGS, ROUNDING
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 SEEDS = st.integers(0, 2**31)
 Kind = type[L1] | type[GroupL2] | type[Nuclear]
@@ -169,8 +169,8 @@ def by_multiplier(known: Planted, weight: float, norm: Kind, most: float) -> Arr
     return at(brentq(lambda m: h.norm(at(m) - known.centre) - known.radius, 0, most, xtol=1e-15))
 
 
-@pytest.mark.parametrize("norm", [L1, GroupL2])
-@pytest.mark.parametrize("seed", range(4))
+@every("norm", [L1, GroupL2])
+@every("seed", range(4))
 def test_a_search_for_the_multiplier_finds_the_same(norm: Kind, seed: int) -> None:
     """Of data that were not made for it: a ball of half the radius that a prox would need."""
     rng = np.random.default_rng(seed)
@@ -222,8 +222,8 @@ def test_prox_then_projection_is_never_better(norm: Kind, seed: int, share: floa
     assert excess_of_prox_then_projection(norm, seed, share) >= -1e-12
 
 
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@every("norm", NORMS)
+@every("seed", [1, 2, 3])
 def test_prox_then_projection_is_worse_around_another_centre(norm: Kind, seed: int) -> None:
     assert excess_of_prox_then_projection(norm, seed, 0.5) > 1e-4
 
@@ -238,8 +238,8 @@ def test_a_bound_that_is_not_met_changes_nothing(norm: Kind) -> None:
     assert found.evaluations == 2
 
 
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@every("norm", NORMS)
+@every("wrong", [np.nan, np.inf])
 def test_what_is_not_finite_stays_so(norm: Kind, wrong: float) -> None:
     w = np.ones(SHAPE)
     w[1, 2] = wrong

@@ -17,6 +17,7 @@ from fedsim.problems import (
     TraceRegression,
 )
 from fedsim.problems.measures import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
+from tests.tiers import every
 
 from .examples import local, samples
 
@@ -74,7 +75,7 @@ def test_a_label_that_no_row_has_is_no_class() -> None:
     assert caught.value.key == "loss.labels"
 
 
-@pytest.mark.parametrize(
+@every(
     ("labels", "words"),
     [
         (np.arange(10.0), ["has 0, 1, 2, 3, 4, ...", "{positive: 9}", "softmax", "squared"]),

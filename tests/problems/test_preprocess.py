@@ -15,6 +15,7 @@ from fedsim.core.ports import Array
 from fedsim.problems import Bundled, PlantedSmoothness
 from fedsim.problems.data import First, Step
 from fedsim.problems.data.preprocess import preprocess
+from tests.tiers import every
 
 STEPS: TypeAdapter[tuple[Step, ...]] = TypeAdapter(tuple[Step, ...])
 
@@ -45,8 +46,8 @@ def test_unit_rows_agree_with_scikit_learn(X: Array) -> None:
     assert preprocess(X, ["unit-rows"]) == pytest.approx(normalize(X), abs=1e-15)
 
 
-@pytest.mark.parametrize("constant", [0.1, 1e9 + 0.1, 0.0, -3.0])
-@pytest.mark.parametrize("step", ["standardise", "unit-range"])
+@every("constant", [0.1, 1e9 + 0.1, 0.0, -3.0])
+@every("step", ["standardise", "unit-range"])
 def test_a_constant_column_becomes_zeros_exactly(step: str, constant: float) -> None:
     X = np.column_stack([np.full(7, constant), np.arange(7.0)])
     assert not preprocess(X, STEPS.validate_python((step,)))[:, 0].any()
@@ -91,7 +92,7 @@ def test_steps_are_written_as_words_and_one_as_a_mapping() -> None:
     assert steps == ("standardise", First(first=3), "intercept")
 
 
-@pytest.mark.parametrize("step", ["standardize", {"first": 0}, {"last": 1}, 7])
+@every("step", ["standardize", {"first": 0}, {"last": 1}, 7])
 def test_other_steps_are_refused(step: object) -> None:
     with pytest.raises(ValidationError):
         STEPS.validate_python([step])

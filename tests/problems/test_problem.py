@@ -19,6 +19,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.references import optimum
+from tests.tiers import every
 from tests.works import evaluated
 
 from .examples import LINEAR, LOSSES, differences, local, named, samples
@@ -26,9 +27,9 @@ from .examples import LINEAR, LOSSES, differences, local, named, samples
 DATA = samples(rows=60, features=5)
 CUTS = [25, 30, 31]
 PARTS = [DATA.take(rows) for rows in np.split(np.arange(60), CUTS)]
-each_loss = pytest.mark.parametrize("loss", LOSSES, ids=named)
-each_linear = pytest.mark.parametrize("loss", LINEAR, ids=named)
-each_weighting = pytest.mark.parametrize("weighting", ["sum", "rows", "equal"])
+each_loss = every("loss", LOSSES)
+each_linear = every("loss", LINEAR)
+each_weighting = every("weighting", ["sum", "rows", "equal"])
 
 
 def test_weights_are_the_shares_of_the_rows() -> None:
@@ -87,7 +88,7 @@ def test_the_optimum_is_that_of_the_weights() -> None:
 
 
 @each_loss
-@pytest.mark.parametrize(
+@every(
     ("weighting", "weights"),
     [
         ("sum", [1, 1, 1, 1]),
@@ -115,7 +116,7 @@ def test_the_gradient_is_that_of_the_objective(
     assert problem.gradient(w) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize(
+@every(
     "loss",
     [
         Squared(l2=0.2),
@@ -123,7 +124,6 @@ def test_the_gradient_is_that_of_the_objective(
         Logistic(l1=0.1, l2=0.3),
         MultilayerPerceptron(l2=0.1),
     ],
-    ids=named,
 )
 def test_the_objective_of_mean_losses_does_not_depend_on_the_split(
     loss: Loss, rng: np.random.Generator
@@ -162,7 +162,7 @@ def test_penalties_count_once_a_client(loss: LinearLoss, rng: np.random.Generato
 
 @each_linear
 @each_weighting
-@pytest.mark.parametrize("features", [5, 90], ids=["tall", "wide"])
+@every("features", [5, 90])
 def test_smoothness_is_the_largest_eigenvalue_at_the_steepest_point(
     loss: LinearLoss, weighting: Weighting, features: int
 ) -> None:
@@ -246,7 +246,7 @@ class TestFingerprint:
         assert Problem.of(Logistic(l2=0.1), again).fingerprint == first
         assert len(bytes.fromhex(first)) == 32
 
-    @pytest.mark.parametrize(
+    @every(
         ("loss", "parts"),
         [
             (Logistic(l2=0.2), PARTS),

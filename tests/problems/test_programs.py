@@ -9,6 +9,7 @@ import pytest
 
 from fedsim.core.errors import DataError
 from fedsim.problems.programs import ProgramLoss, ProgramProblem
+from tests.tiers import every
 
 W = np.zeros(3)
 RNG = np.random.default_rng(0)
@@ -35,7 +36,7 @@ class Foreign(ProgramLoss):
         return {}
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
+@every("name", UNKNOWN)
 def test_what_fedsim_does_not_know_of_a_program_is_one_error(name: str) -> None:
     ask, what = UNKNOWN[name]
     text = f"the clients of foreign run their own programs, and fedsim does not know {what}"

@@ -20,7 +20,7 @@ from fedsim.problems.projections import (
     rank,
     soft_threshold,
 )
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 Norm = Callable[[Array], float]
 Project = Callable[[Array, float], Array]
@@ -170,7 +170,7 @@ def test_no_random_matrix_of_low_rank_is_nearer(rng: np.random.Generator) -> Non
         assert np.linalg.norm(W - left @ right) >= error
 
 
-@pytest.mark.parametrize("cut", [largest, hard_threshold, hard_threshold_columns, rank])
+@every("cut", [largest, hard_threshold, hard_threshold_columns, rank])
 def test_counts_are_not_negative(cut: Callable[[Array, int], Array]) -> None:
     with pytest.raises(ValueError, match="0 or more; got -1"):
         cut(np.ones((2, 2)) if cut in (rank, hard_threshold_columns) else np.ones(2), -1)

@@ -22,7 +22,7 @@ from fedsim.problems import (
     optimum,
 )
 from fedsim.problems.references import composite, convex
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 from .examples import LINEAR, named, samples
 
@@ -94,8 +94,8 @@ def test_ridge_regression_agrees_with_scikit_learn(shape: tuple[int, int]) -> No
     assert found.model == pytest.approx(oracle.coef_, rel=1e-8, abs=1e-10)
 
 
-@pytest.mark.parametrize("shape", [(80, 12), (30, 60)], ids=["tall", "wide"])
-@pytest.mark.parametrize(("l1", "l2"), [(0.05, 0.0), (0.3, 0.0), (0.1, 0.2), (50.0, 0.0)])
+@every("shape", [(80, 12), (30, 60)])
+@every(("l1", "l2"), [(0.05, 0.0), (0.3, 0.0), (0.1, 0.2), (50.0, 0.0)])
 def test_the_lasso_agrees_with_scikit_learn(shape: tuple[int, int], l1: float, l2: float) -> None:
     data = regression(*shape)
     problem = Problem.of(Squared(scale="mean", l1=l1, l2=l2), split(data, 11))
@@ -223,7 +223,7 @@ def test_a_network_has_no_known_optimum() -> None:
     assert optimum(Problem.of(MultilayerPerceptron(), [samples()])) is None
 
 
-@pytest.mark.parametrize("size", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+@every("size", [1e-6, 1e-3, 1.0, 1e3, 1e6])
 def test_a_truncated_step_solves_newton_s_system_whatever_the_size_of_the_features(
     size: float, rng: np.random.Generator
 ) -> None:
@@ -236,8 +236,8 @@ def test_a_truncated_step_solves_newton_s_system_whatever_the_size_of_the_featur
     assert np.linalg.norm(hessian @ step + gradient) <= 0.1 * np.linalg.norm(gradient)
 
 
-@pytest.mark.parametrize("w", [-2.3524025573445106, 2.3306865798474337])
-@pytest.mark.parametrize("off", [-1e-6, 1e-6])
+@every("w", [-2.3524025573445106, 2.3306865798474337])
+@every("off", [-1e-6, 1e-6])
 def test_a_damped_newton_step_lowers_the_value_or_the_gradient(w: float, off: float) -> None:
     """At these points Newton's step crosses the minimum and ends at the value that it came from."""
     data = Samples(np.ones((3, 1)), np.array([1.0, 1.0, -1.0]))

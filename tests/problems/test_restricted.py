@@ -21,7 +21,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.restricted import Restriction, newton, newton_operations, restrict
 from fedsim.problems.samples import Sparse
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 from .examples import CONSTRAINED, CONVEX, LOSSES, differences, local, named, samples
 
@@ -59,7 +59,7 @@ def test_it_is_the_loss_of_the_model_that_the_coefficients_make(loss: Loss, seed
         assert own.minibatch_gradient(c, rows) == pytest.approx(expected, rel=1e-9, abs=1e-11)
 
 
-@pytest.mark.parametrize("loss", CONVEX, ids=named)
+@every("loss", CONVEX)
 def test_its_hessian_is_that_in_the_basis_and_lies_below_its_smoothness(loss: Loss) -> None:
     f = local(loss, DATA)
     for basis in bases(f, 7):
@@ -116,7 +116,7 @@ class TestPrice:
             assert own.gradient_operations == 4 * 12 * 2
             assert own.forming_operations == forming
 
-    @pytest.mark.parametrize("first", range(5))
+    @every("first", range(5))
     def test_the_first_work_pays_for_the_forming_and_no_other(self, first: int) -> None:
         """Whichever it is: with 12 rows, 6 coordinates and 2 coefficients 2 * 12 * 6 * 2."""
         f, c = local(NeymanPearson(), DATA), np.ones(2)

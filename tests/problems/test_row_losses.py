@@ -17,6 +17,7 @@ from fedsim.problems import (
     Squared,
 )
 from fedsim.problems.restricted import restrict
+from tests.tiers import every
 
 ROWS, FEATURES, CLASSES = 9, 4, 3
 
@@ -51,7 +52,7 @@ LOOPS: list[tuple[Loss, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("loss", "loop"), LOOPS, ids=lambda each: getattr(each, "kind", ""))
+@every(("loss", "loop"), LOOPS)
 def test_the_root_mean_square_is_that_of_a_loop_over_the_rows(
     loss: Loss, loop: Any, rng: np.random.Generator
 ) -> None:
@@ -68,10 +69,9 @@ def test_the_root_mean_square_is_that_of_a_loop_over_the_rows(
     assert (work.operations, work.samples) == (whole.operations, whole.samples)
 
 
-@pytest.mark.parametrize(
+@every(
     "loss",
     [Logistic(labels="as-given"), Squared(), Softmax(), MultilayerPerceptron(hidden=3)],
-    ids=lambda each: each.kind,
 )
 def test_the_mean_of_the_rows_losses_is_the_loss(loss: Loss, rng: np.random.Generator) -> None:
     X, labels = samples(rng)

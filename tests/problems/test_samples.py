@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fedsim.core.errors import DataError
 from fedsim.problems import Samples
 from fedsim.problems.samples import as_read, check
+from tests.tiers import every
 
 X = np.arange(12.0).reshape(4, 3)
 DATA = Samples(X, np.arange(4.0), np.array([3, 3, 5, 5]), truth=np.ones(3))
@@ -23,9 +24,7 @@ def test_rows_are_taken_in_the_order_asked_for(rows: list[int]) -> None:
     assert part.truth is DATA.truth
 
 
-@pytest.mark.parametrize(
-    ("rows", "shared"), [([1, 2, 3], True), ([2], True), ([1, 3], False), ([2, 1], False)]
-)
+@every(("rows", "shared"), [([1, 2, 3], True), ([2], True), ([1, 3], False), ([2, 1], False)])
 def test_a_run_of_consecutive_rows_is_not_copied(rows: list[int], shared: bool) -> None:
     assert np.shares_memory(DATA.take(np.array(rows)).X, X) == shared
 
@@ -40,7 +39,7 @@ def spoilt(row: int, column: int, value: float) -> Samples:
     return Samples(features, np.zeros(4))
 
 
-@pytest.mark.parametrize(
+@every(
     ("samples", "words"),
     [
         (spoilt(2, 1, np.nan), ["row 3, column 2", "nan"]),
@@ -78,8 +77,8 @@ def test_what_is_computed_with_a_model_has_to_fit_into_memory(
         check(DATA)
 
 
-@pytest.mark.parametrize("code", ["?", "b", "B", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "f8"])
-@pytest.mark.parametrize("order", "<>")
+@every("code", ["?", "b", "B", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "f8"])
+@every("order", "<>")
 def test_numbers_of_up_to_four_bytes_keep_their_type_and_all_values(code: str, order: str) -> None:
     kind = np.dtype(f"{order}{code}")
     given = np.array([[1, 0], [1, 1]]).astype(kind).T

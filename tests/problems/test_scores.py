@@ -23,6 +23,7 @@ from fedsim.problems.measures import (
     HeldOutTopAccuracy,
 )
 from tests.problems.measured import parted, seen
+from tests.tiers import every
 
 CLASSES = 4
 FEATURES = 3
@@ -105,7 +106,7 @@ def test_f1_is_twice_the_hits_over_all_that_were_there_or_predicted(W: Array, av
     assert figures == {"test_f1": pytest.approx(wanted[average], rel=1e-12, abs=1e-15)}
 
 
-@pytest.mark.parametrize(
+@every(
     ("loss", "labels"),
     [
         (Logistic(), [-1.0, 1.0]),

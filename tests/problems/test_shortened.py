@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
@@ -10,6 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from fedsim.problems.modules.recorded import record
 from fedsim.problems.modules.shortened import shorten
+from tests.tiers import every
 
 CLIENTS, ROWS, FEATURES = 3, 4, 5
 
@@ -25,7 +25,7 @@ def operations(function: Callable[..., list[Tensor]], *given: Tensor) -> list[st
     return [node.name for node in made.graph.nodes if node.op == "call_function"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "left"),
     [
         (lambda x: [x.view(2, 3) + 1], ["add"]),

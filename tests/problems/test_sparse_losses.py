@@ -20,11 +20,12 @@ from fedsim.problems import (
 from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.restricted import restrict
 from fedsim.problems.samples import Sparse, entries, scaled_rows
+from tests.tiers import every
 
 from .examples import CONSTRAINED, CONVEX, LOSSES, named
 
 EVERY = [*LOSSES, *CONSTRAINED]
-each_loss = pytest.mark.parametrize("loss", EVERY, ids=named)
+each_loss = every("loss", EVERY)
 
 
 def sparse(rows: int, features: int, density: float, seed: int = 0) -> Sparse:
@@ -59,7 +60,7 @@ def test_values_and_gradients_are_those_of_dense_rows(loss: Loss, rng: np.random
         assert own.minibatch_gradient(w, rows) == pytest.approx(drawn, rel=1e-12, abs=1e-13)
 
 
-@pytest.mark.parametrize("loss", CONVEX, ids=named)
+@every("loss", CONVEX)
 def test_hessians_and_smoothness_are_those_of_dense_rows(loss: Loss) -> None:
     dense, own = pair(loss)
     w = np.linspace(-1, 1, dense.dimension)
@@ -123,7 +124,7 @@ def data() -> Samples:
 
 
 class TestMemory:
-    @pytest.mark.parametrize("loss", [Squared(), Logistic(l2=0.1), NeymanPearson(), Softmax()])
+    @every("loss", [Squared(), Logistic(l2=0.1), NeymanPearson(), Softmax()])
     def test_it_is_of_the_order_of_the_non_zeros(self, loss: Loss, data: Samples) -> None:
         assert not isinstance(data.X, np.ndarray)
         stored = data.X.data.nbytes + data.X.indices.nbytes + data.X.indptr.nbytes

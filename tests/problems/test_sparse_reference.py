@@ -25,7 +25,7 @@ from fedsim.problems.losses import Softmax
 from fedsim.problems.penalties import L1, L2, GroupL2, NoPenalty, Penalty
 from fedsim.problems.references.composite import CompositeForm
 from fedsim.problems.references.sparse import _SupportSearch
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 from .examples import samples
 
@@ -115,8 +115,8 @@ def test_features_that_are_one_another_make_singular_systems_and_no_other_optimu
         assert best.certified
 
 
-@pytest.mark.parametrize("penalty", [NoPenalty(), L2(weight=0.3), L1(weight=0.02)])
-@pytest.mark.parametrize("count", [1, 2])
+@every("penalty", [NoPenalty(), L2(weight=0.3), L1(weight=0.02)])
+@every("count", [1, 2])
 def test_a_classifier_is_minimised_on_every_support(count: int, penalty: Penalty) -> None:
     """By L-BFGS on each support alone."""
     data = samples(60, 5)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fedsim.core.errors import DataError
 from fedsim.problems import IID, Contiguous, Groups, Samples, Split
 from fedsim.problems.splits import Indices
+from tests.tiers import every
 
 sizes = st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
 remainders = st.sampled_from(["drop", "spread"])
@@ -103,7 +104,7 @@ def test_groups_that_lie_together_are_not_copied() -> None:
     assert all(np.shares_memory(part.X, samples.X) for part in parts)
 
 
-@pytest.mark.parametrize(
+@every(
     ("split", "samples", "fleet", "key", "words"),
     [
         (Contiguous(clients=7), rows_of(6), None, "split.clients", ["7 clients", "6 rows"]),

@@ -21,6 +21,7 @@ from fedsim.problems.splits import (
     Shards,
     Split,
 )
+from tests.tiers import every
 
 
 def labelled(counts: list[int], seed: int = 0) -> Samples:
@@ -32,7 +33,7 @@ def assign(split: Split, samples: Samples, clients: int, seed: int = 0) -> Seque
     return split.assign(samples, clients, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("split", [Shards(), Shards(per_client=1), LabelMix(), LabelMix(alpha=1e9)])
+@every("split", [Shards(), Shards(per_client=1), LabelMix(), LabelMix(alpha=1e9)])
 def test_it_keeps_what_every_split_promises(split: Split) -> None:
     found = check_split(split)
     assert set(found.outcome) == {"kept"}

@@ -14,6 +14,7 @@ from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
 from fedsim.problems import SPLITS, Samples
 from fedsim.problems.splits import ByLabel, Clusters, Dirichlet, Indices, LogNormal, Split
+from tests.tiers import every
 
 UNEVEN: list[Split] = [
     ByLabel(per_client=1),
@@ -65,7 +66,7 @@ def test_parts_are_disjoint_and_every_client_has_some(
         assert sorted(dealt) == list(range(sum(counts)))
 
 
-@pytest.mark.parametrize("split", [*UNEVEN, Clusters(clusters=4)], ids=str)
+@every("split", [*UNEVEN, Clusters(clusters=4)])
 def test_a_split_is_a_function_of_the_stream(split: Split) -> None:
     samples = labelled([40, 40, 40, 40])
     first, again, other = (assign(split, samples, 7, seed) for seed in (1, 1, 2))
@@ -183,7 +184,7 @@ class TestClusters:
         assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
-@pytest.mark.parametrize(
+@every(
     ("split", "samples", "clients", "key", "words"),
     [
         (ByLabel(per_client=3), labelled([5, 5]), 2, "split.per_client", ["3 labels", "has 2"]),
@@ -204,7 +205,7 @@ def test_what_cannot_be_split_is_refused(
     assert all(word in str(caught.value) for word in words)
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "words"),
     [
         ({"kind": "dirichlet", "alpha": 0}, "greater than 0"),

@@ -31,6 +31,7 @@ from fedsim.problems.tables.columns import column_of
 from fedsim.problems.tables.formats import find_separator, lines_before
 from fedsim.problems.tables.names import near_duplicates
 from tests.problems import messy
+from tests.tiers import every
 
 RNG = np.random.default_rng(0)
 
@@ -529,7 +530,7 @@ def test_rows_with_gaps_can_be_left_out_and_are_counted(tmp_path: Path) -> None:
     assert not np.isnan(samples.X).any()
 
 
-@pytest.mark.parametrize(
+@every(
     ("names", "pairs"),
     [
         (["Charité", "Charite", "Ulm"], [("Charite", "Charité")]),
@@ -579,7 +580,7 @@ def test_the_test_of_labels_keeps_its_level() -> None:
     assert "not iid" in str(apart)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "separator"),
     [("a,b\n1,2\n", ","), ("a\tb\n1\t2\n", "\t"), ("a;b;c\n1,5;2,5;3\n", ";"), ("a|b\n1|2\n", "|"),
      ('x,y\n"a;b",1\n"c;d",2\n', ",")],
@@ -621,7 +622,7 @@ def test_arrays_take_series_texts_and_names() -> None:
     assert block.digest != fedsim.arrays(frame, samples.y, client=samples.client).digest
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "words"),
     [
         ({"clients": [0, 1]}, "write client="),

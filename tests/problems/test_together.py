@@ -25,6 +25,7 @@ from fedsim.scenario.building.load import ComputingLoad, evaluator_for, why_apar
 from tests.problems.examples import samples
 from tests.problems.test_modules import Own, Tied
 from tests.problems.test_numbers import CLASSES, NETWORKS, networks
+from tests.tiers import every
 
 CLIENTS = 5
 
@@ -147,7 +148,7 @@ class Counting:
         return self._loss.gradients_together(rows, *rest)
 
 
-@pytest.mark.parametrize("rule", [SGD(momentum=0.9, nesterov=True), AdamW(), Adagrad(), Yogi()])
+@every("rule", [SGD(momentum=0.9, nesterov=True), AdamW(), Adagrad(), Yogi()])
 def test_optimizers_of_many_are_those_of_each(rule: Optimizer, rng: np.random.Generator) -> None:
     """From a new state, and from kept ones, which differ; some are one step ahead of others."""
     losses = clients(rng, DenseLayers(hidden=(3,)), 5, numbers="float64")
@@ -303,7 +304,7 @@ def test_groups_and_their_bits_do_not_depend_on_threads(
         np.testing.assert_array_equal(found[0], other)
 
 
-@pytest.mark.parametrize(
+@every(
     ("operations", "sizes"),
     [(GROUP, [1, 1, 1, 2]), (GROUP / 2, [2, 3]), (GROUP / 3, [5]), (0.0, [5])],
 )
@@ -363,7 +364,7 @@ def hooked() -> nn.Module:
     return layer
 
 
-@pytest.mark.parametrize(
+@every(
     ("module", "known"),
     [
         (nn.Sequential(nn.Linear(3, 2), nn.ReLU()), True),

@@ -15,6 +15,7 @@ from fedsim.core.ports import Array
 from fedsim.problems import Architecture, LocalLoss, Problem, Samples, TorchLoss
 from fedsim.problems.architectures import Convolutional, DenseLayers
 from fedsim.problems.modules.trainer import Numbers
+from tests.tiers import every
 
 SIDE, CLASSES, ROWS = 8, 3, 12
 
@@ -176,7 +177,7 @@ ODD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@every(
     ("what", "text"),
     [
         ("batch norm", "changes the buffer 0.running_var .* take group norm"),

@@ -5,6 +5,7 @@ import pytest
 
 from fedsim.core.errors import DataError
 from fedsim.problems import LocalLoss, Problem, Samples, Squared, TraceRegression
+from tests.tiers import every
 
 from .examples import local
 
@@ -30,7 +31,7 @@ def test_it_is_the_squared_loss_but_for_the_shape_of_its_model(rng: np.random.Ge
         assert matrix.smoothness == vector.smoothness
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "features", "shape"),
     [(3, 12, (3, 4)), (1, 5, (1, 5)), (5, 5, (5, 1)), (None, 1024, (32, 32)), (None, 1, (1, 1))],
 )
@@ -40,7 +41,7 @@ def test_the_shape_is_rows_by_what_is_left(
     assert TraceRegression(rows=rows).shape(features, 1) == shape
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "features", "words"),
     [
         (5, 12, "5 rows do not divide the 12 features of the data"),

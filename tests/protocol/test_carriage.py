@@ -32,7 +32,7 @@ from tests.algorithms.packing import COMPRESSORS, link, run, scenario
 from tests.protocol.bytewise import jobs, play
 from tests.runs import small
 from tests.sim.test_packing import LOSSLESS, WORLDS
-from tests.tiers import some
+from tests.tiers import every, some
 
 F32 = ValueFormat.FLOAT32
 FEW = ("chb", "scaffold", "signsgd")
@@ -207,7 +207,7 @@ def test_a_header_tells_what_a_reply_answers() -> None:
     assert TRANSPORT.read(said(kind=0), 3, Unpacking()).message is BEACON
 
 
-@pytest.mark.parametrize(("data", "named"), [
+@every(("data", "named"), [
     (said(VECTOR, kind=3), "no message has the number 3, only 0 to 2"),
     (said(VECTOR, sender=2), "node 3 sends a message in the name of node 2"),
     (said(), "a told has 1 payloads, but 0 arrived"),

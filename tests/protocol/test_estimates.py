@@ -17,6 +17,7 @@ from fedsim.protocol.estimates import (
     systematic_sample,
 )
 from fedsim.protocol.participation import WeightedParticipation
+from tests.tiers import every
 
 SIZES: dict[str, list[float]] = {
     "alike": [3, 3, 3, 3],
@@ -58,7 +59,7 @@ def cohorts(sizes: Array, count: int) -> dict[tuple[int, ...], float]:
     return found
 
 
-@pytest.mark.parametrize(("name", "count"), CASES)
+@every(("name", "count"), CASES)
 def test_inclusion_probabilities_are_those_of_the_samples(name: str, count: int) -> None:
     sizes = np.array(SIZES[name])
     due = inclusion_probabilities(sizes, count)
@@ -70,7 +71,7 @@ def test_inclusion_probabilities_are_those_of_the_samples(name: str, count: int)
     assert included == pytest.approx(due, abs=1e-7)
 
 
-@pytest.mark.parametrize(("name", "count"), CASES)
+@every(("name", "count"), CASES)
 def test_inclusion_probabilities_are_by_size_up_to_one(name: str, count: int) -> None:
     sizes = np.array(SIZES[name])
     found = inclusion_probabilities(sizes, count)
@@ -132,9 +133,9 @@ def expectation(law: str, sizes: Array, p: Array, count: int, estimate: Estimate
     return mean
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("weights", ["sizes", "equal"])
+@every("law", LAWS)
+@every("name", SIZES)
+@every("weights", ["sizes", "equal"])
 def test_an_unbiased_estimate_is_the_mean_of_all_in_expectation(
     law: str, name: str, weights: str
 ) -> None:
@@ -185,7 +186,7 @@ def test_a_late_reply_counts_by_the_law_of_its_own_round() -> None:
     assert estimator.coefficients(replies, p) == pytest.approx(due)
 
 
-@pytest.mark.parametrize("gone", range(5))
+@every("gone", range(5))
 def test_clients_that_cannot_be_asked_are_out_before_the_draw(gone: int) -> None:
     """The estimate is then that of the others, each by its weight among them."""
     sizes = np.array(SIZES["different"])

@@ -32,6 +32,7 @@ from fedsim.protocol.participation import (
 from fedsim.protocol.participation.importance import ImportanceSelector
 from fedsim.protocol.participation.utility import EnergySelector, UtilitySelector
 from fedsim.sim.known import FleetGrid
+from tests.tiers import every
 
 SAMPLES = np.array([5.0, 1.0, 3.0, 2.0, 4.0])
 
@@ -315,7 +316,7 @@ def test_the_cleanest_clients_come_first_where_and_when_they_are() -> None:
         assert set(islice(selector.rank(Moment(0, now, 2), rng), 2)) <= due
 
 
-@pytest.mark.parametrize(
+@every(
     ("keys", "now", "due"),
     [
         ({"below": 300.0}, 0.0, 50.0),  # 300, 300 and 400
@@ -378,7 +379,7 @@ def rounds(policy: Informed, clients: int, seed: int) -> Iterator[list[int]]:
         selector.observe(replies(asked, number))
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda each: each.kind)
+@every("policy", POLICIES)
 def test_the_same_seed_makes_the_same_choice_of_different_clients(policy: Informed) -> None:
     one, same = (list(rounds(policy, 5000, 1)) for _ in range(2))
     assert one == same

@@ -6,6 +6,7 @@ import pytest
 import fedsim
 from fedsim.testing import run_linked
 from tests import methods
+from tests.tiers import every
 
 ROUNDS = 6
 
@@ -14,7 +15,7 @@ SYNCHRONOUS = sorted(kind for kind in methods.METHODS if not methods.the_class(k
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@pytest.mark.parametrize("kind", SYNCHRONOUS)
+@every("kind", SYNCHRONOUS, few=[each for each in SYNCHRONOUS if each in methods.FAMILIES])
 def test_a_method_over_the_link_is_the_simulated_one(kind: str) -> None:
     blocks = {"fleet": [{"count": 4}], "stop": {"rounds": ROUNDS}, "models": {"every": 1}}
     scenario = methods.scenario(kind) | blocks

@@ -13,6 +13,7 @@ from fedsim.core.ports import Array
 from fedsim.protocol.participation import Sample
 from fedsim.protocol.selection import Selection
 from tests.scenario.building.plans import job
+from tests.tiers import every
 
 
 class Told(Sample):
@@ -40,7 +41,7 @@ def test_those_first_in_the_order_are_asked() -> None:
     assert all(type(client) is int for client in drawn)
 
 
-@pytest.mark.parametrize(
+@every(
     ("draws", "words"),
     [
         ((3, 3, 0, 1), ["has client 3 twice"]),

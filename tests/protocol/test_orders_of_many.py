@@ -10,6 +10,7 @@ from scipy import stats
 
 from fedsim.protocol.participation import asynchronous
 from fedsim.protocol.participation.asynchronous import WHOLE, ascending, permutation
+from tests.tiers import every
 
 FEW = 3
 
@@ -18,7 +19,7 @@ def rng(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-@pytest.mark.parametrize("clients", [1, WHOLE, WHOLE + 1, 30_000])
+@every("clients", [1, WHOLE, WHOLE + 1, 30_000])
 def test_everybody_is_in_it_once(clients: int) -> None:
     order = list(permutation(clients, rng()))
     assert sorted(order) == list(range(clients))

@@ -1,11 +1,11 @@
 """A sender has a packer for each field, and one for each receiver of what is not for all."""
 
 import numpy as np
-import pytest
 
 from fedsim.core.ports import DENSE, Array, ClientId, Payload, Structure
 from fedsim.wire import Dense, ErrorFeedback, Identity, ValueFormat
 from fedsim.wire.packers import Packing
+from tests.tiers import every
 
 ONES = np.ones(3)
 
@@ -38,7 +38,7 @@ class Made:
         return packer
 
 
-@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]])
+@every("order", [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]])
 def test_every_field_and_receiver_keeps_its_packer(order: list[int]) -> None:
     places: list[tuple[str, ClientId | None]] = [("a", None), ("b", None), ("a", 7), ("b", 7)]
     made = Made()

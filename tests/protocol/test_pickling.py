@@ -17,6 +17,7 @@ from tests import methods
 from tests.algorithms.packing import COMPRESSORS, link
 from tests.protocol.bytewise import built, jobs, play, small
 from tests.sim.test_packing import WIFI, fleet
+from tests.tiers import some
 
 FLICKERING = {"kind": "markov", "on": "1 s", "off": "0.3 s"}
 GOING = {"fleet": fleet(WIFI | {"up": "5 kbit/s"}, availability=FLICKERING), "stop": {"rounds": 10}}
@@ -96,7 +97,7 @@ def check(job: Job, folder: Path) -> int:
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@pytest.mark.parametrize("method", methods.METHODS)
+@pytest.mark.parametrize("method", some(methods.METHODS, *methods.FAMILIES))
 def test_methods_and_memories_can_be_pickled_in_mid_run(method: str, tmp_path: Path) -> None:
     lost = check(built(small(method) | GOING), tmp_path)
     assert lost > 0 or method not in TAKE_BACK

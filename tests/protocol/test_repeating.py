@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytest
 
 from fedsim.core.ports import Array, Message, Packer, Payload
 from fedsim.protocol.transport import Unpacking
 from fedsim.wire import TopK, ValueFormat
 from fedsim.wire.feedback import PACKERS, Feedback
 from fedsim.wire.packers import Packing
+from tests.tiers import every
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ def packing(feedback: Feedback) -> Packing:
     return Packing(make)
 
 
-@pytest.mark.parametrize("feedback", ["none", "ef", "ef21"])
-@pytest.mark.parametrize("one_each", [False, True])
+@every("feedback", ["none", "ef", "ef21"])
+@every("one_each", [False, True])
 def test_a_receiver_holds_the_same_once_it_has_received_a_message_twice(
     feedback: Feedback, one_each: bool
 ) -> None:

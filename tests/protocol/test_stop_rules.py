@@ -19,7 +19,7 @@ from fedsim.protocol.stop_rules import STOPS, Patience
 from fedsim.protocol.stopping import Stop
 from fedsim.running.check import check_plan
 from tests.runs import small
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 GD = {"algorithm": {"kind": "gd", "step_size": "1/L"}, "variants": {}}
 
@@ -159,7 +159,7 @@ EVERY: dict[str, Any] = {
 POWERED = [{"count": 3, "device": "phone-mid", "radio": "lte", "battery": {}}]
 
 
-@pytest.mark.parametrize("key", STOPS.own)
+@every("key", STOPS.own)
 def test_each_rule_says_itself_whether_it_may_end_a_run_early(key: str) -> None:
     """The estimate of a study's time is an upper bound if it does."""
     written = small(**GD, fleet=POWERED, stop={"rounds": 3, key: EVERY[key]})
@@ -239,7 +239,7 @@ def test_it_can_be_made_in_python_and_left_out_by_a_variant(written: object) -> 
     assert own == ({} if written is None else {"budget": Budget(most=9000)})
 
 
-@pytest.mark.parametrize(
+@every(
     ("stop", "words"),
     [
         ({"budget": {}}, "stop.budget.most: missing, and has no default (what may be spent)"),

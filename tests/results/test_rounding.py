@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.latex import result_text
 from fedsim.results.report.components import digits, number
+from tests.tiers import every
 
 DECIMALS = st.tuples(st.integers(-(10**7), 10**7), st.integers(0, 9))
 """Whole numbers, and how many of their digits stand behind the point."""
@@ -71,7 +72,7 @@ def test_tables_of_the_terminal_of_pages_and_of_papers_print_a_number_alike(
         assert quantity(value).replace(",", "") == rounded(whole, behind, 1)
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "shown"),
     [(17.25, "17.3"), (34.75, "34.8"), (-17.25, "\N{MINUS SIGN}17.3"), (2.65, "2.7"), (2.0, "2")],
 )

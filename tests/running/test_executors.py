@@ -25,6 +25,7 @@ from fedsim.running.workers import Known, Order, Outcome, Run, encode_order
 from fedsim.scenario import load
 from fedsim.scenario.registries import blocks_in
 from tests.runs import files, small
+from tests.tiers import every
 
 SWEPT = small(sweep={"algorithm.censor": [0.01, 0.1]}, seeds=3, stop={"rounds": 5})
 RUNS = 6
@@ -326,7 +327,7 @@ def test_who_stops_waiting_cancels_what_has_not_begun(tmp_path: Path) -> None:
     assert futures[-1].cancelled()
 
 
-@pytest.mark.parametrize(
+@every(
     ("there", "words"),
     [
         ({"fedsim": "1", "numpy": "2"}, ""),

@@ -21,6 +21,7 @@ from fedsim.core.ports import Client, Server
 from fedsim.running.campaign import check_ends
 from fedsim.running.main_guard import mark_workers
 from tests.runs import small
+from tests.tiers import every
 
 GD = {"kind": "gd", "step_size": "1/L"}
 STEEP = {"algorithm": {"kind": "gd", "step_size": "3/L"}}
@@ -107,7 +108,7 @@ def test_an_error_of_a_user_s_own_code_says_in_which_run() -> None:
     assert [each.name for each in caught.traceback][-1] == "handle", "its chain is whole"
 
 
-@pytest.mark.parametrize(
+@every(
     "error",
     [
         fedsim.RunError("it is gone"),

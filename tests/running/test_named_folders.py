@@ -10,9 +10,10 @@ import fedsim
 from fedsim.core.text import as_csv
 from fedsim.results.record.variants import RESERVED, is_reserved
 from tests.runs import small
+from tests.tiers import every
 
 
-@pytest.mark.parametrize("name", [*RESERVED, "Comparison", "seed-1", "SEED-x"])
+@every("name", [*RESERVED, "Comparison", "seed-1", "SEED-x"])
 def test_a_variant_is_called_as_nothing_else_in_a_study(name: str) -> None:
     with pytest.raises(fedsim.ScenarioError, match="another file in the folder of a study"):
         fedsim.load(small(variants={name: {"stop": {"rounds": 2}}}))

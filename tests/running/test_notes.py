@@ -17,6 +17,7 @@ from fedsim.running.check import preflight_notes
 from fedsim.scenario import dump, load
 from fedsim.scenario.building import Builder
 from tests.runs import SMALL, small
+from tests.tiers import every
 
 SAME_DATA = {"problem": {**small()["problem"], "split": {"kind": "contiguous"}}}
 GD = {"kind": "gd", "step_size": "1/L"}
@@ -100,7 +101,7 @@ DRAWING: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore:.*assumes that all clients take part:fedsim.TheoryWarning")
-@pytest.mark.parametrize("world", DRAWING)
+@every("world", DRAWING)
 def test_seeds_that_draw_something_are_not(world: str) -> None:
     """And the runs differ, so that nothing would have been a false alarm the other way."""
     changes = {"algorithm": GD, **DRAWING[world], "seeds": 2}
@@ -115,7 +116,7 @@ def test_seeds_that_draw_something_are_not(world: str) -> None:
 # -- rows without a client ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("split", "left_out"),
     [
         ({"kind": "contiguous"}, 0),
@@ -295,7 +296,7 @@ def compressed(fraction: float) -> dict[str, Any]:
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@pytest.mark.parametrize(
+@every(
     ("without", "with_effect", "key", "text"),
     [
         (

@@ -13,8 +13,9 @@ from fedsim.cli.job_table import job_table, overview
 from fedsim.running.probe import Opening, opening
 from fedsim.scenario import load
 from fedsim.scenario.building import Builder, Job
-from tests.methods import METHODS, scenario, the_class
+from tests.methods import FAMILIES, METHODS, scenario, the_class
 from tests.runs import small
+from tests.tiers import every
 
 RADIOS = ("lte", "wifi", "lora-sf7", "ethernet")
 COSTS = [
@@ -43,10 +44,11 @@ def assert_foretold(written: dict[str, Any]) -> Opening:
     return seen
 
 
+ON_RADIOS = [(kind, RADIOS[at % len(RADIOS)]) for at, kind in enumerate(METHODS)]
+
+
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@pytest.mark.parametrize(
-    ("kind", "radio"), [(kind, RADIOS[at % len(RADIOS)]) for at, kind in enumerate(METHODS)]
-)
+@every(("kind", "radio"), ON_RADIOS, few=[each for each in ON_RADIOS if each[0] in FAMILIES])
 def test_the_first_rounds_of_every_method_are_foretold(kind: str, radio: str) -> None:
     fleet = [{"count": 4, "device": "phone-mid", "radio": radio}]
     seen = assert_foretold({**scenario(kind), "fleet": fleet})
@@ -83,7 +85,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore:.*convergence theory of:fedsim.TheoryWarning")
-@pytest.mark.parametrize("world", WORLDS)
+@every("world", WORLDS)
 def test_the_first_rounds_in_every_world_are_foretold(world: str) -> None:
     assert_foretold(small(**WORLDS[world]))
 

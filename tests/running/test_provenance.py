@@ -12,6 +12,7 @@ import pytest
 
 import fedsim
 from fedsim.running import imports
+from tests.tiers import every
 
 PACKAGE = Path(fedsim.__file__).parent
 
@@ -25,7 +26,7 @@ else:
 """
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "expected"),
     [
         ("import a", [("a", ())]),

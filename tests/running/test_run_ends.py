@@ -18,6 +18,7 @@ from fedsim.core.ports import Client, Server
 from fedsim.results.record.read import read_run, run_folders
 from fedsim.sim.engine import light_task
 from tests.runs import SMALL, small
+from tests.tiers import every
 
 
 def test_a_run_that_diverges_keeps_its_finite_rounds_and_the_others_go_on(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_an_earlier_run_in_the_folder_is_gone_before_the_next_begins(tmp_path: P
     assert not (tmp_path / "base/seed-1/summary.json").exists()
 
 
-@pytest.mark.parametrize(
+@every(
     ("stop", "reason"),
     [
         ({"rounds": 3}, "rounds"),

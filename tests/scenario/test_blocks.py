@@ -28,6 +28,7 @@ from fedsim.wire import COMPRESSORS
 from tests.scenario.blocks import CYCLES, GOOD, TOP, battery, group, wire
 from tests.scenario.examples import faults, least, made, the_schema
 from tests.scenario.wrong_blocks import CONFLICTS, WRONG_BLOCKS
+from tests.tiers import every
 
 
 def said(part: Any, key: str) -> set[str]:
@@ -52,7 +53,7 @@ def test_the_examples_name_every_kind() -> None:
     assert topologies == said(written, "topology")
 
 
-@pytest.mark.parametrize("name", GOOD)
+@every("name", GOOD)
 def test_what_is_right_is_written_with_every_default_and_reads_back(name: str) -> None:
     scenario = made(**GOOD[name])
     again = load(plain(dump(scenario))).variants[0].scenario
@@ -70,7 +71,7 @@ def test_the_schema_takes_what_is_right(name: str) -> None:
     assert validator.is_valid(as_variant)
 
 
-@pytest.mark.parametrize(("blocks", "key", "words"), [*WRONG_BLOCKS, *CONFLICTS])
+@every(("blocks", "key", "words"), [*WRONG_BLOCKS, *CONFLICTS])
 def test_what_is_wrong_is_said(blocks: dict[str, Any], key: str, words: list[str]) -> None:
     found = faults(least(**blocks))
     fault = next((each for each in found if each.key == key), None)
@@ -102,15 +103,15 @@ def test_all_conflicts_come_at_once() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["gd", "fedavg"])
-@pytest.mark.parametrize("weights", ["rows", "equal", "sum"])
+@every("kind", ["gd", "fedavg"])
+@every("weights", ["rows", "equal", "sum"])
 def test_every_method_takes_any_weights(kind: str, weights: str) -> None:
     weighted = least()["problem"] | {"weights": weights}
     problem = made(problem=weighted, algorithm={"kind": kind, "step_size": 0.1}).problem
     assert problem.weighting == weights
 
 
-@pytest.mark.parametrize(
+@every(
     ("scale", "weights"),
     [("mean", "rows"), ("mean-square", "rows"), ("sum", "sum"), ("share", "sum")],
 )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import pytest
 from pydantic import Field, model_validator
 
 from fedsim.algorithms import Algorithm
@@ -16,6 +15,7 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.core.ports import Client, Message, Server, Silence
 from fedsim.scenario import compatibility, load, scenario
 from tests.scenario.examples import faults, least, the_schema, written
+from tests.tiers import every
 
 
 class Part(Spec):
@@ -61,7 +61,7 @@ class Mine(Algorithm):
         raise NotImplementedError
 
 
-@pytest.mark.parametrize(
+@every(
     ("block", "key", "words"),
     [
         ({"either": "atuo"}, "either", ["did you mean 'auto'?", "; or ", "give a number"]),
@@ -116,7 +116,7 @@ def inside(part: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
         yield part["items"]
 
 
-@pytest.mark.parametrize("key", sorted(set(keys_of_conflicts())))
+@every("key", sorted(set(keys_of_conflicts())))
 def test_a_conflict_names_a_key_that_there_is(key: str) -> None:
     parts = [the_schema()]
     for name in key.split("."):

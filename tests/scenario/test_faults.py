@@ -1,15 +1,21 @@
 """What is wrong with a scenario: where, which key, what is said; and all of it at once."""
 
+import copy
+from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
 
+from fedsim.core.blocks import catalogue
+from fedsim.core.errors import ScenarioError
 from fedsim.scenario import load
+from tests.runs import small
 from tests.scenario.examples import FILE, LINES, faults, least, written
 from tests.scenario.wrong import WRONG
+from tests.tiers import every
 
 
-@pytest.mark.parametrize(("line", "text", "key", "words"), WRONG, ids=[each[1] for each in WRONG])
+@every(("line", "text", "key", "words"), WRONG)
 def test_one_thing_wrong(tmp_path: Path, line: int, text: str, key: str, words: list[str]) -> None:
     path = written(tmp_path, {line: text})
     if not words:  # what looks wrong and is not
@@ -153,3 +159,46 @@ def test_no_line_of_the_good_scenario_can_be_misspelt(tmp_path: Path) -> None:
         fault = next(each for each in found if each.key.endswith("zz"))
         assert fault.where == f"{FILE}:{number}"
         assert f"did you mean '{head.strip(' -')}'?" in fault.message
+
+
+@every("end", ["\r", "\x85", "\u2028", "\r\n", "\n\n\r", "\x0b", "\x1c"])
+@every("text", ["{rounds: ", "[1, ", "'a", "{a: *b"])
+def test_where_a_text_is_no_yaml_is_shown_whatever_ends_its_lines(text: str, end: str) -> None:
+    for value in (text + end, end + text, f"{text}{end}{end}#"):
+        with pytest.raises(ScenarioError) as caught:
+            load(small(), overrides=[f"stop={value}"])
+        (fault,) = caught.value.faults
+        assert "^" in fault.excerpt or "not" in fault.message
+
+
+def test_the_line_of_a_mark_is_the_one_that_the_library_counts() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load(small(), overrides=["stop=a: b\x85\nd: e: f"])
+    assert "2 | d: e: f" in caught.value.faults[0].excerpt
+
+
+def test_packages_are_looked_through_once_however_much_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches = 0
+
+    def entry_points() -> EntryPoints:
+        nonlocal searches
+        searches += 1
+        return EntryPoints()
+
+    monkeypatch.setattr(catalogue, "entry_points", entry_points)
+    with pytest.raises(ScenarioError) as caught:
+        load(small(fleet=[{"count": 1, "device": "phone-x", "radio": "ltte"}] * 50))
+    assert len(caught.value.faults) == 100
+    assert searches == 1
+
+
+@pytest.mark.slow
+def test_of_very_many_faults_the_first_are_told() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load(small(fleet=[{"count": 0}] * 5000))
+    assert len(caught.value.faults) == 5000
+    lines = str(caught.value).splitlines()
+    assert (len(lines), lines[-1]) == (101, "and 4900 more errors")
+    assert str(copy.copy(caught.value)) == str(caught.value)  # as another process hands it back

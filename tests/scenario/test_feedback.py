@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-import pytest
-
 from fedsim.core.errors import ScenarioError
 from fedsim.scenario import Compression, Scenario, load
 from fedsim.scenario.compatibility import compression
 from tests import methods
 from tests.algorithms.packing import COMPRESSORS
+from tests.tiers import every
 
 DIFFERENCES = {"chb", "hb", "lag", "gd", "lag-wk", "lag-ps", "chb-charge", "ef21", "scaffnew"}
 UNBIASED = {"diana", "marina", "pp-marina", "fedcomgate"}
@@ -60,8 +59,8 @@ def scenario(
     return blocks | {"wire": {way: link}}
 
 
-@pytest.mark.parametrize("feedback", ["ef", "ef21"])
-@pytest.mark.parametrize("method", methods.METHODS)
+@every("feedback", ["ef", "ef21"])
+@every("method", methods.METHODS)
 def test_up_it_is_accepted_where_errors_can_be_made_good(method: str, feedback: str) -> None:
     """EF for what is added up, EF21 also for what replaces; neither for what has it already."""
     said = faults(scenario(method, "up", "top-k", feedback)).get("wire.up.error_feedback", "")
@@ -71,21 +70,21 @@ def test_up_it_is_accepted_where_errors_can_be_made_good(method: str, feedback: 
     assert ("error feedback by itself" in said) == (method in DIFFERENCES)
 
 
-@pytest.mark.parametrize("method", methods.METHODS)
+@every("method", methods.METHODS)
 def test_down_all_is_models_so_that_ef_is_refused(method: str) -> None:
     said = faults(scenario(method, "down", "top-k", "ef"))["wire.down.error_feedback"]
     assert ("are not compressed" in said) == (method in IN_FULL)
     assert ("the server of" in said) == ("sends models" in said or method in IN_FULL)
 
 
-@pytest.mark.parametrize("method", sorted(STATES - {"fedasync"}))
+@every("method", sorted(STATES - {"fedasync"}))
 def test_differences_take_all_feedback(method: str) -> None:
     for feedback in ("none", "ef", "ef21"):
         assert not faults(scenario(method, "up", "top-k", feedback, sends="differences"))
 
 
-@pytest.mark.parametrize("feedback", ["ef", "ef21"])
-@pytest.mark.parametrize("kind", BIASED)
+@every("feedback", ["ef", "ef21"])
+@every("kind", BIASED)
 def test_feedback_does_in_place_of_an_unbiased_compressor(kind: str, feedback: str) -> None:
     said = faults(scenario("fedcom", "up", kind, feedback))
     assert bool(said) == (kind == "threshold" and feedback == "ef21")
@@ -121,8 +120,8 @@ def followed(one: Scenario, way: str, key: str, text: str) -> Iterator[Scenario]
             yield with_link(one, way, compressor={"kind": kind} | COMPRESSORS[kind])
 
 
-@pytest.mark.parametrize("way", ["up", "down"])
-@pytest.mark.parametrize("method", methods.METHODS)
+@every("way", ["up", "down"])
+@every("method", methods.METHODS, few=methods.FAMILIES)
 def test_what_a_refusal_recommends_is_accepted(method: str, way: str) -> None:
     """Of two faults, of which each has remedies of its own, any remedy of both is."""
     worlds = [one for one in WORLDS if not faults(scenario(method, way, "identity", "none", one))]

@@ -14,6 +14,7 @@ from fedsim.scenario import load
 from fedsim.scenario.building import Builder, Job
 from fedsim.scenario.building.network import read_graph
 from tests.runs import PEERS
+from tests.tiers import every
 
 PLAIN_SERVER = {**PEERS, "algorithm": {"kind": "gd", "step_size": 0.1}}
 PLAIN = {"latency": 0.0, "discipline": "fair", "duplex": "full"}
@@ -154,7 +155,7 @@ ROUTED.nodes["a"]["device"] = "pi-4"
 RATED = linked((0, 1, {"weight": 0.5}), (1, 2))
 
 
-@pytest.mark.parametrize(
+@every(
     ("graph", "changes", "key", "words"),
     [
         ("ring", {}, "graph", "expected a networkx.Graph"),

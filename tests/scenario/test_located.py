@@ -8,9 +8,10 @@ import pytest
 
 from fedsim.protocol.stopping import Stop
 from fedsim.scenario.located import Located, Origin, locate
+from tests.tiers import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "plain"),
     [
         ((1, 2), [1, 2]),
@@ -28,7 +29,7 @@ def test_python_values_become_what_a_file_would_have(value: Any, plain: Any) -> 
     assert locate(value, Origin()).plain() == expected
 
 
-@pytest.mark.parametrize("value", [{1, 2}, object(), b"bytes", 1j, len, {"a": [iter(())]}])
+@every("value", [{1, 2}, object(), b"bytes", 1j, len, {"a": [iter(())]}])
 def test_what_no_file_could_hold_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="a scenario cannot hold a"):
         locate(value, Origin())

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fedsim.scenario.located import Located, locate
 from fedsim.scenario.merging import merge, variants
 from tests.scenario.trees import BASE, OVER, blocks, merged
+from tests.tiers import every
 
 anything = st.recursive(
     st.none() | st.integers() | st.text(max_size=3),
@@ -62,7 +63,7 @@ def test_what_is_no_block_replaces(base: Any, over: Any) -> None:
     assert merged(base, over) == over
 
 
-@pytest.mark.parametrize(
+@every(
     ("base", "over", "result"),
     [
         ({"l": [1, 2, 3]}, {"l": [4]}, {"l": [4]}),
@@ -117,7 +118,7 @@ def test_without_variants_there_is_the_base(scenario: Any) -> None:
     assert names(scenario) == ({"base": {}}, [])
 
 
-@pytest.mark.parametrize(
+@every(
     ("over", "key", "words"),
     [
         ({"base": {}}, "variants.base", "the scenario as written"),
@@ -146,7 +147,7 @@ def test_a_wrong_variant_is_a_fault_and_left_out(over: Any, key: str, words: str
     assert len(plain) <= 2
 
 
-@pytest.mark.parametrize("name", ["hb", "HB", "0.5", "c-1_b.2", "x" * 100, "9"])
+@every("name", ["hb", "HB", "0.5", "c-1_b.2", "x" * 100, "9"])
 def test_names_that_a_folder_can_have(name: str) -> None:
     plain, faults = names({"variants": {name: {"seed": 2}}})
     assert faults == []

@@ -14,6 +14,7 @@ from fedsim.core.errors import BlockError
 from fedsim.scenario import Scenario, dump, load
 from fedsim.scenario.registries import catalogue
 from tests.scenario.examples import faults, least
+from tests.tiers import every
 
 SELF = __name__
 
@@ -83,7 +84,7 @@ def test_the_same_twice_is_once() -> None:
     assert every == [*ALGORITHMS, Nesterov]
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "words"),
     [
         (Nameless, "Nameless cannot be used as an algorithm: it has no `kind` of its own"),

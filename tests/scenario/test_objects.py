@@ -16,6 +16,7 @@ from fedsim.problems import Bundled, Contiguous, Logistic
 from fedsim.scenario import Group, ProblemSpec, Scenario, ServerLink, StarNetwork, Stop, Wire
 from fedsim.scenario.registries import REGISTRIES
 from tests.conftest import ROOT
+from tests.tiers import every
 
 HB = HeavyBall(step_size="1/L", momentum=0.4)
 GD = GradientDescent(step_size="1/L")
@@ -58,7 +59,7 @@ def test_a_wrong_key_is_told_where_it_is_given() -> None:
         HeavyBall(step_size="1/L", momentun=0.4)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda each: each.several)
+@every("registry", REGISTRIES)
 def test_a_constructor_tells_every_key(registry: Registry[Spec]) -> None:
     for model in registry:
         parameters = inspect.signature(model).parameters

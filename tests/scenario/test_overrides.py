@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from fedsim.core.errors import Fault
 from fedsim.scenario.located import locate
 from fedsim.scenario.merging import overridden
 from tests.scenario.trees import BASE, blocks, merged
+from tests.tiers import every
 
 SCENARIO = {
     "algorithm": {"kind": "chb", "censor": 1, "step_size": 2},
@@ -24,7 +24,7 @@ def override(*texts: str) -> tuple[Any, list[Fault]]:
     return tree.plain(), faults
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "path", "value"),
     [
         ("algorithm.censor=0.1", ("algorithm", "censor"), 0.1),
@@ -64,7 +64,7 @@ def test_overrides_apply_in_turn_and_leave_the_rest() -> None:
     assert plain == SCENARIO | {"algorithm": {"kind": "gd", "step_size": 8}}
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "key", "words"),
     [
         ("", "", "a key path, = and a value"),

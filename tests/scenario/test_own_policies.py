@@ -18,6 +18,7 @@ from fedsim.protocol.participation import Early, Sample
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario import Scenario, Variant
 from tests.runs import small
+from tests.tiers import every
 
 
 class _Own(Sample):
@@ -155,7 +156,7 @@ PEERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@every(
     ("blocks", "key", "said"),
     [
         (fleet() | taking_part("pairs", pairs=3), "participation.pairs", "got 6"),
@@ -180,7 +181,7 @@ def test_what_does_not_go_together_is_found(blocks: dict[str, Any], key: str, sa
     assert said in {fault.key: fault.message for fault in caught.value.faults}[key]
 
 
-@pytest.mark.parametrize(
+@every(
     "blocks",
     [
         fleet() | taking_part("pairs", pairs=2),
@@ -188,7 +189,6 @@ def test_what_does_not_go_together_is_found(blocks: dict[str, Any], key: str, sa
         PEERS | fleet(availability={"kind": "days"}) | taking_part("everybody"),
         MODELS | {"algorithm": MODELS["algorithm"] | {"differently": True}} | EF,
     ],
-    ids=["as many as there are", "asks all", "always there", "adds up"],
 )
 def test_what_goes_together_is_taken(blocks: dict[str, Any]) -> None:
     assert fedsim.load(small(**blocks), blocks=BLOCKS).variants

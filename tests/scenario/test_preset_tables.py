@@ -6,6 +6,7 @@ import pytest
 
 from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, RADIOS, LoRaRadio, Radio
+from tests.tiers import every
 
 # name: Gflop/s; W active, idle; Wh (None: mains); tags of the basis.
 DEVICE_TABLE: dict[str, tuple[float, float, float, float | None, str]] = {
@@ -77,7 +78,7 @@ def test_every_preset_is_in_a_table() -> None:
     assert set(LORA) == set(LORA_TABLE)
 
 
-@pytest.mark.parametrize("name", DEVICE_TABLE)
+@every("name", DEVICE_TABLE)
 def test_the_figures_of_a_device(name: str) -> None:
     gigaflops, active, idle, hours, tag = DEVICE_TABLE[name]
     device = Device.model_validate(name)
@@ -97,7 +98,7 @@ def test_the_devices_of_the_literature(name: str) -> None:
     assert DEVICES[name].basis.startswith("[lit]")
 
 
-@pytest.mark.parametrize("name", LINK_TABLE)
+@every("name", LINK_TABLE)
 def test_the_rates_and_packets_of_a_radio(name: str) -> None:
     up, down, round_trip, framing, packet = LINK_TABLE[name]
     radio = Radio.model_validate(name)
@@ -109,7 +110,7 @@ def test_the_rates_and_packets_of_a_radio(name: str) -> None:
     assert radio.loss.kind == "none"
 
 
-@pytest.mark.parametrize("name", POWER_TABLE)
+@every("name", POWER_TABLE)
 def test_the_power_of_a_radio_of_linear_power(name: str) -> None:
     up, down, base, tail, tail_time, promotion, promotion_time, tag = POWER_TABLE[name]
     radio = Radio.model_validate(name)
@@ -124,7 +125,7 @@ def test_the_power_of_a_radio_of_linear_power(name: str) -> None:
     assert RADIOS[name].basis.startswith(tag)
 
 
-@pytest.mark.parametrize("name", STATE_TABLE)
+@every("name", STATE_TABLE)
 def test_the_power_of_a_radio_of_states(name: str) -> None:
     radio = Radio.model_validate(name)
     powers = (radio.send, radio.receive, radio.idle)
@@ -133,7 +134,7 @@ def test_the_power_of_a_radio_of_states(name: str) -> None:
     assert (radio.tail_time, radio.promotion_time) == (0.24 if name == "wifi-6" else 0, 0)
 
 
-@pytest.mark.parametrize("name", LORA_TABLE)
+@every("name", LORA_TABLE)
 def test_the_figures_of_lora(name: str) -> None:
     radio = LoRaRadio.model_validate(name)
     assert radio.spreading == LORA_TABLE[name]

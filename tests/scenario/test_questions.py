@@ -9,6 +9,7 @@ import fedsim
 from fedsim.scenario import dump
 from tests.conftest import ROOT
 from tests.runs import small
+from tests.tiers import every
 
 QUICKSTART = ROOT / "scenarios/quickstart.yaml"
 
@@ -33,9 +34,7 @@ def test_another_first_line_is_no_question(tmp_path: Path, first: str) -> None:
     assert plan.variants[0].question == ""
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", "two\nlines", "\nseed: 0\n", "seed: 0", "\u2028seed: 0\n"]
-)
+@every("name", ["plain", "two\nlines", "\nseed: 0\n", "seed: 0", "\u2028seed: 0\n"])
 def test_what_a_scenario_is_called_is_not_taken_for_its_seed(name: str) -> None:
     (variant,) = fedsim.load(small(name=name, seeds=3)).variants
     own = variant.scenario.model_copy(update={"seed": 17, "seeds": 1})

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from fedsim.core.errors import Fault, ScenarioError
 from fedsim.scenario.located import DEEPEST, Located, Origin, locate
 from fedsim.scenario.yaml import MOST, read_text
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 
 def tree(text: str) -> Located:
@@ -28,7 +28,7 @@ def refused(text: str) -> tuple[Fault, ...]:
     return caught.value.faults
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "value"),
     [
         ("1e-3", 0.001),
@@ -163,7 +163,7 @@ def test_a_slip_of_syntax_is_one_fault_with_its_line(text: str, line: int, words
     assert "\n" not in fault.message
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "where", "key", "words"),
     [
         ("a: !!python/object/apply:os.getcwd []", "f:1", "a", "a scenario holds data only"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fedsim
 from tests.scenario.examples import least
+from tests.tiers import every
 
 CENSOR, SHARE = "algorithm.censor", "wire.up.compressor.fraction"
 
@@ -89,7 +90,7 @@ def test_names_that_would_be_the_same_are_told_apart() -> None:
     assert names == ["step_size-1-L", "step_size-1-L_2"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("sweep", "words"),
     [
         (3, "sweep: got 3; give a block of keys"),

@@ -17,6 +17,7 @@ from fedsim.physics.topology import star
 from fedsim.physics.wifi import Wifi
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.models import layer
+from tests.tiers import every
 
 PACKETS = Framing(52, 1500)
 
@@ -79,9 +80,9 @@ class Cell:
         return air({made: number}).terms[made].airtime * 8 * size
 
 
-@pytest.mark.parametrize("transport", ["udp", "tcp"])
-@pytest.mark.parametrize("up", [True, False])
-@pytest.mark.parametrize("number", [1, 2, 7, 30])
+@every("transport", ["udp", "tcp"])
+@every("up", [True, False])
+@every("number", [1, 2, 7, 30])
 def test_equal_messages_end_together_when_the_air_has_had_all(
     transport: str, up: bool, number: int
 ) -> None:

@@ -11,6 +11,7 @@ from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Topology, star
 from fedsim.sim.server import SimServer
 from tests.sim.radios import RadioModel, client_of
+from tests.tiers import every
 
 from .links import ServerLink
 from .physical import battery, member
@@ -39,8 +40,8 @@ BY_STATE = {"send": 5.0, "receive": 3.0}
 TAIL = {"tail_power": 0.5, "tail_time": 9.0}
 
 
-@pytest.mark.parametrize("store", [None, battery(1e3)])
-@pytest.mark.parametrize(
+@every("store", [None, battery(1e3)])
+@every(
     ("figures", "connected"),
     [
         (BY_STATE, 0.0),  # it waits as it rests
@@ -104,8 +105,8 @@ class DividedLink(ServerLink):
         return star(clients, uplink=self.uplink, discipline="slotted")
 
 
-@pytest.mark.parametrize("store", [None, battery(1e3)])
-@pytest.mark.parametrize("link", [ServerLink, DividedLink])
+@every("store", [None, battery(1e3)])
+@every("link", [ServerLink, DividedLink])
 def test_a_radio_tries_all_the_time_in_an_outage_of_its_own_whatever_holds_it_up(
     link: type[ServerLink], store: Any
 ) -> None:

@@ -23,7 +23,8 @@ from fedsim.sim.arrays.order import EventOrder
 from fedsim.sim.arrays.rows import SPENT, RowBlocks
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.world import World
-from tests.worlds.playing import _different
+from tests.campaigns.worlds.playing import _different
+from tests.tiers import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
@@ -213,7 +214,7 @@ def test_check_says_what_is_played_event_by_event_and_why(tmp_path: Path) -> Non
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("parts", "why"),
     [
         ({"network": {"model": "tcp", "tcp": NEW}}, ""),

@@ -16,6 +16,7 @@ from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
+from tests.tiers import every
 
 from .links import ServerLink
 from .worlds import IDEAL, SLOW, Run, answered, asked, deadline, fleet, play, rounds, setup, work
@@ -70,8 +71,8 @@ def test_no_row_with_bits_or_joules_can_be_lost_or_written_twice() -> None:
                 audit(tampered, meters)
 
 
-@pytest.mark.parametrize("column", ["payload_bits", "header_bits", "transport_bits", "joules"])
-@pytest.mark.parametrize("event", [Event.SEND, Event.RECEIVE])
+@every("column", ["payload_bits", "header_bits", "transport_bits", "joules"])
+@every("event", [Event.SEND, Event.RECEIVE])
 def test_no_figure_of_a_message_can_be_changed(column: str, event: Event) -> None:
     _, rows, meters = world()
     tampered = rows.copy()
@@ -101,7 +102,7 @@ def test_time_cannot_run_back_within_a_chunk_or_between_two() -> None:
         ledger.audit(meters)
 
 
-@pytest.mark.parametrize(
+@every(
     "field",
     [
         "bits_sent",

@@ -23,8 +23,8 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.power.supply import Part, Supply
 from fedsim.sim.world import World
+from tests.campaigns.worlds.playing import _different
 from tests.physics.batteries import battery_of
-from tests.worlds.playing import _different
 
 from .devices import device_of
 from .radios import RadioModel, client_of

@@ -9,6 +9,7 @@ from fedsim.physics.signals import Constant, Steps
 from fedsim.protocol.stopping import Stop
 from tests.policies import participation_of
 from tests.sim.devices import device_of
+from tests.tiers import every
 
 from .physical import battery, member, online, spans, told
 from .worlds import Run, play, rounds, setup, working
@@ -77,7 +78,7 @@ def test_the_server_waits_for_a_restart_to_the_instant() -> None:
     assert run.times("round") == [4.0, 10.0]  # over without a reply
 
 
-@pytest.mark.parametrize("joules", [40.0, 43.0, 81.0, 86.0, 91.0])
+@every("joules", [40.0, 43.0, 81.0, 86.0, 91.0])
 def test_a_client_that_restarts_at_its_threshold_is_asked_though_rounding_says_less(
     joules: float,
 ) -> None:

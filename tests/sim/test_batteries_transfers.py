@@ -13,6 +13,7 @@ from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
+from tests.tiers import every
 
 from .links import ServerLink
 from .physical import battery, gathered, member, spans, told
@@ -173,7 +174,7 @@ CELLULAR = RadioModel(
 """With the idle half a watt: 4 W promoting and sending, 2 W connected and receiving."""
 
 
-@pytest.mark.parametrize(
+@every(
     ("joules", "when", "state", "span"),
     [
         (6.0, 1.5, "promotion", (0.0, 1.5)),

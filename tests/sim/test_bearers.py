@@ -19,7 +19,7 @@ from fedsim.sim.network.models import layer
 from fedsim.sim.network.transmission import FairBearer, FluidBearer
 from tests.sim.links import varying
 from tests.sim.radios import law, peak
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 Rate = float | Signal
 TRACE = Steps([0, 1], [2.0, 4.0], period=2)
@@ -93,7 +93,7 @@ def kinds(chosen: Bearers) -> list[type[Bearer]]:
 OPEN, FAIR, FLUID = OpenBearer, FairBearer, FluidBearer
 
 
-@pytest.mark.parametrize(
+@every(
     ("topology", "expected"),
     [
         (star(2), [OPEN, OPEN, OPEN, OPEN]),
@@ -148,10 +148,8 @@ def test_an_open_bearer_is_the_radio_and_nothing_else() -> None:
     assert not chosen.told
 
 
-@pytest.mark.parametrize(
-    "cap", [3.0, Steps([0, 1], [1.0, 5.0], period=2)], ids=["constant", "trace"]
-)
-@pytest.mark.parametrize("watched", [(), [True]], ids=["unwatched", "watched"])
+@every("cap", [3.0, Steps([0, 1], [1.0, 5.0], period=2)])
+@every("watched", [(), [True]])
 def test_what_is_broken_off_on_an_open_bearer_leaves_its_bits(
     cap: Rate, watched: list[bool]
 ) -> None:

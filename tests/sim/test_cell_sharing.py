@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.radios import ShannonRadio
+from tests.tiers import every
 
 from .links import ServerLink
 from .radios import RadioModel
@@ -129,7 +130,7 @@ def shannon(distance: float, **control: str) -> ShannonRadio:
     )
 
 
-@pytest.mark.parametrize("distance", [50.0, 150.0, 400.0, 1000.0, 3000.0])
+@every("distance", [50.0, 150.0, 400.0, 1000.0, 3000.0])
 def test_power_follows_the_distance(distance: float) -> None:
     """By hand: 50 resource blocks; -95 dBm, 0.8 of 128.1 + 37.6 log10(d/km) dB; 200 mW at most."""
     loss = 128.1 + 37.6 * log10(distance / 1000)

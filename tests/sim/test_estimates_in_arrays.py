@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import fedsim
+from tests.campaigns.worlds.playing import _different
 from tests.sim.test_arrays import LTE, both, scenario
-from tests.worlds.playing import _different
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 

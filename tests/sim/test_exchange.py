@@ -15,6 +15,7 @@ from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from tests.policies import silence_of
+from tests.tiers import every
 
 from .links import ServerLink
 from .worlds import IDEAL, SLOW, Run, answered, asked, deadline, fleet, play, setup, work
@@ -23,9 +24,7 @@ Told = tuple[float, list[tuple[int, int]]]
 """When an exchange closed, and who answered which round."""
 
 FOUR = fleet(*[(SLOW, IDEAL)] * 4)
-THREE_WAYS = pytest.mark.parametrize(
-    "link", [ServerLink(), ServerLink(2.0**20, 2.0**20), ServerLink(latency=0.0)], ids=str
-)
+THREE_WAYS = every("link", [ServerLink(), ServerLink(2.0**20, 2.0**20), ServerLink(latency=0.0)])
 
 
 def after(*seconds: float) -> Handler:

@@ -20,7 +20,8 @@ from fedsim.results.record.parts import read_table
 from fedsim.sim.arrays.fits import VARIABLE, why_slower
 from fedsim.sim.exchanges.nodes import NodeScripts
 from fedsim.sim.world import World
-from tests.worlds.playing import _different
+from tests.campaigns.worlds.playing import _different
+from tests.tiers import every
 
 from .exchange_worlds import both, world
 from .test_arrays import both as runs
@@ -79,7 +80,7 @@ def made_again() -> Any:
     return patch.object(World, "_start_again", autospec=True, side_effect=start)
 
 
-@pytest.mark.parametrize("number", range(30))
+@every("number", range(30))
 def test_the_kernel_writes_what_events_write(number: int) -> None:
     one, other = both(number)
     assert one == other
@@ -166,7 +167,7 @@ def test_a_node_that_reads_the_time_has_the_run_made_again(tmp_path: Path) -> No
     assert again.called
 
 
-@pytest.mark.parametrize(
+@every(
     ("parts", "why"),
     [
         ({"network": {"peers": {"kind": "one-peer"}}}, "changes"),

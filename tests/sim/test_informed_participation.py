@@ -19,6 +19,7 @@ from fedsim.protocol.participation import (
     Selector,
 )
 from tests import methods
+from tests.tiers import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
@@ -51,7 +52,7 @@ def sent(events: pd.DataFrame) -> dict[str, list[int]]:
             for name in rows["message"].unique()}  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "numbers"),
     [("age", 0), ("oort", 1), ("energy-aware", 2), ("harvest", 2), ("importance", 1)],
 )
@@ -182,7 +183,7 @@ def test_clients_in_the_sun_are_asked(oracle: bool) -> None:
     assert late == {"client-4", "client-5"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "keys"),
     [
         ("oort", {"over": 1.5}),
@@ -205,7 +206,7 @@ def test_policies_go_with_deadlines_quorums_and_clients_that_come_and_go(
     pd.testing.assert_frame_equal(one.events, same.events)
 
 
-@pytest.mark.parametrize(
+@every(
     ("blocks", "key", "words"),
     [
         ({"algorithm": {"kind": "ef21", "step_size": 0.1}, "participation": {

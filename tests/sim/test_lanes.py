@@ -7,7 +7,7 @@ from hypothesis import given
 
 from fedsim.sim.network.lane_states import TRANSITIONS, LaneEvent, LaneState, RouteClass
 from fedsim.sim.network.lanes import Lane
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 from .links import ServerLink
 from .radios import RadioModel
@@ -47,7 +47,7 @@ def test_an_event_that_a_state_does_not_have_names_lane_state_and_event() -> Non
     assert lane.state is LaneState.IDLE
 
 
-@pytest.mark.parametrize(
+@every(
     ("rate", "latency", "capacity", "expected"),
     [
         (float("inf"), 0.0, float("inf"), RouteClass.INSTANT),

@@ -13,7 +13,7 @@ from fedsim.sim.arrays.links import LinkLeg, pass_link
 from fedsim.sim.arrays.order import EventOrder, ReactionError
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.processor_sharing import FairLink, PartedError
-from tests.worlds.playing import _different
+from tests.campaigns.worlds.playing import _different
 
 from .test_arrays import LTE, both, scenario
 

@@ -16,7 +16,7 @@ from fedsim.physics.packet_loss import IndependentLoss, NoLoss
 from fedsim.protocol.stopping import Stop
 from tests.policies import participation_of
 from tests.sim.radios import RadioModel
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 from .packets import FRAMING
 from .peers import overlay, peers
@@ -52,8 +52,8 @@ def spent(run: Run, node: int) -> float:
     return float(sum(row["joules"] for row in run.rows if row["node"] == f"client-{node}"))
 
 
-@pytest.mark.parametrize("nodes", [2, 3, 5, 8])
-@pytest.mark.parametrize("access", ["csma", "tdma"])
+@every("nodes", [2, 3, 5, 8])
+@every("access", ["csma", "tdma"])
 def test_all_in_range_of_each_other_take_turns(nodes: int, access: str) -> None:
     complete = overlay(nx.complete_graph(nodes))
     run = world(complete, access=access, slot=T)
@@ -74,7 +74,7 @@ def test_without_broadcast_each_neighbour_has_a_transmission(nodes: int) -> None
     assert run.rounds[0]["bits_up"] == 8 * nodes * (nodes - 1)
 
 
-@pytest.mark.parametrize(("nodes", "colours"), [(3, 3), (5, 5), (6, 3), (9, 3), (12, 3)])
+@every(("nodes", "colours"), [(3, 3), (5, 5), (6, 3), (9, 3), (12, 3)])
 def test_a_ring_in_slots_takes_as_many_as_colours(nodes: int, colours: int) -> None:
     run = world(overlay(nx.cycle_graph(nodes)), rounds=2, access="tdma", slot=T)
     assert run.times("round") == pytest.approx([colours * T, 2 * colours * T])
@@ -102,8 +102,8 @@ def test_colours_differ_within_two_hops(nodes: int, seed: int) -> None:
         assert other not in apart[one] or colours[one] != colours[other]
 
 
-@pytest.mark.parametrize("broadcast", [True, False])
-@pytest.mark.parametrize("access", ["csma", "tdma", "node-exclusive"])
+@every("broadcast", [True, False])
+@every("access", ["csma", "tdma", "node-exclusive"])
 def test_no_two_transmissions_meet(access: str, broadcast: bool) -> None:
     graph = nx.random_geometric_graph(24, 0.3, seed=3)
     graph.add_edges_from(nx.path_graph(24).edges)
@@ -139,8 +139,8 @@ def towards(source: int, targets: tuple[int, ...], nodes: int) -> Overlay:
     return Overlay(to, back)
 
 
-@pytest.mark.parametrize("nodes", [3, 4, 5])
-@pytest.mark.parametrize("access", ["csma", "node-exclusive"])
+@every("nodes", [3, 4, 5])
+@every("access", ["csma", "node-exclusive"])
 def test_who_forwards_receives_and_sends(nodes: int, access: str) -> None:
     run = world(towards(0, (nodes - 1,), nodes), nx.path_graph(nodes), access=access)
     assert [row["t"] for row in run.of("receive")] == pytest.approx([(nodes - 1) * T])
@@ -257,7 +257,7 @@ SCENARIO: dict[str, Any] = {
 LOSES = {"kind": "wifi", "loss": {"kind": "independent", "rate": "1 %"}}
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "key", "words"),
     [
         ({"fleet": [{"count": 6, "radio": "lte"}]}, "fleet.0.radio", "speaks to a base station"),

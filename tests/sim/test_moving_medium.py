@@ -15,6 +15,7 @@ from fedsim.physics.medium import Medium, RadioGraph
 from fedsim.physics.overlay import Overlay
 from fedsim.protocol.stopping import Stop
 from tests.policies import participation_of
+from tests.tiers import every
 
 from .peers import overlay, peers
 from .physical import battery, member
@@ -55,8 +56,8 @@ def one_way(nodes: int, *ways: tuple[int, int]) -> Overlay:
 # Closed forms: a message takes 2 s, 8 J to send and 4 J to receive.
 
 
-@pytest.mark.parametrize("access", ["csma", "node-exclusive", "tdma"])
-@pytest.mark.parametrize(
+@every("access", ["csma", "node-exclusive", "tdma"])
+@every(
     ("contacts", "joules", "detail"),
     [
         ([(0, 1, 0.0, 9.0)], 4.0, None),
@@ -176,8 +177,8 @@ def drawn(nodes: int, seed: int) -> Given:
     return found
 
 
-@pytest.mark.parametrize("access", ["csma", "aloha", "slotted-aloha", "node-exclusive", "tdma"])
-@pytest.mark.parametrize("broadcast", [True, False])
+@every("access", ["csma", "aloha", "slotted-aloha", "node-exclusive", "tdma"])
+@every("broadcast", [True, False])
 def test_receptions_are_those_of_brute_force(access: str, broadcast: bool) -> None:
     nodes, tiny = 7, 1e-9
     contacts = drawn(nodes, 3)
@@ -234,7 +235,7 @@ def test_receptions_are_those_of_brute_force(access: str, broadcast: bool) -> No
     assert min(details.values()) > 0
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every("seed", range(12))
 def test_the_books_balance_where_nodes_move_and_die(seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes = int(rng.integers(2, 7))
@@ -293,8 +294,8 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], key: str, words: str)
     assert (fault.key, words in fault.message) == (key, True), fault.message
 
 
-@pytest.mark.parametrize("access", ["csma", "tdma", "aloha"])
-@pytest.mark.parametrize(
+@every("access", ["csma", "tdma", "aloha"])
+@every(
     "law",
     [
         WALKS,

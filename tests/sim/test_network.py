@@ -2,15 +2,14 @@
 
 from math import inf
 
-import pytest
-
 from tests.sim.radios import RadioModel
+from tests.tiers import every
 
 from .links import ServerLink
 from .stars import Network, Sent, Span
 
 RADIO = RadioModel(up=8.0, down=16.0, latency=0.5)
-BOTH_WAYS = pytest.mark.parametrize("up", [True, False], ids=["up", "down"])
+BOTH_WAYS = every("up", [True, False])
 
 
 @BOTH_WAYS
@@ -78,7 +77,7 @@ def test_an_ideal_network_takes_no_time_and_keeps_the_order() -> None:
 
 
 @BOTH_WAYS
-@pytest.mark.parametrize("capacity", [inf, 100.0], ids=["open", "shared"])
+@every("capacity", [inf, 100.0])
 def test_what_is_in_flight_is_logged_with_the_time_its_bits_have_flowed(
     up: bool, capacity: float
 ) -> None:
@@ -105,7 +104,7 @@ def test_both_directions_at_once_pay_the_base_power_once() -> None:
 
 
 @BOTH_WAYS
-@pytest.mark.parametrize("capacity", [inf, 4.0], ids=["open", "shared"])
+@every("capacity", [inf, 4.0])
 def test_a_transfer_that_is_broken_off_has_cost_what_has_passed(up: bool, capacity: float) -> None:
     radio = RadioModel(8.0, 8.0, latency=0.5, base=3.0, energy_up=0.5, energy_down=0.5)
     network = Network([radio], ServerLink(capacity, capacity))

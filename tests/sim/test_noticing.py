@@ -11,6 +11,7 @@ from fedsim.protocol.participation import FullParticipation
 from fedsim.protocol.participation.asynchronous import AsynchronousParticipation
 from fedsim.protocol.stopping import Stop
 from tests.runs import small
+from tests.tiers import every
 
 from .physical import gathered, member, online, tired, told
 
@@ -26,7 +27,7 @@ def ends(seconds: float = inf, **policy: Any) -> list[float]:
     return [t for t, _ in seen]
 
 
-@pytest.mark.parametrize(("beat", "when"), [(2.0, 4.0), (3.0, 6.0), (2.5, 5.0), (10.0, 10.0)])
+@every(("beat", "when"), [(2.0, 4.0), (3.0, 6.0), (2.5, 5.0), (10.0, 10.0)])
 def test_with_a_heartbeat_it_is_the_first_beat_after_that(beat: float, when: float) -> None:
     assert ends(noticed="heartbeat", heartbeat=beat) == [when]
 

@@ -11,6 +11,7 @@ from fedsim.sim.server import SimServer
 from tests.physics.losses import GilbertElliott, Independent
 from tests.policies import participation_of
 from tests.sim.radios import RadioModel
+from tests.tiers import every
 
 from .physical import member
 from .worlds import Run, answered, asked, fleet, play, rounds, setup
@@ -49,8 +50,8 @@ def per_client(run: Run, event: str, column: str) -> np.ndarray[tuple[int], np.d
     return sums
 
 
-@pytest.mark.parametrize("loss", [0.1, 0.5])
-@pytest.mark.parametrize("tries", [1, 2, 4, None])
+@every("loss", [0.1, 0.5])
+@every("tries", [1, 2, 4, None])
 def test_independent_losses_cost_what_the_closed_forms_say(loss: float, tries: int | None) -> None:
     packets = 30_000
     run = messages(Independent(loss), tries, 96 * packets, 1)

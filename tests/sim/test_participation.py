@@ -16,6 +16,7 @@ from tests.physics.losses import Independent
 from tests.policies import participation_of, silence_of
 from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
+from tests.tiers import every
 
 from .physical import battery, member, told
 from .worlds import Run, asked, echo, play, rounds, setup, working
@@ -151,9 +152,7 @@ def test_only_the_ratios_of_weights_matter() -> None:
     assert cohorts(same) == cohorts(again)
 
 
-@pytest.mark.parametrize(
-    ("count", "over", "wanted"), [(10, 1.3, 13), (10, 1.1, 11), (3, 1.5, 5), (4, 1.0, 4)]
-)
+@every(("count", "over", "wanted"), [(10, 1.3, 13), (10, 1.1, 11), (3, 1.5, 5), (4, 1.0, 4)])
 def test_over_selection_asks_so_many_times_as_many_rounded_up(
     count: int, over: float, wanted: int
 ) -> None:

@@ -12,7 +12,7 @@ from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from tests.policies import participation_of
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 from .physical import Told, gathered, member, online, tired, told
 from .worlds import echo, work
@@ -45,9 +45,7 @@ def test_over_selection_is_content_with_all_where_there_are_not_enough() -> None
     assert seen == [(1.0, [(0, 1)])]
 
 
-@pytest.mark.parametrize(
-    ("quorum", "share"), [(0.01, 1), (0.25, 1), (0.26, 2), (0.5, 2), (0.75, 3), (1.0, 4)]
-)
+@every(("quorum", "share"), [(0.01, 1), (0.25, 1), (0.26, 2), (0.5, 2), (0.75, 3), (1.0, 4)])
 def test_a_quorum_without_a_deadline_closes_the_round_when_it_is_reached(
     quorum: float, share: int
 ) -> None:

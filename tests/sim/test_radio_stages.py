@@ -13,7 +13,7 @@ from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.radios import RadioModel, connected, on_air
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup, work
 
@@ -65,7 +65,7 @@ def test_a_sleeping_radio_is_heard_as_the_run_begins_and_then_goes_to_rest_by_st
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("gap", "begins"),
     [
         (0.5, 4.5),  # it listens
@@ -86,7 +86,7 @@ def test_a_message_down_waits_for_the_next_time_that_the_radio_listens(
     assert of(run, "receive")[1][1] == pytest.approx(begins)
 
 
-@pytest.mark.parametrize(("busy", "begins"), [(0.5, 3.5), (3.0, 6.0), (8.0, 12.0), (20.0, 25.0)])
+@every(("busy", "begins"), [(0.5, 3.5), (3.0, 6.0), (8.0, 12.0), (20.0, 25.0)])
 def test_a_message_up_waits_for_the_resumption_alone(busy: float, begins: float) -> None:
     async def handle(client: SimClient, message: Message) -> Message:
         await client.compute(work(busy))

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, cast
 
-import pytest
-
 from fedsim.physics.radios import RadioStage
 from fedsim.results.record.log import EventLog
 from fedsim.results.record.rounds import Traffic
@@ -15,6 +13,7 @@ from fedsim.sim.power.radio import CellularRadio
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Part, Supply
 from tests.sim.radios import RadioModel
+from tests.tiers import every
 
 PROMOTED = RadioModel(1.0, 1.0, promotion_power=8.0, promotion_time=2.0, tail_power=0.5,
                       tail_time=4.0)  # fmt: skip
@@ -61,7 +60,7 @@ class Bench:
         return begins
 
 
-@pytest.mark.parametrize("given_up", [3.0, 5.0, 6.0, 9.0, 11.0])
+@every("given_up", [3.0, 5.0, 6.0, 9.0, 11.0])
 def test_a_message_that_never_comes_holds_the_tail_until_it_is_given_up(given_up: float) -> None:
     """Connected since 2 s; at rest 4 s later, or where it is given up if that is later."""
     bench = Bench()

@@ -14,8 +14,8 @@ import fedsim
 from fedsim.core.columns import SparseColumn
 from fedsim.physics.radios.channel import steady_end
 from fedsim.sim.world import World
+from tests.campaigns.worlds.playing import _different
 from tests.tiers import some
-from tests.worlds.playing import _different
 
 from .array_worlds import compared
 from .test_arrays import LTE, both, scenario

@@ -15,6 +15,7 @@ from fedsim.physics.overlay import Overlay
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.peers import SimNode
 from tests.policies import participation_of
+from tests.tiers import every
 
 from .peers import overlay, peers, talk
 from .physical import member
@@ -170,8 +171,8 @@ def transmissions(run: Run) -> list[tuple[float, float, int]]:
     ]
 
 
-@pytest.mark.parametrize("access", ["aloha", "slotted-aloha"])
-@pytest.mark.parametrize("broadcast", [True, False])
+@every("access", ["aloha", "slotted-aloha"])
+@every("broadcast", [True, False])
 def test_a_reception_fails_if_another_is_in_range(access: str, broadcast: bool) -> None:
     graph = nx.random_geometric_graph(24, 0.3, seed=3)
     graph.add_edges_from(nx.path_graph(24).edges)
@@ -265,7 +266,7 @@ EF21 = {"up": {"compressor": {"kind": "qsgd", "levels": 16}, "error_feedback": "
 ENDS = {"kind": "full", "deadline": "1 s"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("scenario", "key", "words"),
     [
         (medium_of(access="csma", tries=3), "network.medium.tries", "nothing collides under csma"),

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.sim.links import varying
+from tests.tiers import every
 
 STUDY = ROOT / "analysis/simgrid"
 
@@ -30,8 +31,8 @@ def table() -> pd.DataFrame:
     return pd.read_csv(STUDY / "arrivals.csv")
 
 
-@pytest.mark.parametrize("model", ["fluid", "lv08"])
-@pytest.mark.parametrize("general", [False, True], ids=["cheapest bearer", "fluid network"])
+@every("model", ["fluid", "lv08"])
+@every("general", [False, True])
 def test_messages_arrive_when_simgrid_says(
     study: ModuleType, table: pd.DataFrame, model: str, general: bool
 ) -> None:

@@ -10,6 +10,7 @@ from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.supply import Part, Supply
 from tests.physics.batteries import AnyBattery, battery_of, store_of
+from tests.tiers import every
 
 HORIZON = 1e3
 """Seconds that are lived through."""
@@ -118,8 +119,8 @@ def exhaust(life: Life) -> None:
     life.supply.set(Part.PROCESSOR, 0.0)
 
 
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("restart", [0.2, 0.6])
+@every("source", SOURCES)
+@every("restart", [0.2, 0.6])
 def test_what_is_foreseen_is_what_happens_whatever_was_done_since_it_was_asked(
     source: str, restart: float
 ) -> None:

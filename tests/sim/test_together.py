@@ -21,7 +21,7 @@ from fedsim.wire.packers import Packing
 from fedsim.wire.payloads import rows
 from fedsim.wire.payloads.dense import LongDense
 from fedsim.wire.payloads.rows import DenseRows
-from tests.worlds.playing import _different
+from tests.campaigns.worlds.playing import _different
 
 from .test_arrays import LTE, PROBLEM, both, scenario
 

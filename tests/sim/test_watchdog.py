@@ -11,6 +11,7 @@ from fedsim.sim.engine import loop as engine
 from fedsim.sim.engine.light_task import LightTask
 from fedsim.sim.engine.loop import SimLoop, simulate
 from fedsim.sim.engine.watchdog import Watchdog
+from tests.tiers import every
 
 Handler = Callable[[Watchdog, list[str]], Coroutine[Any, Any, None]]
 
@@ -64,8 +65,8 @@ def test_code_that_awaits_nothing_is_reported_once_with_its_line(*, light: bool)
     assert "(lines += watchdog.look()  # where it spins), and awaits nothing" in line
 
 
-@pytest.mark.parametrize("light", [True, False])
-@pytest.mark.parametrize("seconds", [0.0, 1.0])
+@every("light", [True, False])
+@every("seconds", [0.0, 1.0])
 def test_code_that_awaits_is_never_reported_however_long_it_takes(
     seconds: float, *, light: bool
 ) -> None:

@@ -16,6 +16,7 @@ from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
+from tests.tiers import every
 
 from .worlds import (
     IDEAL,
@@ -39,7 +40,7 @@ class Mine(Exception):
     """An error of the algorithm's own."""
 
 
-@pytest.mark.parametrize(
+@every(
     ("rules", "after", "named"),
     [
         (Stop(rounds=7), 7, "rounds: 7 of 7"),
@@ -50,7 +51,6 @@ class Mine(Exception):
         (Stop.in_si(rounds=4, gap=0.125, time=8.0), 4, "gap"),
         (Stop.in_si(rounds=4, time=8.0), 4, "rounds"),
     ],
-    ids=str,
 )
 def test_a_stop_rule_ends_the_run_when_a_round_is_committed(
     rules: Stop, after: int, named: str
@@ -70,7 +70,7 @@ def test_a_stop_rule_ends_the_run_when_a_round_is_committed(
     assert (last["detail"], run.rows[-1]) == (run.reason, last)
 
 
-@pytest.mark.parametrize(
+@every(
     ("rules", "stops", "goes_on"),
     [
         (Stop(rounds=5), {"round": 5}, {"round": 4}),
@@ -80,7 +80,6 @@ def test_a_stop_rule_ends_the_run_when_a_round_is_committed(
         (Stop.in_si(energy=5.0), {"joules": 5.0}, {"joules": 4.99}),
         (Stop(rounds=2), {"round": 2}, {"gap": -1e-12}),
     ],
-    ids=["rounds", "gap", "unknown gap", "bits", "energy", "below a reference"],
 )
 def test_a_rule_applies_from_its_bound_on_and_only_where_it_was_given(
     rules: Stop, stops: dict[str, Any], goes_on: dict[str, Any]
@@ -169,7 +168,7 @@ def test_a_server_that_fails_ends_the_run_with_that_very_error() -> None:
     assert caught.value is error
 
 
-@pytest.mark.parametrize("nonsense", [None, 3, "SILENCE", b"", Mine()], ids=repr)
+@every("nonsense", [None, 3, "SILENCE", b"", Mine()])
 def test_a_handler_that_returns_nonsense_is_told_what_it_may_return(nonsense: object) -> None:
     async def handle(client: SimClient, message: Message) -> Any:
         return nonsense

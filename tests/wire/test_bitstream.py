@@ -16,6 +16,7 @@ from fedsim.wire.bitstream import (
     varint,
     varint_size,
 )
+from tests.tiers import every
 
 small = st.lists(st.integers(0, 70), max_size=40).map(lambda some: np.array(some, dtype=np.intp))
 positive = st.lists(
@@ -58,7 +59,7 @@ def test_a_count_takes_a_byte_for_every_seven_bits(number: int) -> None:
     assert Reader(data).varint() == number
 
 
-@pytest.mark.parametrize(("number", "data"), [
+@every(("number", "data"), [
     (0, "00"), (127, "7f"), (128, "8001"), (16383, "ff7f"), (16384, "808001"),
     (2**28, "8080808001"),
 ])  # fmt: skip
@@ -66,7 +67,7 @@ def test_counts_by_hand(number: int, data: str) -> None:
     assert varint(number).hex() == data
 
 
-@pytest.mark.parametrize("data", ["80", "8000", "ffffffffff01", "808080808000"])
+@every("data", ["80", "8000", "ffffffffff01", "808080808000"])
 def test_a_count_that_is_cut_off_or_longer_than_it_has_to_be_is_refused(data: str) -> None:
     with pytest.raises(DecodeError):
         Reader(bytes.fromhex(data)).varint()

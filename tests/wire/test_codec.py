@@ -24,7 +24,7 @@ from fedsim.wire import (
 )
 from fedsim.wire.bitstream import concatenate, fixed_width, gamma, unary, varint
 from fedsim.wire.indices import IndexCode, IndexSet
-from tests.tiers import examples
+from tests.tiers import every, examples
 from tests.wire.strategies import payloads, updates
 
 numbered = st.integers(0, 2**32 - 1)
@@ -91,7 +91,7 @@ def test_trailing_bytes_are_refused(payload: Encodable | Update, garbage: bytes)
         decode(encode(payload) + garbage)
 
 
-@pytest.mark.parametrize("data", [
+@every("data", [
     struct.pack("<BBI", 0x10, 1, 2**32 - 1),           # a vector of 32 GiB that is not there
     struct.pack("<BB3I", 0x10, 3, *[2**32 - 1] * 3),    # a product beyond 64 bits
     struct.pack("<BB3I", 0x10, 3, 0, 2**32 - 1, 2**32 - 1),
@@ -117,7 +117,7 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(data: bytes) -> N
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("data", "named"), [
+@every(("data", "named"), [
     (b"\x20" + varint(2**28 + 1) + b"\x00\x01", "coordinates; at most 268435456"),
     (b"\x23\x05\x06\x01" + bytes(15), "no index code 0x01 of 6 out of 5"),
     (b"\x23\x05\x01\x04\x01" + bytes(2), "no index code 0x04"),  # a parameter for a bitmap
@@ -170,7 +170,7 @@ def levels_by_elias() -> bytes:
     return b"\x51\x04\x03\x00\x00\x80\x3f\x00\x04" + concatenate(signs, magnitudes)
 
 
-@pytest.mark.parametrize(("data", "named"), [
+@every(("data", "named"), [
     (by_code(IndexCode.BITMAP), "byte 3 of a payload is 0x00, expected 0x01"),
     (by_code(IndexCode.GAMMA), "byte 3 of a payload is 0x02, expected 0x01"),
     (by_code(IndexCode.RICE, 0), "byte 3 of a payload is 0x03, expected 0x01"),
@@ -193,7 +193,7 @@ def test_what_could_be_written_otherwise_is_refused(data: bytes, named: str) -> 
         decode_message(front + data)
 
 
-@pytest.mark.parametrize("form", ValueFormat)
+@every("form", ValueFormat)
 def test_every_nan_is_written_as_one(form: ValueFormat) -> None:
     patterns = np.array([0x7FF8 << 48, 0xFFF8 << 48, 0x7FF0 << 48 | 1, (1 << 64) - 1], np.uint64)
     strings = {encode(Dense.of(nan.reshape(1), form)) for nan in patterns.view(np.float64)}
@@ -201,8 +201,8 @@ def test_every_nan_is_written_as_one(form: ValueFormat) -> None:
     assert np.isnan(decode(strings.pop()).values).all()
 
 
-@pytest.mark.parametrize("value", [0.0, -0.0, np.inf, -np.inf])
-@pytest.mark.parametrize("form", ValueFormat)
+@every("value", [0.0, -0.0, np.inf, -np.inf])
+@every("form", ValueFormat)
 def test_a_zero_keeps_its_sign(form: ValueFormat, value: float) -> None:
     (arrived,) = decode(encode(Dense.of(np.array([value]), form))).values
     assert (arrived, np.signbit(arrived)) == (value, np.signbit(value))
@@ -235,8 +235,8 @@ def test_a_long_vector_in_a_few_bytes_stays_small_until_it_is_asked_for(data: by
     assert payload.bits == 8 * len(data)
 
 
-@pytest.mark.parametrize("fill", [0x00, 0x01, 0x11, 0x55, 0xFF])
-@pytest.mark.parametrize("front", [
+@every("fill", [0x00, 0x01, 0x11, 0x55, 0xFF])
+@every("front", [
     b"\x23" + varint(2**20) + varint(2**15) + b"\x02",
     b"\x23" + varint(2**20) + varint(2**15) + b"\x07",
     b"\x23" + varint(2**20) + varint(2**15) + b"\x01",
@@ -256,7 +256,7 @@ def test_memory_is_proportional_to_what_came(front: bytes, fill: int) -> None:
     assert peak < 250 * len(data)
 
 
-@pytest.mark.parametrize(("change", "named"), [
+@every(("change", "named"), [
     (lambda data: data[:10], "19 bytes"),
     (lambda data: b"\x07" + data[1:], "version 7"),
     (lambda data: data[:-1], "announces"),

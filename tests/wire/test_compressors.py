@@ -33,9 +33,10 @@ from fedsim.wire import (
 )
 from fedsim.wire.compressors.base import Contract
 from fedsim.wire.compressors.quantized import float32_above
+from tests.tiers import every
 from tests.wire.compressors import ALL, F64, vectors
 
-each = pytest.mark.parametrize("spec", COMPRESSORS, ids=lambda spec: spec.__name__)
+each = every("spec", COMPRESSORS)
 compressors = pytest.mark.parametrize("name", ALL)
 
 
@@ -94,7 +95,7 @@ def test_vectors_far_from_one_keep_their_directions(name: str, size: float) -> N
     assert values[0] >= 0 >= values[3]
 
 
-@pytest.mark.parametrize(("compressor", "vector", "values"), [
+@every(("compressor", "vector", "values"), [
     (TopK(count=2), [1, -3, 2, 0.5], [0, -3, 2, 0]),
     (TopK(count=2), [1, 2, -2, 2], [0, 2, -2, 0]),          # ties: the lowest index
     (TopK(count=3), [0, 5, 0, 0], [0, 5, 0, 0]),
@@ -137,7 +138,7 @@ def test_random_coordinates_are_the_same_whether_their_indices_are_sent_or_not(
     )
 
 
-@pytest.mark.parametrize(("spec", "dimension", "count"), [
+@every(("spec", "dimension", "count"), [
     (TopK(fraction=0.1), 30, 3), (TopK(fraction=0.1), 38, 4), (TopK(fraction=0.1), 34, 3),
     (TopK(fraction=0.01), 30, 1), (TopK(fraction=1), 30, 30),
     (TopK(count=4), 30, 4), (TopK(count=40), 30, 30), (TopK(fraction=0.5), 0, 0),
@@ -148,7 +149,7 @@ def test_sizes_are_shares_or_numbers(spec: TopK, dimension: int, count: int) -> 
     assert sent(spec, np.ones(dimension)).indices.size == count
 
 
-@pytest.mark.parametrize(("spec", "dimension", "shape"), [
+@every(("spec", "dimension", "shape"), [
     (PowerSGD(), 30, (5, 6)), (PowerSGD(), 31, (5, 7)), (PowerSGD(rows=4), 31, (4, 8)),
     (PowerSGD(rows=40), 31, (31, 1)), (PowerSGD(), 1, (1, 1)), (PowerSGD(), 0, (0, 0)),
 ])  # fmt: skip
@@ -211,7 +212,7 @@ def test_what_is_written_is_read_back(name: str) -> None:
     assert TypeAdapter(type(ALL[name])).validate_json(written) == ALL[name]
 
 
-@pytest.mark.parametrize(("spec", "fields"), [
+@every(("spec", "fields"), [
     (TopK, {}), (TopK, {"fraction": 0.1, "count": 3}), (TopK, {"fraction": 0}),
     (TopK, {"fraction": 1.5}), (RandK, {"count": 0}), (RandK, {"count": 1, "indices": "none"}),
     (HardThreshold, {}), (HardThreshold, {"threshold": 0}), (QSGD, {"levels": 0}),

@@ -23,6 +23,7 @@ from fedsim.wire import (
     TopK,
     ValueFormat,
 )
+from tests.tiers import every
 from tests.wire.compressors import ALL, F64, hard_vectors, of_class, vectors
 
 DRAWS, SIGMAS = 1000, 6.0
@@ -30,7 +31,7 @@ NORM_ROUNDING = 2.0**-20
 """Norms are rounded up to float32, by less than 2^-23. What that adds to a level is taken off by
 one draw in millions, so a mean over fewer is as much too large, and so is a mean square."""
 VECTORS = hard_vectors(20) | {"one coordinate": np.array([-0.7])}
-hard = pytest.mark.parametrize("vector", VECTORS.values(), ids=VECTORS)
+hard = every("vector", VECTORS.values())
 
 
 class Grid:
@@ -93,7 +94,7 @@ def square(vectors: Array) -> Array:
 
 
 @hard
-@pytest.mark.parametrize("name", of_class("unbiased"))
+@every("name", of_class("unbiased"))
 def test_the_unbiased_are_unbiased_and_within_omega(name: str, vector: Array) -> None:
     compressor = ALL[name]
     arrived, doubt = arrivals(compressor, vector)
@@ -118,14 +119,14 @@ def test_the_unbiased_are_contractive_once_they_are_shrunk(name: str, case: str)
 
 @pytest.mark.slow
 @hard
-@pytest.mark.parametrize("compressor", [RandK(count=1), RandK(count=20), TernGrad()], ids=str)
+@every("compressor", [RandK(count=1), RandK(count=20), TernGrad()])
 def test_these_attain_their_omega_at_every_vector(compressor: Compressor, vector: Array) -> None:
     error, doubt = mean_error(compressor, vector, vector)
     omega = compressor.contract_for(vector).constant
     assert abs(error - omega * square(vector)) <= doubt + NORM_ROUNDING * square(vector)
 
 
-@pytest.mark.parametrize("name", ["natural", "terngrad", "dithered 2", "dithered 5"])
+@every("name", ["natural", "terngrad", "dithered 2", "dithered 5"])
 def test_these_attain_their_omega_at_the_worst_vector(name: str) -> None:
     dimension, compressor = 36, ALL[name]
     vector = np.full(dimension, 4 / 3)
@@ -150,7 +151,7 @@ def test_the_deterministic_are_within_their_delta(name: str, vector: Array) -> N
         assert error <= worst.constant * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("compressor", "vector"), [
+@every(("compressor", "vector"), [
     (TopK(count=3), np.full(10, -2.0)),
     (TopK(fraction=0.5), np.ones(10)),
     (ScaledSign(), np.array([0, 0, 3.0, 0])),
@@ -184,10 +185,8 @@ def spectrum(values: list[float]) -> Array:
     return matrix.ravel()
 
 
-@pytest.mark.parametrize("rank", [1, 2, 5, 6])
-@pytest.mark.parametrize(
-    "singular", [[1] * 6, [6, 5, 4, 3, 2, 1], [1, 0, 0, 0, 0, 0], [9] + [1] * 5]
-)
+@every("rank", [1, 2, 5, 6])
+@every("singular", [[1] * 6, [6, 5, 4, 3, 2, 1], [1, 0, 0, 0, 0, 0], [9] + [1] * 5])
 def test_factors_from_a_random_start_contract(rank: int, singular: list[float]) -> None:
     vector, compressor = spectrum(singular), PowerSGD(rank=rank)
     error, doubt = mean_error(compressor, vector, vector)
@@ -222,8 +221,8 @@ def level_vectors(dimension: int) -> dict[str, Array]:
     }
 
 
-@pytest.mark.parametrize("name", level_vectors(1))
-@pytest.mark.parametrize("dimension", [1_000, 20_000])
+@every("name", level_vectors(1))
+@every("dimension", [1_000, 20_000])
 def test_qsgd_with_sqrt_d_levels_costs_at_most_2_8_bits_a_coordinate(
     name: str, dimension: int
 ) -> None:

@@ -23,6 +23,7 @@ from fedsim.wire import (
     decode,
     encode,
 )
+from tests.tiers import every
 
 F64, F32, B16, F16 = ValueFormat
 
@@ -109,7 +110,7 @@ CASES: dict[str, tuple[Encodable | Update, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@every("case", CASES)
 def test_the_bytes_are_those_written_by_hand(case: str) -> None:
     payload, data = CASES[case]
     assert encode(payload).hex(" ") == bytes.fromhex(data).hex(" ")
@@ -118,7 +119,7 @@ def test_the_bytes_are_those_written_by_hand(case: str) -> None:
     assert arrived.values.tolist() == payload.values.tolist()
 
 
-@pytest.mark.parametrize(("case", "values"), [
+@every(("case", "values"), [
     ("a matrix", [[1.0], [0.5]]),
     ("sparse, absent", [1, 1, 1, 1, 0, 1]),
     ("quantized, fixed", [1, -1, 0, 0]),

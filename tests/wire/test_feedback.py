@@ -32,7 +32,7 @@ from fedsim.wire import (
 )
 from fedsim.wire.feedback import ByClient, Pending, resolve_pending
 from fedsim.wire.packers import Contractive
-from tests.tiers import examples
+from tests.tiers import every, examples
 from tests.wire.compressors import ALL, F64, hard_vectors, of_class
 
 DIMENSION = 12
@@ -183,7 +183,7 @@ def test_a_packer_that_was_pickled_takes_back_what_it_packed_before(feedback: An
     assert encode(copy.pack(again)) == encode(packer.pack(again))
 
 
-@pytest.mark.parametrize("name", [*of_class("contractive"), *of_class("unbiased")])
+@every("name", [*of_class("contractive"), *of_class("unbiased")])
 def test_the_error_stays_within_its_bound(name: str) -> None:
     """|e|^2 <= 4 (1 - delta)/delta^2 max |v|^2 (Karimireddy et al. 2019, lemma 3), in the mean."""
     draws = np.random.default_rng(0)
@@ -215,7 +215,7 @@ def test_ef21_comes_nearer_by_delta_with_every_message(name: str, vector: Array)
         assert square(held - vector[0]) <= (1 - delta) ** sent * whole + 1e-9 * whole
 
 
-@pytest.mark.parametrize("name", of_class("unbiased"))
+@every("name", of_class("unbiased"))
 def test_ef21_comes_nearer_in_the_mean_with_the_unbiased(name: str) -> None:
     vector, steps = hard_vectors(DIMENSION)["normal"], 10
     delta, ends = ALL[name].contract(DIMENSION).delta, []
@@ -238,12 +238,11 @@ def descent(packer: Packer, steps: int = 1500) -> float:
     return math.sqrt(square(w - optimum))
 
 
-@pytest.mark.parametrize(
+@every(
     "compressor",
     [TopK(count=1), RandK(count=1), ScaledSign(), PowerSGD(rows=2), Identity()],
-    ids=str,
 )
-@pytest.mark.parametrize("feedback", ["ef", "ef21"])
+@every("feedback", ["ef", "ef21"])
 def test_with_feedback_descent_reaches_the_optimum(feedback: Any, compressor: Compressor) -> None:
     assert descent(PACKERS[feedback](compressor, ValueFormat.FLOAT32, rng())) < 1e-3
 

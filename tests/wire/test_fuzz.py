@@ -1,12 +1,12 @@
 """Damaged encodings: each is written again as it came, or refused by the one error."""
 
 import numpy as np
-import pytest
 
+from tests.tiers import every
 from tests.wire.hostile import damaged, genuine, is_read
 
 
-@pytest.mark.parametrize("seed", range(4))
+@every("seed", range(4))
 def test_damaged_bytes_are_read_or_refused(seed: int) -> None:
     read = sum(map(is_read, damaged(6_000, np.random.default_rng(seed))))
     assert 240 < read < 5_000  # the damage neither spares everything nor nothing

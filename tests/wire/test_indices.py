@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fedsim.core.errors import DecodeError
 from fedsim.wire.bitstream import Reader, concatenate
 from fedsim.wire.indices import IndexCode, IndexSet, entropy, read, rice_parameter
+from tests.tiers import every
 from tests.wire.strategies import dimensions, masks
 
 ISSUED = {0.001: 11.5, 0.01: 8.1, 0.1: 4.8, 0.3: 3.0}
@@ -60,7 +61,7 @@ def test_the_shortest_of_textbook_lengths_is_chosen(present: np.ndarray) -> None
     assert where.bits == where.sizes[where.code] == min(lengths)
 
 
-@pytest.mark.parametrize("density", ISSUED)
+@every("density", ISSUED)
 def test_bits_an_index_come_near_the_entropy(density: float) -> None:
     dimension, rng = 10**5, np.random.default_rng(0)
     count = round(density * dimension)
@@ -72,7 +73,7 @@ def test_bits_an_index_come_near_the_entropy(density: float) -> None:
     assert entropy(count, dimension) / count == pytest.approx(bound, rel=0.01)
 
 
-@pytest.mark.parametrize(("count", "dimension"), [(0, 0), (0, 9), (9, 9), (3, 10), (50, 100)])
+@every(("count", "dimension"), [(0, 0), (0, 9), (9, 9), (3, 10), (50, 100)])
 def test_the_entropy_counts_the_choices(count: int, dimension: int) -> None:
     bits = math.log2(math.comb(dimension, count))
     assert entropy(count, dimension) == pytest.approx(bits, abs=1e-9)
@@ -103,13 +104,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("code", CASES)
+@every("code", CASES)
 def test_each_code_is_the_shortest_for_some_set(code: IndexCode) -> None:
     dimension = {IndexCode.BITMAP: 8, IndexCode.FIXED: 8}.get(code, 128)
     assert IndexSet.of(np.array(CASES[code]), dimension).code is code
 
 
-@pytest.mark.parametrize(("tag", "count", "dimension", "data", "named"), [
+@every(("tag", "count", "dimension", "data", "named"), [
     (0x00, 2, 8, "01", "not 2 numbers"),              # a bitmap with one bit set
     (0x01, 2, 8, "2d", "ascend"),                     # 5 and 5, in three bits each
     (0x01, 1, 5, "07", "not 1 numbers below 5"),      # 7

@@ -22,12 +22,12 @@ from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.dense import Dense, LongDense, natural
 from tests.problems.evaluators.test_compiled import losses_of
 from tests.problems.examples import LOSSES
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 LENGTH = 70_001
 
 
-@pytest.mark.parametrize("form", list(ValueFormat))
+@every("form", list(ValueFormat))
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_it_is_the_payload_of_all_its_values(form: ValueFormat) -> None:
     vector = np.random.default_rng(1).standard_normal(LENGTH)

@@ -29,7 +29,7 @@ from fedsim.wire import (
     encode,
 )
 from fedsim.wire.payloads.dense import natural
-from tests.tiers import examples
+from tests.tiers import every, examples
 from tests.wire.compressors import ALL, F64, of_class
 
 F32 = ValueFormat.FLOAT32
@@ -153,7 +153,7 @@ def test_vectors_between_short_and_long_arrive_without_bias(name: str, size: flo
     assert (np.abs(arrived.mean(axis=0) - vector) <= 5 * spread + rounding).all()
 
 
-@pytest.mark.parametrize("compressor", [Natural(), QSGD(), TernGrad(), Dithered(bits=4)], ids=str)
+@every("compressor", [Natural(), QSGD(), TernGrad(), Dithered(bits=4)])
 def test_what_is_sparse_is_compressed_and_not_only_sent_in_full(compressor: Compressor) -> None:
     """Ten of 1072 coordinates, 9 bits each and no more than 11 to say where they are."""
     vector = np.zeros(1072)

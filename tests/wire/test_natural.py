@@ -22,6 +22,7 @@ from fedsim.wire import (
     encode,
 )
 from fedsim.wire.payloads.dense import natural
+from tests.tiers import every
 
 F64 = ValueFormat.FLOAT64
 
@@ -84,8 +85,8 @@ def test_what_is_not_finite_arrives_as_such(structure: Structure) -> None:
     assert np.isinf(payload.values[2])
 
 
-@pytest.mark.parametrize("feedback", ["none", "ef", "ef21"])
-@pytest.mark.parametrize("compressor", [Identity(), TopK(fraction=0.5), QSGD()])
+@every("feedback", ["none", "ef", "ef21"])
+@every("compressor", [Identity(), TopK(fraction=0.5), QSGD()])
 def test_a_number_is_never_compressed(feedback: str, compressor: object) -> None:
     packer = PACKERS[feedback](compressor, F64, np.random.default_rng(1))  # type: ignore[index,arg-type]
     payload = packer.pack(np.array(0.1))

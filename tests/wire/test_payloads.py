@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fedsim.core.ports import Message
 from fedsim.wire import Dense, Empty, Encodable, Scalar, Sparse, ValueFormat, decode, encode
 from fedsim.wire.payloads import draw_indices
+from tests.tiers import every
 from tests.wire.strategies import formats, numbers, payloads
 
 
@@ -117,7 +118,7 @@ def test_what_does_not_fit_becomes_infinite() -> None:
     assert payload.values.tolist() == [np.inf, -np.inf]
 
 
-@pytest.mark.parametrize(("shape", "value_format", "bits"), [
+@every(("shape", "value_format", "bits"), [
     ((0,), ValueFormat.FLOAT64, 8 * (2 + 4)),
     ((1,), ValueFormat.FLOAT32, 8 * (2 + 4 + 4)),
     ((30,), ValueFormat.FLOAT64, 8 * (2 + 4 + 30 * 8)),
@@ -192,8 +193,8 @@ def test_a_message_has_the_bits_of_all_its_payloads() -> None:
     assert Pair.label == "pair"
 
 
-@pytest.mark.parametrize("shape", [(0,), (1,), (7,), (2, 3), (2, 3, 4)])
-@pytest.mark.parametrize("form", ValueFormat)
+@every("shape", [(0,), (1,), (7,), (2, 3), (2, 3, 4)])
+@every("form", ValueFormat)
 def test_the_length_of_an_array_is_known_before_it_is_encoded(
     shape: tuple[int, ...], form: ValueFormat
 ) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fedsim.addons.conformance.data import check_loss, check_source, check_split
     from fedsim.addons.conformance.energy import check_energy
     from fedsim.addons.conformance.findings import PromiseCheck
+    from fedsim.addons.conformance.network_models import check_network_model
     from fedsim.addons.conformance.physical import check_device, check_radio
     from fedsim.addons.conformance.stops import check_stop_rule
     from fedsim.addons.conformance.user_blocks import check_block, check_blocks
@@ -25,6 +26,7 @@ __all__ = [
     "check_device",
     "check_energy",
     "check_loss",
+    "check_network_model",
     "check_radio",
     "check_sending",
     "check_source",

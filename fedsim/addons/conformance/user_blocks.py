@@ -8,8 +8,10 @@ import pandas as pd
 from pydantic import ValidationError
 
 from fedsim.addons.conformance.algorithms import check_algorithm, check_sending
+from fedsim.addons.conformance.any_block import check_any
 from fedsim.addons.conformance.compressors import check_compressor
 from fedsim.addons.conformance.data import check_loss, check_source, check_split
+from fedsim.addons.conformance.network_models import check_network_model
 from fedsim.addons.conformance.physical import check_device, check_radio
 from fedsim.addons.conformance.stops import check_stop_rule
 from fedsim.algorithms import Algorithm
@@ -17,6 +19,7 @@ from fedsim.core.blocks.plugins import specs_in
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import BlockError
 from fedsim.physics.devices import DeviceLaw
+from fedsim.physics.network_models import NetworkModel
 from fedsim.physics.radios import RadioLaw
 from fedsim.problems import Loss, Source, Split
 from fedsim.protocol.stop_rules import StopRule
@@ -35,14 +38,15 @@ _CHECKS: Mapping[type[Spec], Callable[[Any], pd.DataFrame]] = {
     Split: check_split,
     DeviceLaw: check_device,
     RadioLaw: check_radio,
+    NetworkModel: check_network_model,
     StopRule: check_stop_rule,
 }
 
 
 def check_blocks(
     blocks: Sequence[type[Spec]], plan: Plan | None = None
-) -> Iterator[tuple[str, pd.DataFrame | None]]:
-    """Yield the title of every block, and the table of its checks; None if its kind has no checks.
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the title of every block, and the table of its checks.
 
     Args:
         blocks: user-defined classes.
@@ -72,10 +76,10 @@ def check_blocks(
                 yield title, check_block(block, plan.folder if plan else Path())
 
 
-def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame | None:
-    """Return the table of a block's checks; None if its kind has no checks.
+def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame:
+    """Return the table of a block's checks: those of its kind, or of any block if it has none.
 
-    An algorithm is checked in worlds: see `check_algorithm`.
+    An algorithm is checked in worlds, too: see `check_algorithm`.
 
     Args:
         block: the block, with its parameters.
@@ -88,8 +92,8 @@ def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame | None:
     """
     if isinstance(block, Source):
         return check_source(block, folder)
-    check = next((each for base, each in _CHECKS.items() if isinstance(block, base)), None)
-    return None if check is None else check(block)
+    checks = (check for base, check in _CHECKS.items() if isinstance(block, base))
+    return next(checks, check_any)(block)
 
 
 def _scenario(method: Algorithm, within: Scenario | None) -> dict[str, Any]:

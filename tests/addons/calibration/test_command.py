@@ -12,6 +12,7 @@ from fedsim.addons.robustness import draw_worlds
 from fedsim.cli import app
 from fedsim.core.errors import ScenarioError
 from fedsim.scenario import dump, load
+from tests.tiers import every
 
 from .test_calibrate import FLEET, GUESS, scenario
 
@@ -88,7 +89,7 @@ def test_worlds_of_a_calibrated_fleet_set_the_group(tmp_path: Path) -> None:
         assert ups[0].startswith("fleet.0.radio.up=")
 
 
-@pytest.mark.parametrize(
+@every(
     ("intervals", "words"),
     [
         ({"radio.speed": "1 s..2 s"}, "is no figure of these clients"),

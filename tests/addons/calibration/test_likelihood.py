@@ -7,6 +7,7 @@ from scipy import optimize, stats
 
 from fedsim.addons.calibration.likelihood import LEVEL, Maximum, fit_speed, maximise
 from fedsim.core.ports import Array
+from tests.tiers import every
 
 FREE = (np.array([-50.0, -50.0]), np.array([50.0, 50.0]))
 
@@ -46,7 +47,7 @@ def test_a_noisy_kind_counts_for_less() -> None:
     assert found.x == pytest.approx(known, abs=2e-3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("columns", "unknown"),
     [([[1, 1]], (0, 1)), ([[1, 0]], (1,)), ([[0, 1]], (0,)), ([[1, 0], [0, 1]], ())],
 )

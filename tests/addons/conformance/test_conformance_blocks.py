@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from fedsim.addons.conformance import (
     check_compressor,
     check_device,
     check_loss,
+    check_network_model,
     check_radio,
     check_sending,
     check_split,
@@ -26,10 +29,12 @@ from fedsim.addons.conformance.stops import ROUNDS, _answers, _run
 from fedsim.algorithms import GradientDescent
 from fedsim.algorithms.censored import Iterate
 from fedsim.core.blocks.catalogue import AnyRegistry
+from fedsim.core.blocks.nature import CONSTANT, Nature
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array, Client, Server, Work
 from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device, Phone
+from fedsim.physics.network_models import NETWORK_MODELS, Bearers, NetworkModel, Site
 from fedsim.physics.radios import (
     RADIO_KINDS,
     ConstantRate,
@@ -43,6 +48,7 @@ from fedsim.physics.radios import (
     StagedRadio,
     Terms,
 )
+from fedsim.physics.radios.channel import Framing
 from fedsim.problems import (
     IID,
     LOSSES,
@@ -75,6 +81,7 @@ from fedsim.testing import assert_kept
 from fedsim.wire import COMPRESSORS, Compressor, Contract, RandK, Sparse, TopK, ValueFormat
 from tests.methods import scenario
 from tests.problems.examples import CONVEX, NETWORKS
+from tests.tiers import every
 from tests.wire.compressors import ALL
 
 RADIOS: list[RadioLaw] = [
@@ -123,9 +130,10 @@ RULES: list[StopRule] = [
     *(each.in_si(**{each.value_key(): 3}) for each in STOPS if each is not Patience),
     Patience(rounds=3, tolerance=0.01, measure="test_accuracy"),
 ]
+MODELS = [model() for model in NETWORK_MODELS]
 BLOCKS: list[Spec] = [
     *(*ALL.values(), *CONVEX, *NETWORKS, *MODULES),
-    *(*RADIOS, *MACHINES, *DEALING, *DRAWING, *RULES),
+    *(*RADIOS, *MACHINES, *DEALING, *DRAWING, *RULES, *MODELS),
 ]
 
 
@@ -143,15 +151,12 @@ def named(block: Any) -> str:
 )
 def test_every_block_keeps_its_promises(block: Spec) -> None:
     table = check_compressor(block, draws=400) if isinstance(block, Compressor) else None
-    table = check_block(block) if table is None else table
-    assert table is not None
-    assert_kept(table)
+    assert_kept(check_block(block) if table is None else table)
 
 
-@pytest.mark.parametrize(
+@every(
     "registry",
-    [COMPRESSORS, LOSSES, DEVICE_KINDS, RADIO_KINDS, SPLITS, STOPS],
-    ids=lambda each: each.name,
+    [COMPRESSORS, LOSSES, DEVICE_KINDS, RADIO_KINDS, SPLITS, STOPS, NETWORK_MODELS],
 )
 def test_none_is_left_out(registry: AnyRegistry) -> None:
     tried = {type(block) for block in BLOCKS}
@@ -190,7 +195,7 @@ class Unrepeatable(Compressor):
         return Contract("exact")
 
 
-@pytest.mark.parametrize(
+@every(
     ("compressor", "promise"),
     [
         (Biased(fraction=0.3), "the contract holds"),
@@ -198,7 +203,6 @@ class Unrepeatable(Compressor):
         (Unrepeatable(), "equal random streams give equal messages"),
         (Unrepeatable(), "the contract holds"),
     ],
-    ids=lambda value: value if isinstance(value, str) else value.kind,
 )
 def test_a_compressor_that_breaks_a_promise_is_found(compressor: Compressor, promise: str) -> None:
     table = check_compressor(compressor, draws=400).set_index("check")
@@ -343,8 +347,8 @@ OF_DRAW = ("energy_up", "energy_down", "base", "send", "receive")
 OF_CONNECTION = ("promotion_power", "promotion_time", "tail_power", "tail_time")
 
 
-@pytest.mark.parametrize("value", [-1.0, inf])
-@pytest.mark.parametrize("key", [*OF_DRAW, *OF_CONNECTION])
+@every("value", [-1.0, inf])
+@every("key", [*OF_DRAW, *OF_CONNECTION])
 def test_a_radio_of_which_any_figure_is_impossible_is_found(key: str, value: float) -> None:
     radio = Radio.model_validate({"kind": "lte"}).model_copy(update={key: value})
     table = check_radio(radio).set_index("check")
@@ -403,6 +407,123 @@ def test_a_device_that_takes_an_array_for_one_number_is_found() -> None:
     ]
     assert "an array for `" in (reason := found[next(iter(found))])
     assert "gives other figures at" in reason
+
+
+class Courier(NetworkModel):
+    """Carries each message alone, with one fault."""
+
+    kind: Literal["courier"] = "courier"
+    fault: str
+
+    @property
+    def nature(self) -> Nature:
+        return CONSTANT
+
+    def delay(self, latency: float) -> float:
+        return {"early": -latency, "contrary": 1 - latency}.get(self.fault, latency)
+
+    def framing(self, own: Framing) -> Framing:
+        return Shrinking(own.overhead, own.packet) if self.fault == "shrinking" else own
+
+    def bearers(self, site: Site) -> Bearers:
+        rng = np.random.default_rng() if self.fault == "drawing" else site.rng("courier")
+        lanes = [Handed(self.fault, site, rng, []) for _ in range(site.clients)]
+        return lanes[1:] if self.fault == "missing" else lanes, lanes
+
+
+class Shrinking(Framing):
+    """Takes a bit away."""
+
+    def bits(self, message: int) -> int:
+        return -1
+
+
+@dataclass
+class Handed:
+    """A lane whose messages take as long as their bits at the rate of the radio, but for a fault.
+
+    Attributes:
+        under_way: the messages of this lane, each once it has begun.
+    """
+
+    fault: str
+    site: Site
+    rng: np.random.Generator
+    under_way: list[float]
+    open: bool = True
+
+    def start(self, bits: float, cap: float, finished: Callable[[Any], None], token: Any) -> Any:
+        clock, taken = self.site.calendar, bits / cap
+        begin = clock.now
+        taken *= 2 - self.rng.random() if self.fault == "drawing" else 1
+        taken *= {"hasty": 0.5, "shut": 2}.get(self.fault, 1)
+        taken += 1 / bits if self.fault == "small last" else 0
+        taken += 1 if self.fault == "aging" and begin > 100 else 0
+        if self.fault == "sharing":
+            BEGUN.setdefault(clock, []).append(begin)
+            taken *= BEGUN[clock].count(begin)
+        self.open = self.fault not in {"drawing", "small last", "aging", "sharing"}
+        ends = [clock.at(begin + taken, finished, token) for _ in range(self._times)]
+        return HandedOver(self.fault, begin, bits, cap, ends)
+
+    @property
+    def _times(self) -> int:
+        return {"lost": 0, "twice": 2}.get(self.fault, 1)
+
+
+BEGUN: WeakKeyDictionary[object, list[float]] = WeakKeyDictionary()
+
+
+@dataclass
+class HandedOver:
+    """A message of such a lane."""
+
+    fault: str
+    begin: float
+    bits: float
+    cap: float
+    ends: list[Any]
+
+    def passed(self, now: float) -> float:
+        return -1.0 if self.fault == "backwards" else min(self.bits, (now - self.begin) * self.cap)
+
+    def stop(self) -> None:
+        for each in [] if self.fault == "deaf" else self.ends:
+            each.cancel()
+
+
+ENDS, SAME_LATER = (
+    "every message ends once, and no sooner than its radio allows",
+    "times are the same later unless `nature` says otherwise",
+)
+DELAYS = "framing only adds bits, and delays are finite and at least 0"
+BESIDE = "times depend on the other messages only if `shares` says so"
+
+
+@every(
+    ("fault", "promise", "reason"),
+    [
+        ("early", DELAYS, "after a latency of 0.001 s the delay is -0.001 s"),
+        ("contrary", DELAYS, "a latency of 0.001 s delays by 0.999 s, and one of 0 s by 1"),
+        ("shrinking", DELAYS, "8 bits become 7"),
+        ("missing", "every client has a bearer up and one down", "2 bearers up for 3 clients"),
+        ("lost", ENDS, "12000 bits from client 0 at 0 s end 0 times within 1e+07 s"),
+        ("twice", ENDS, "12000 bits from client 0 at 0 s end 2 times within 1e+07 s"),
+        ("hasty", ENDS, "take 0.006 s, and 0.012 s at the rate of the radio"),
+        ("shut", ENDS, "take 0.024 s; a bearer that is `open` takes 0.012 s"),
+        ("small last", "more bits take no less", "1000 bits take 0.002 s, and 8 bits 0.125008 s"),
+        ("backwards", "what has passed only grows, up to the bits of the message", "later -1"),
+        ("deaf", "a cancelled message does not end, and the next one does", "at 0.2 s, though"),
+        ("drawing", "equal random streams give equal times", "from the streams of the site alone"),
+        ("sharing", BESIDE, "say Nature(shares=...)"),
+        ("aging", SAME_LATER, "12000 bits take 0.012 s at first, and 1.012 s after 1000 s"),
+    ],
+)
+def test_a_network_model_that_breaks_a_promise_is_found(
+    fault: str, promise: str, reason: str
+) -> None:
+    assert_kept(check_network_model(Courier(fault="")))
+    assert reason in broken(check_network_model(Courier(fault=fault)))[promise]
 
 
 class Twice(IID):
@@ -508,7 +629,7 @@ class Curt(StopRule):
         return lambda end: end.round == 3  # type: ignore[return-value]  # what is to be found
 
 
-@pytest.mark.parametrize(
+@every(
     ("rule", "promises"),
     [
         (Remembering(), {ALONE}),
@@ -519,7 +640,6 @@ class Curt(StopRule):
             {"a reason is a text", "no moment is before the start, and batteries have a text"},
         ),
     ],
-    ids=["shared", "dear", "frugal", "curt"],
 )
 def test_a_stop_rule_that_breaks_a_promise_is_found(rule: StopRule, promises: set[str]) -> None:
     found = set(broken(check_stop_rule(rule)))
@@ -537,7 +657,7 @@ class Giving(Contiguous):
         return self.given, *others
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "reason"),
     [
         ([0, 1], "client 0 has [0, 1]; give an array of the numbers of its rows"),
@@ -571,7 +691,6 @@ class Unready(Squared):
 @pytest.mark.parametrize("block", [Raising(count=2), Unready(scale="sum")], ids=["later", "first"])
 def test_what_a_block_raises_breaks_the_check_with_the_line(block: Spec) -> None:
     table = check_block(block)
-    assert table is not None
     found = broken(table)
     assert found
     assert all(__file__ in reason for reason in found.values())

@@ -18,7 +18,7 @@ from fedsim.results.record.read import read_run
 from fedsim.scenario import load
 from fedsim.sim.network.transport import ServerLanes
 from fedsim.testing import assert_kept, assert_ledger_balanced
-from tests.tiers import some
+from tests.tiers import every, some
 
 Block = dict[str, Any]
 
@@ -266,7 +266,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Rows, list[float
     return bodies_of(load(folder / "scenario.yaml").variants[0].scenario, 2), rows, idle
 
 
-@pytest.mark.parametrize("name", TAMPERED)
+@every("name", TAMPERED)
 def test_what_is_tampered_with_is_seen(name: str, log: tuple[Any, Rows, list[float]]) -> None:
     bodies, rows, idle = log
     tamper, expected = TAMPERED[name]

@@ -17,6 +17,7 @@ from fedsim.flower import app, method, seconds_of
 from fedsim.scenario import load
 from fedsim.scenario.registries import blocks_in
 from tests.addons.flower.scenes import ZEROS, Step, client_app, nothing, run, scenario
+from tests.tiers import every
 
 
 def in_round_two(step: Step) -> Step:
@@ -70,7 +71,7 @@ WRONG: dict[str, tuple[Step, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
+@every("what", WRONG)
 def test_what_a_client_does_wrong_is_told_with_client_and_round(what: str) -> None:
     step, said = WRONG[what]
     result = run(in_round_two(step), stop={"rounds": 5})
@@ -136,7 +137,7 @@ def test_a_strategy_that_fails_is_named() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("keys", "said"),
     [
         ({"algorithm": {"kind": "flower", "strategy": "FedMedia"}}, "did you mean 'FedMedian'"),
@@ -166,7 +167,7 @@ def test_what_does_not_go_together_is_said_before_anything_runs(keys: Any, said:
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@every(
     "fields",
     [
         {"clients": 2},

@@ -17,6 +17,7 @@ import fedsim
 from fedsim.flower import app, method
 from tests.addons.flower.scenes import ZEROS, client_app, distance, partition
 from tests.addons.flower.test_strategies import Walker, own, towards
+from tests.tiers import every
 
 CLIENTS, CLIP = 4, 5.0
 PAGE = Path(__file__).parents[3] / "docs/howto/flower.md"
@@ -62,7 +63,7 @@ def clipped() -> Any:
     return np.mean([u * min(1.0, CLIP / np.linalg.norm(u)) for u in updates], axis=0)
 
 
-both = pytest.mark.parametrize("interface", ["newer", "older"])
+both = every("interface", ["newer", "older"])
 
 
 def module(interface: str) -> Any:
@@ -70,7 +71,7 @@ def module(interface: str) -> Any:
 
 
 @both
-@pytest.mark.parametrize("name", ["fixedclipping_mod", "adaptiveclipping_mod"])
+@every("name", ["fixedclipping_mod", "adaptiveclipping_mod"])
 def test_updates_are_clipped_at_the_clients(interface: str, name: str) -> None:
     """Without noise, which the strategy would add, the model is the mean of clipped updates."""
     strategies = newer if interface == "newer" else older
@@ -98,7 +99,7 @@ def test_local_differential_privacy_clips_and_adds_noise(interface: str) -> None
 
 
 @both
-@pytest.mark.parametrize("name", ["arrays_size_mod", "message_size_mod"])
+@every("name", ["arrays_size_mod", "message_size_mod"])
 def test_mods_that_only_look_change_nothing(interface: str, name: str) -> None:
     looked = final(interface, averaging(interface), getattr(module(interface), name))
     assert looked.tobytes() == final(interface, averaging(interface)).tobytes()

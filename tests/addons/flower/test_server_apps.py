@@ -33,6 +33,7 @@ from fedsim.addons.flower.server_app import AppGrid
 from fedsim.flower import app, method
 from tests.addons.flower.scenes import PI, ZEROS, client_app, nothing
 from tests.addons.flower.test_strategies import Direct, towards, walker
+from tests.tiers import every
 
 CLIENTS, ROUNDS = 6, 3
 Main = Callable[[Grid, Context], None]
@@ -196,7 +197,7 @@ def polling(grid: Grid, context: Context) -> None:
     grid.push_messages([])
 
 
-@pytest.mark.parametrize(
+@every(
     ("main", "text"),
     [
         (failing, "the app is wrong"),

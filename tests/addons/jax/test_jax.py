@@ -15,7 +15,7 @@ import fedsim
 import fedsim.jax
 from fedsim.core.errors import DataError, ScenarioError
 from fedsim.problems.parts import parts_of
-from tests.tiers import some
+from tests.tiers import every, some
 
 X = np.random.default_rng(5).normal(size=(60, 4))
 Y = (X @ np.array([1.0, -2.0, 0.5, 0.0]) > 0).astype(np.int64)
@@ -212,7 +212,7 @@ def test_a_server_and_losses_of_numpy_take_optimizers_of_optax() -> None:
     assert one.rounds["joules"].iloc[-1] == pytest.approx(other.rounds["joules"].iloc[-1])
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "options", "said"),
     [
         (3, {}, "a function of a step size, such as optax.adam; got an object of the class int"),

@@ -20,11 +20,12 @@ from fedsim.addons.live.access import (
     read_token,
 )
 from fedsim.core.errors import AdmissionError, DataError
+from tests.tiers import every
 
 from .peers import SMALL, RawClient, live
 
 
-@pytest.mark.parametrize("text", ["", "7000", "host", "host:", "host:70000", "a b:1", "::1:80"])
+@every("text", ["", "7000", "host", "host:", "host:70000", "a b:1", "::1:80"])
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(DataError, match="expected HOST:PORT"):
         Address.parse(text)

@@ -19,6 +19,7 @@ from fedsim.addons.live.handshake import (
     refusal,
 )
 from fedsim.core.errors import AdmissionError, FrameError
+from tests.tiers import every
 
 TOKEN = b"a token of which both know"
 DIGEST = bytes(range(32))
@@ -40,8 +41,8 @@ def meet(client: ClientHandshake, server: ServerHandshake) -> list[tuple[Kind, b
     return [hello, challenge, (Kind.PROOF, proof), welcome]
 
 
-@pytest.mark.parametrize("token", [None, TOKEN])
-@pytest.mark.parametrize("digest", [NO_DIGEST, DIGEST])
+@every("token", [None, TOKEN])
+@every("digest", [NO_DIGEST, DIGEST])
 def test_both_ends_agree(token: bytes | None, digest: bytes) -> None:
     client, server = ClientHandshake(7, digest, token), ServerHandshake(OFFER, token, nothing_taken)
     frames = meet(client, server)
@@ -162,7 +163,7 @@ def test_a_report_is_read_as_it_was_written() -> None:
     assert Report.decode(REPORT.encode()) == REPORT
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong",
     [
         WorkSpan(2.0, 1.0, 1, 0.0, 0.0, nan),

@@ -11,6 +11,7 @@ from fedsim.addons.live.misfits import ReplyRule, ReplySizes, overflows
 from fedsim.core.ports import Beacon, Message, Reply
 from fedsim.protocol.reporting import reply_type
 from fedsim.wire import Dense, ValueFormat
+from tests.tiers import every
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,7 @@ def test_a_client_is_told_the_first_of_its_flaws() -> None:
     assert "of the kind gradient" in found[3]
 
 
-@pytest.mark.parametrize(
-    ("values", "fits"), [(1.0, True), (np.nan, False), (np.inf, False), ([1.0, 2.0], False)]
-)
+@every(("values", "fits"), [(1.0, True), (np.nan, False), (np.inf, False), ([1.0, 2.0], False)])
 def test_a_report_is_one_finite_number(values: Any, *, fits: bool) -> None:
     kind: Any = reply_type(Gradient, ("loss",))
     reply = kind(vector(2), SimpleNamespace(values=np.array(values)))

@@ -27,6 +27,7 @@ from fedsim.protocol.exchange import Exchange
 from fedsim.scenario.building import Job
 from fedsim.wire import Dense, ValueFormat
 from tests import methods
+from tests.tiers import every
 
 from .peers import FAST, Lived, RawClient, job_of, live
 
@@ -224,7 +225,7 @@ RULES: dict[str, tuple[Mapping[str, Any], str, str]] = {
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
-@pytest.mark.parametrize("case", RULES)
+@every("case", RULES)
 def test_who_may_come_back_follows_from_messages_and_memory(case: str) -> None:
     changes, never, remembers = RULES[case]
     made = methods.scenario(case.split(",", maxsplit=1)[0].split(" with", maxsplit=1)[0])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fedsim.addons.lorawan.air import Air, LoRaFrame
 from fedsim.core.ports import Array
 from fedsim.sim.engine.calendar import Calendar
+from tests.tiers import every
 
 
 def received(air: Air, begins: Array, seconds: float, signals: Array, channels: Any) -> Any:
@@ -39,8 +40,8 @@ def share_and_error(outcomes: Any) -> tuple[float, float]:
     return float(means.mean()), float(means.std(ddof=1) / sqrt(50))
 
 
-@pytest.mark.parametrize("load", [0.1, 0.5, 1.0])
-@pytest.mark.parametrize("channels", [1, 3])
+@every("load", [0.1, 0.5, 1.0])
+@every("channels", [1, 3])
 def test_poisson_senders_succeed_as_in_pure_aloha(load: float, channels: int) -> None:
     """Abramson 1970: a frame succeeds with exp(-2G), G frames in the time of one, by channel."""
     rng = np.random.default_rng(7)

@@ -13,6 +13,7 @@ from fedsim.physics.radios.lorawan import LoRaGateway, adapt
 from fedsim.results.record.schema import Event
 from tests.conftest import ROOT
 from tests.sim.stars import Network, Sent, Span
+from tests.tiers import every
 
 MAC = 13
 
@@ -177,7 +178,7 @@ def test_windows_and_empty_frames_cost_what_they_take() -> None:
 # -- ADR ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@every(
     ("spreading", "power", "snr", "found"),
     [
         (12, 14.0, -20.0, (12, 14.0)),  # -3.3 steps, at full power

@@ -11,6 +11,7 @@ from fedsim.addons.lorawan.gateway import Band, Transmitter
 from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.radios.lorawan import REQUIRED_SNR, LoRaGateway, dbm
 from fedsim.sim.engine.calendar import Calendar
+from tests.tiers import every
 
 DUTY: dict[Band, float] = {"rx1": 0.25, "rx2": 0.5}
 LAW = LoRaGateway.model_validate({"rx1_duty": "25 %", "rx2_duty": "50 %"})
@@ -31,7 +32,7 @@ def transmitter() -> tuple[Calendar, Jammed, Transmitter]:
     return calendar, air, Transmitter(calendar, cast("Air", air), LAW)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@every("seed", range(6))
 def test_a_frame_is_sent_where_no_other_is_and_its_band_may(seed: int) -> None:
     rng = np.random.default_rng(seed)
     calendar, air, sender = transmitter()
@@ -74,7 +75,7 @@ def transfer(bits: int, tries: int | None = None) -> FrameTransfer:
     return FrameTransfer(lane, envelope, modem().law)
 
 
-@pytest.mark.parametrize("bits", [1, 8, 9, 8 * 242, 8 * 500, 8 * 500 + 1])
+@every("bits", [1, 8, 9, 8 * 242, 8 * 500, 8 * 500 + 1])
 def test_frames_carry_every_byte_of_a_message_once(bits: int) -> None:
     sent = transfer(bits)
     law, payloads, total = sent.law, list[int](), 0

@@ -8,6 +8,7 @@ import pytest
 
 from fedsim.addons.repricing.conditions import PRICED, _goes_on, refusals
 from fedsim.scenario import Scenario, Variant, load
+from tests.tiers import every
 
 from .prices import FLEET, small
 
@@ -61,7 +62,7 @@ def test_gateways_are_refused_where_only_one_of_the_two_has_them() -> None:
     assert keys(tiers.scenario, tiers) == []
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@every("name", OTHERS)
 def test_whatever_is_no_matter_of_price_is_refused_whichever_of_the_two_says_it(name: str) -> None:
     other = variant(**{name: OTHERS[name]})
     for then, now in ((PLAIN, other), (other, PLAIN)):
@@ -91,7 +92,7 @@ def test_a_difference_is_named_where_it_is_deepest_and_a_block_of_another_kind_b
     assert keys(PLAIN.scenario, kind) == ["algorithm.kind"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("wanted", "changes"),
     [
         ([], {}),
@@ -113,8 +114,8 @@ def test_every_rule_by_which_time_decides_is_refused_by_its_own_key_alone(
     assert same(**changes) == wanted
 
 
-@pytest.mark.parametrize("then", [True, False])
-@pytest.mark.parametrize("now", [True, False])
+@every("then", [True, False])
+@every("now", [True, False])
 def test_who_is_away_counts_as_it_is_now_and_a_battery_as_it_is_in_either(
     then: bool, now: bool
 ) -> None:
@@ -142,7 +143,7 @@ def test_the_fleet_has_as_many_clients_as_the_log(count: int, refused: list[str]
     assert keys(PLAIN.scenario, variant(fleet=fleet)) == refused
 
 
-@pytest.mark.parametrize(
+@every(
     ("asked", "goal", "without"),
     [(None, 5, False), (None, 4, True), (3, 3, False), (3, 2, True), (9, 5, False), (9, 4, True)],
 )

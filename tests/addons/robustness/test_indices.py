@@ -14,6 +14,7 @@ from fedsim.addons.robustness.pricing import PriceStore
 from fedsim.addons.robustness.saltelli import FEWEST, Saltelli
 from fedsim.addons.robustness.verdicts import CostTable, deciding
 from fedsim.core.ports import Array
+from tests.tiers import every
 
 WEIGHTS = np.array([1.0, 2.0, 3.0, 0.5, 0.0, 0.0])
 SIZES = np.array([0.0, 1.0, 4.5, 9.0, 99.0])
@@ -108,7 +109,7 @@ def test_a_design_that_is_not_saltellis_has_no_indices_whatever_divides_its_worl
             assert deciding(table, design, 1).empty
 
 
-@pytest.mark.parametrize("worlds", [1, 30, 1000, LEAST // 2])
+@every("worlds", [1, 30, 1000, LEAST // 2])
 def test_too_few_worlds_have_ends_but_no_indices(worlds: int) -> None:
     design = Design.of(constants(3), worlds, 1)
     known = deciding(study(lambda shares: shares.sum(axis=1), design), design, 1)

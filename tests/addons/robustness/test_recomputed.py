@@ -14,6 +14,7 @@ from fedsim.core.ports import Array
 from fedsim.results.analysis.compare.pairwise import Pairwise
 from fedsim.results.analysis.compare.verdict import judge
 from tests.addons.robustness.test_verdicts import constants
+from tests.tiers import every
 
 NAMES = ["d", "b", "a", "c"]
 WORLDS = 40
@@ -45,7 +46,7 @@ def there(values: Array) -> list[int]:
     return [seed for seed, run in enumerate(values) if np.isfinite(run).any()]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@every("seed", range(4))
 def test_fronts_are_those_of_every_pair_compared_by_itself(seed: int) -> None:
     table = random_table(seed)
     optimal = dict.fromkeys(NAMES, 0)
@@ -74,7 +75,7 @@ def test_fronts_are_those_of_every_pair_compared_by_itself(seed: int) -> None:
             assert found.loc[name, cost] == pytest.approx(wins[name] / known)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@every("seed", range(4))
 def test_every_verdict_is_that_of_its_pair_alone(seed: int) -> None:
     table = random_table(seed)
     table.costs["t"][2, 0, 9] = nan  # of the other seed this world is known

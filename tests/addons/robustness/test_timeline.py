@@ -29,7 +29,7 @@ from fedsim.physics.radios import (
 from fedsim.physics.signals import Signal
 from fedsim.wire import HEADER_BITS
 from tests.addons.repricing.prices import small
-from tests.tiers import some
+from tests.tiers import every, some
 
 WORLD = {
     ConstantKey(("radio", "lte", "tail_time")): ("fleet.0.radio.tail_time", "s", [0.01, 0.05, 1.0]),
@@ -273,7 +273,7 @@ CONNECTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("radio", ["lte", "wifi", "wifi-6", "ble", "zigbee", CONNECTED])
+@every("radio", ["lte", "wifi", "wifi-6", "ble", "zigbee", CONNECTED])
 def test_a_bit_costs_in_every_world_what_the_powers_of_its_radio_say(radio: Any) -> None:
     """Its own energy, and what the radio draws on the air beyond what it holds, for its time."""
     source = small(fleet=[{"count": 5, "device": "pi-4", "radio": radio}])

@@ -20,6 +20,7 @@ from fedsim.physics.tcp import Tcp
 from fedsim.physics.topology import star
 from fedsim.sim.engine.calendar import Calendar
 from tests.sim.radios import law
+from tests.tiers import every
 
 PACKETS = Framing(52, 1500)
 SEGMENT = 8 * 1500
@@ -93,7 +94,7 @@ def alone(segments: float, **rest: Any) -> float:
 # Closed forms.
 
 
-@pytest.mark.parametrize(
+@every(
     ("stack", "variant", "windows"),
     [
         ("ns-3", "newreno", [10, 15, 23, 34]),
@@ -144,8 +145,8 @@ def test_a_window_that_was_idle_for_a_timeout_begins_anew(
     assert network.run()[0] - 10.0 == pytest.approx(0.05 + 0.1 * rounds, rel=1e-2)
 
 
-@pytest.mark.parametrize("clients", [1, 7])
-@pytest.mark.parametrize("variant", ["cubic", "newreno"])
+@every("clients", [1, 7])
+@every("variant", ["cubic", "newreno"])
 def test_long_messages_flow_at_the_rate_of_the_fluid_model(clients: int, variant: str) -> None:
     """A queue of one product of rate and round trip keeps the link busy."""
     network = Network(clients, rate=1e7, own=1e8, latency=0.02, queue_bdp=1.0, variant=variant)
@@ -155,8 +156,8 @@ def test_long_messages_flow_at_the_rate_of_the_fluid_model(clients: int, variant
     assert floor < max(network.run().values()) < 1.05 * floor
 
 
-@pytest.mark.parametrize("queue", [0.0, 0.1, 0.3, 0.6, 1.0, 3.0])
-@pytest.mark.parametrize("variant", ["cubic", "newreno"])
+@every("queue", [0.0, 0.1, 0.3, 0.6, 1.0, 3.0])
+@every("variant", ["cubic", "newreno"])
 def test_a_window_fills_a_link_as_its_sawtooth_does(variant: Any, queue: float) -> None:
     """The window grows to the pipe and the queue, in pipes; what is beyond 1 pipe only waits."""
     filled = Window(Tcp(variant=variant)).utilisation(queue)

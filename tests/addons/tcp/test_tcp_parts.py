@@ -19,6 +19,7 @@ from fedsim.addons.tcp.sender import Sender
 from fedsim.addons.tcp.window import Window
 from fedsim.physics.tcp import Tcp
 from fedsim.sim.engine.calendar import Calendar
+from tests.tiers import every
 
 BITS, RATE = 12_000.0, 12e6
 SLOT = BITS / RATE
@@ -53,8 +54,8 @@ def test_a_queue_has_room_for_what_does_not_wait(
         assert (first, last) == pytest.approx((starts[0] + SLOT, free))
 
 
-@pytest.mark.parametrize(("lead", "room"), [(0.0, 1), (0.9 * SLOT, 1), (1.1 * SLOT, 0)])
-@pytest.mark.parametrize("off", [0.0, 1e-10, -1e-10])
+@every(("lead", "room"), [(0.0, 1), (0.9 * SLOT, 1), (1.1 * SLOT, 0)])
+@every("off", [0.0, 1e-10, -1e-10])
 def test_of_an_arrival_and_a_departure_at_once_the_one_that_began_earlier_is_first(
     lead: float, room: int, off: float
 ) -> None:
@@ -402,8 +403,8 @@ def test_a_timer_that_runs_out_waits_twice_as_long_and_starts_at_one_segment() -
     assert len(sent) == 10 + 3
 
 
-@pytest.mark.parametrize("stack", ["linux", "ns-3"])
-@pytest.mark.parametrize("begun", [0.0, 100.0])
+@every("stack", ["linux", "ns-3"])
+@every("begun", [0.0, 100.0])
 def test_the_first_acknowledgement_follows_no_other(stack: Any, begun: float) -> None:
     """At time 0 as later: it shows no train of acknowledgements, however short its round trip."""
     window = Window(Tcp(stack=stack, initial_window=20))
@@ -443,7 +444,7 @@ def test_a_window_of_ns3_grows_by_whole_bytes(segments: int) -> None:
 # A window that was idle.
 
 
-@pytest.mark.parametrize(
+@every(
     ("stack", "idle", "left"),
     [
         ("linux", 0.2, 80),

@@ -2,11 +2,10 @@
 
 from typing import Any, cast
 
-import pytest
-
 from fedsim.addons.tcp.receiver import Acknowledgement
 from fedsim.addons.tcp.sender import Sender
 from fedsim.addons.tcp.window import Window
+from tests.tiers import every
 
 
 class Told:
@@ -85,9 +84,7 @@ def test_what_ends_the_repair_of_a_timeout_counts_from_where_it_ended() -> None:
     assert told.grown == [2, 2]
 
 
-@pytest.mark.parametrize(
-    ("early", "number", "looks"), [([1], 1, 1), ([1, 2], 1, 0), ([2, 3], 2, 1), ([2, 3], 5, 1)]
-)
+@every(("early", "number", "looks"), [([1], 1, 1), ([1, 2], 1, 0), ([2, 3], 2, 1), ([2, 3], 5, 1)])
 def test_in_disorder_a_round_trip_counts_once_as_many_are_acknowledged_as_came_early(
     early: list[int], number: int, looks: int
 ) -> None:

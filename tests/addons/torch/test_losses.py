@@ -23,6 +23,7 @@ from fedsim.core.ports import Array
 from fedsim.problems import LocalLoss
 from fedsim.problems.oracle import LossOracle
 from fedsim.scenario import ProblemSpec
+from tests.tiers import every
 
 TRAINER = import_module("fedsim.problems.modules.trainer")  # a function has its name, too
 
@@ -134,7 +135,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every("name", REFUSED)
 @pytest.mark.filterwarnings("ignore:Using a target size")
 def test_what_is_no_sum_of_rows_is_refused(name: str) -> None:
     loss, text = REFUSED[name]
@@ -202,7 +203,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@every("name", ERRORS)
 def test_what_cannot_be_used_is_said_in_one_sentence(name: str) -> None:
     make, text = ERRORS[name]
     keys = {"module": several, "data": rows(), **make()}

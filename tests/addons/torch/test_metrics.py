@@ -14,6 +14,7 @@ import fedsim
 import fedsim.torch
 from fedsim.core.errors import DataError, ScenarioError
 from fedsim.torch import metric
+from tests.tiers import every
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(95, 5)).astype(np.float32)
@@ -137,7 +138,7 @@ def test_held_out_clients_are_seen_whole(tmp_path: Path) -> None:
     assert last["held"] == len(given[-1])
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "options", "said"),
     [
         ("MultiClassF1Score", {}, "did you mean MulticlassF1Score"),

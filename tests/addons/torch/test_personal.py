@@ -23,6 +23,7 @@ from fedsim.scenario import load
 from fedsim.scenario.building import Builder, Job
 from fedsim.sim.world import World
 from fedsim.wire import HEADER_BITS, Dense, ValueFormat
+from tests.tiers import every
 
 SIZES, FEATURES, CLASSES = (7, 12, 6), 6, 3
 ROUNDS, STEPS, BATCH, ETA = 4, 3, 4, 0.3
@@ -234,7 +235,7 @@ def refusals() -> Iterator[tuple[str, str, dict[str, Any], str]]:
     yield "LayerNorm", "refused", given, "moves all parameters of a module"
 
 
-@pytest.mark.parametrize(("norm", "statistics", "keys", "said"), list(refusals()))
+@every(("norm", "statistics", "keys", "said"), list(refusals()))
 def test_what_has_no_rule_is_refused(
     norm: str, statistics: str, keys: dict[str, Any], said: str
 ) -> None:

@@ -17,6 +17,7 @@ from fedsim.core.errors import DataError, FedsimError
 from fedsim.problems import LocalLoss
 from fedsim.problems.architectures.networks import GivenModule
 from fedsim.scenario import ProblemSpec
+from tests.tiers import every
 
 ROWS, FEATURES, CLASSES = 60, 6, 3
 
@@ -233,7 +234,7 @@ def as_pairs(labels_are_tensors: bool = False) -> Pairs:
     return Pairs([(torch.tensor(x), convert(label)) for x, label in zip(X, y, strict=True)])
 
 
-@pytest.mark.parametrize(
+@every(
     "data",
     [
         as_pairs(),
@@ -244,7 +245,6 @@ def as_pairs(labels_are_tensors: bool = False) -> Pairs:
         Once(as_pairs(), ROWS),
         Counted(),
     ],
-    ids=["pairs", "tensor labels", "tensors", "subset", "two tensors", "iterable", "stream"],
 )
 def test_datasets_are_read_as_the_arrays_they_are(data: Any) -> None:
     X, y = rows()
@@ -273,7 +273,7 @@ def test_arrays_are_not_copied() -> None:
     assert np.shares_memory(block.read(Path(), np.random.default_rng(0)).X, X)
 
 
-@pytest.mark.parametrize(
+@every(
     ("data", "text"),
     [
         (Stream(), "got Stream, which has no length"),
@@ -296,7 +296,7 @@ def test_rows_that_cannot_be_used_are_refused(data: Any, text: str) -> None:
         fedsim.torch.problem(network, data=data)
 
 
-@pytest.mark.parametrize("shape", ["ab", 5, (0,), (4.0,), (-4,)])
+@every("shape", ["ab", 5, (0,), (4.0,), (-4,)])
 def test_a_shape_is_one_of_whole_numbers_or_refused(shape: Any) -> None:
     with pytest.raises(DataError, match=r"the shape is that of one row's features.*; got "):
         fedsim.torch.problem(network, data=rows(), shape=shape)

@@ -20,7 +20,7 @@ from fedsim.core.ports import Array
 from fedsim.core.streams import stream
 from fedsim.problems.modules.schedules import STRIDE, SchedulePlaces, take_steps
 from tests.algorithms.harness import trajectory
-from tests.tiers import some
+from tests.tiers import every, some
 
 SIZES, FEATURES, CLASSES = (7, 12, 5), 6, 3
 ROUNDS, EPOCHS, BATCH, ETA = 4, 2, 4, 0.05
@@ -278,7 +278,7 @@ SCHEDULES: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@every("name", SCHEDULES)
 def test_a_schedule_that_is_made_anew_in_each_round_goes_on_as_one_that_never_was(
     name: str,
 ) -> None:
@@ -325,7 +325,7 @@ def test_a_long_schedule_takes_few_steps_in_a_round(monkeypatch: pytest.MonkeyPa
     assert most < STRIDE + 10
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "options", "operations", "moments"),
     [
         (torch.optim.SGD, {}, 0, 0),
@@ -341,7 +341,7 @@ def test_a_trial_counts_what_the_formulas_say(
     assert (passed.operations, passed.moments) == (operations, moments)
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "options", "said"),
     [
         (torch.optim.LBFGS, {}, "steps without arguments; it fails in a trial: TypeError"),

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from fedsim.addons.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.core.blocks.presets import Citation, Doubt, Preset, Presettable, faults_of_doubts
 from fedsim.physics import sources
@@ -19,6 +17,7 @@ from fedsim.physics.radios import (
     Radio,
     StagedRadio,
 )
+from tests.tiers import every
 
 SOURCE = Citation("A. Author", "A title", 2020, "doi 10.1000/1")
 TABLES: dict[type[Presettable], Any] = {
@@ -32,7 +31,7 @@ TABLES: dict[type[Presettable], Any] = {
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]
 
 
-@pytest.mark.parametrize(("model", "name"), EVERY, ids=[name for _, name in EVERY])
+@every(("model", "name"), EVERY)
 def test_the_doubts_of_a_preset_are_sound(model: type[Presettable], name: str) -> None:
     assert not list(faults_of_doubts(model, name))
 
@@ -47,14 +46,14 @@ CHOICES = {
 NOTHING = ("0 W", "0 J/bit", "0 s", "unlimited", "mains")
 
 
-@pytest.mark.parametrize(("model", "name"), EVERY, ids=[name for _, name in EVERY])
+@every(("model", "name"), EVERY)
 def test_a_figure_that_is_no_definition_is_in_doubt(model: type[Presettable], name: str) -> None:
     preset = model.presets[name]
     figures = {key for key, value in preset.values.items() if value not in NOTHING} - CHOICES
     assert figures <= set(preset.doubts)
 
 
-@pytest.mark.parametrize(("model", "name"), EVERY, ids=[name for _, name in EVERY])
+@every(("model", "name"), EVERY)
 def test_a_value_is_well_within_its_interval_or_says_why_not(
     model: type[Presettable], name: str
 ) -> None:
@@ -96,7 +95,7 @@ def test_a_sound_doubt_has_no_faults() -> None:
     assert not faults(battery=Doubt("10 Wh", "mains", "est", SOURCE))
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "low", "high", "words"),
     [
         ("active", "6 W", "7 W", "does not contain the value, 5 W; give low <= value <= high"),
@@ -130,7 +129,7 @@ def test_two_intervals_that_exclude_each_other() -> None:
     assert not faults(active=doubts["active"], idle=Doubt("0.5 W", "2 W", "est", SOURCE))
 
 
-@pytest.mark.parametrize(
+@every(
     ("source", "words"),
     [
         (SOURCE._replace(authors=" "), "no authors"),

@@ -10,6 +10,7 @@ from fedsim.core.blocks.modes import Moded
 from fedsim.physics.radios.lora import LoRaRadio
 from fedsim.physics.tcp import Tcp
 from tests.scenario.building.test_lora import with_radio
+from tests.tiers import every
 
 
 def modem(device_class: str, **radio: Any) -> LoRaRadio:
@@ -52,7 +53,7 @@ def test_a_radio_without_a_class_is_of_class_b() -> None:
     assert "lorawan" not in plain.model_dump(mode="json")
 
 
-@pytest.mark.parametrize(
+@every(
     "block",
     [
         *(stack(name, **own) for name in ("linux", "ns-3") for own in ({}, {"min_rto": "300 ms"})),

@@ -17,6 +17,7 @@ from fedsim.physics.radios import RADIO_KINDS
 from fedsim.scenario.registries import REGISTRIES
 from fedsim.wire.compressors.layered import Layered  # of the compressors of layers: has no name
 from tests.conftest import ROOT
+from tests.tiers import every
 
 TABLES = [registry for registry in REGISTRIES if isinstance(registry.classes, Named)]
 PACKAGES = sorted(
@@ -37,7 +38,7 @@ def names_itself(model: type[Spec]) -> bool:
     return "kind" in get_annotations(model) or "presets" in vars(model)
 
 
-@pytest.mark.parametrize("registry", TABLES, ids=lambda registry: registry.name)
+@every("registry", TABLES)
 def test_a_table_has_each_class_under_all_of_its_kinds(registry: AnyRegistry) -> None:
     own = list(registry.own.items())
     for model in registry:
@@ -90,14 +91,14 @@ def test_only_the_chosen_class_is_imported() -> None:
     assert not others & set(done.stdout.split())
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@every("package", PACKAGES)
 def test_no_name_is_that_of_a_module_of_the_package(package: str) -> None:
     """The module would take its place as soon as it is imported."""
     module = import_module(package)
     assert not {each.name for each in iter_modules(module.__path__)} & set(module.__all__)
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@every("package", PACKAGES)
 def test_a_package_has_the_names_that_it_lists(package: str) -> None:
     module = import_module(package)
     assert set(module.__all__) <= set(dir(module))

@@ -3,7 +3,6 @@
 import math
 from typing import Annotated, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -40,7 +39,7 @@ from fedsim.core.blocks.quantities import (
     Watts,
 )
 from tests.core.blocks.kinds import TYPES, everyone, quantity, read
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 
 def test_every_quantity_of_the_module_is_tested() -> None:
@@ -52,7 +51,7 @@ def test_every_quantity_of_the_module_is_tested() -> None:
     assert annotated == set(TYPES)
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "text", "value"),
     [
         (Rate, "5 Mbit/s", 5e6),
@@ -163,7 +162,7 @@ def test_what_is_written_reads_back_exactly(kind: Any, data: st.DataObject) -> N
     assert adapter.validate_python(text) == value
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "value", "text"),
     [
         (Rate, 5e6, "5 Mbit/s"),

@@ -33,10 +33,10 @@ from fedsim.core.blocks.quantities import (
     Watts,
 )
 from tests.core.blocks.kinds import TYPES, quantity, refusal
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "value", "words"),
     [
         (Rate, "5", ['got "5"', "a number without a unit", '"5 Mbit/s"']),

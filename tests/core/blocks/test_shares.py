@@ -13,6 +13,7 @@ from fedsim.core.blocks.spec import IN_SI, Spec
 from fedsim.core.errors import ScenarioError
 from fedsim.scenario import load
 from tests.scenario.examples import the_schema
+from tests.tiers import every
 
 
 def blocks(base: type[Spec] = Spec) -> Iterator[type[Spec]]:
@@ -73,8 +74,8 @@ def check(read: TypeAdapter[float]) -> None:
     assert read.validate_python(0.3, context=IN_SI) == 0.3
 
 
-@pytest.mark.parametrize("place", ["test", "share", "figure"])
-@pytest.mark.parametrize(("value", "taken"), [(0.3, True), ("30 %", True), ("many", False)])
+@every("place", ["test", "share", "figure"])
+@every(("value", "taken"), [(0.3, True), ("30 %", True), ("many", False)])
 def test_editors_know_both_forms(place: str, value: object, taken: bool) -> None:
     changes = {
         "test": {"problem": {"test": {"fraction": value}}},

@@ -22,7 +22,7 @@ from fedsim.core.blocks.quantities import (
 )
 from fedsim.core.blocks.units import factor, noun
 from tests.core.blocks.kinds import everyone, quantity, read, refusal
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 UNITS: list[tuple[Any, str, Exact]] = [
     (Rate, "bit/s", Exact(1)),
@@ -103,7 +103,7 @@ def test_the_callers_decimal_context_makes_no_difference() -> None:
         assert TypeAdapter[object](Rate).dump_python(12345678.0, mode="json") == "12.345678 Mbit/s"
 
 
-@pytest.mark.parametrize(
+@every(
     "unit",
     [
         "s",

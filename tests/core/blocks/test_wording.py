@@ -1,10 +1,10 @@
 """What messages are made of."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.core.blocks.wording import format_path, nearest, printable, show, unknown
+from tests.tiers import every
 
 
 @given(st.text())
@@ -30,7 +30,7 @@ def test_any_value_is_shown_on_one_short_line(value: object) -> None:
     assert len(show(value)) <= 62
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "hint"),
     [
         ("censro", "; did you mean 'censor'?"),

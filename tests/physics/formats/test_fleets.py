@@ -12,6 +12,7 @@ from fedsim.physics.formats.availability import read_charging
 from fedsim.physics.formats.fleets import fedscale_fleet, lorawan_fleet, read_log
 from fedsim.physics.formats.pickles import Tree
 from tests.physics.formats.test_presence import FLASH, stored
+from tests.tiers import every
 
 HEAD = "time,device_address,gateway,crc_status,spreading_factor,rssi,snr,mtype,fcnt"
 
@@ -163,7 +164,7 @@ def test_a_phone_is_charged_while_it_says_so(tmp_path: Path) -> None:
     assert result.summary["status"].tolist() == ["done"]
 
 
-@pytest.mark.parametrize("length", [57, 58, 59, 500])
+@every("length", [57, 58, 59, 500])
 def test_what_was_seen_is_shown_whole_where_it_is_short(length: int) -> None:
     value = "x" * length
     with pytest.raises(DataError) as raised:

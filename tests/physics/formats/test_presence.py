@@ -18,6 +18,7 @@ import fedsim
 from fedsim.core.errors import DataError
 from fedsim.physics.formats.availability import Cycle, Users, read_states
 from fedsim.physics.formats.fleets import Capacity, read_capacities, read_presence
+from tests.tiers import every
 
 RNG = np.random.default_rng(0)
 
@@ -57,7 +58,7 @@ def test_a_cycle_is_there_when_its_place_in_the_period_is(
     assert cycle.signal(1.0).average == pytest.approx(cycle.share)
 
 
-@pytest.mark.parametrize(
+@every(
     ("begins", "ends", "period", "words"),
     [
         ((1,), (1,), 5, "must end after it begins"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import fedsim
 from fedsim.core.errors import DataError
 from fedsim.physics.formats.rates import read_lumos, read_monroe, read_pensieve, read_ucc
+from tests.tiers import every
 
 UCC = """Timestamp,Longitude,NetworkMode,DL_bitrate,UL_bitrate,State,PINGAVG
 2019.12.31_23.59.58,-8.49,5G,1000,10,D,-
@@ -129,7 +130,7 @@ def test_a_flows_file_may_be_packed_and_has_both_directions(tmp_path: Path) -> N
 NO_RUN = "".join(f"{run},1,1\n" for run in range(3, 20))
 
 
-@pytest.mark.parametrize(
+@every(
     ("read", "text", "words"),
     [
         (read_ucc, "", ["no column Timestamp and no column DL_bitrate", "nothing"]),

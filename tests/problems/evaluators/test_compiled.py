@@ -48,7 +48,7 @@ from fedsim.problems.optimizers import (
 )
 from fedsim.problems.samples import NARROW, LaterDraws, draw_minibatches, shuffled_passes
 from tests.problems.examples import LOSSES, named
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 SIZES = 1, 4, 7, 18
 WIDE = NARROW + 5
@@ -115,17 +115,16 @@ def results(evaluator: SerialEvaluator | CompiledEvaluator, works: Sequence[Work
     return [evaluator.result(ticket) for ticket in tickets]  # type: ignore[arg-type]  # its own
 
 
-STORED = pytest.mark.parametrize(
+STORED = every(
     ("sparse", "features"),
     [(False, 6), (False, WIDE), (True, 6)],
-    ids=["by columns", "by rows", "sparse"],
 )
 """The ways in which rows are stored."""
 
 
 @pytest.mark.slow
 @STORED
-@pytest.mark.parametrize("loss", LOSSES, ids=named)
+@every("loss", LOSSES)
 def test_results_and_values_are_those_of_the_reference(
     loss: Loss, sparse: bool, features: int
 ) -> None:
@@ -143,7 +142,7 @@ def test_results_and_values_are_those_of_the_reference(
 
 @pytest.mark.slow
 @STORED
-@pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(), MultilayerPerceptron()])
+@every("loss", [Squared(), Logistic(), Softmax(), MultilayerPerceptron()])
 def test_rows_of_several_blocks_are_all_counted_once(
     loss: Loss, sparse: bool, features: int
 ) -> None:
@@ -220,8 +219,8 @@ def test_much_work_is_done_once_while_more_comes() -> None:
     assert all((one == other).all() for one, other in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize("passes", [False, True])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@every("passes", [False, True])
+@every("sparse", [False, True])
 def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels(
     passes: bool, sparse: bool
 ) -> None:
@@ -318,8 +317,8 @@ RULES: dict[str, Optimizer] = {
 }
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("rule", RULES)
+@every("sparse", [False, True])
+@every("rule", RULES)
 def test_steps_of_optimizers_are_those_of_their_rules_with_the_states(
     rule: str, sparse: bool
 ) -> None:

@@ -25,7 +25,8 @@ from fedsim.problems import (
 from fedsim.problems import MultilayerPerceptron as Perceptron
 from fedsim.problems.evaluators import SerialEvaluator
 from fedsim.problems.optimizers import Adam, Training
-from tests.problems.examples import local, named, samples
+from tests.problems.examples import local, samples
+from tests.tiers import every
 
 DATA = samples(rows=30, features=4)
 EACH = [Squared(l2=0.1), Logistic(scale="mean", l1=0.02), Softmax(l2=0.1), NeymanPearson()]
@@ -100,7 +101,7 @@ def results_of(pickled: bytes) -> list[Array]:
     return results(*pickle.loads(pickled))
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(kernel.__name__))
+@every("kernel", KERNELS)
 def test_a_kernel_is_known_by_its_name(kernel: object) -> None:
     assert pickle.loads(pickle.dumps(kernel)) is kernel
 
@@ -110,7 +111,7 @@ def test_every_kernel_is_in_the_works_that_these_tests_try() -> None:
     assert tried == set(KERNELS)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=named)
+@every("loss", LOSSES)
 def test_work_has_one_result_in_any_order_however_often_and_whoever_evaluates_it(
     loss: Loss,
 ) -> None:

@@ -17,6 +17,7 @@ from fedsim.problems.evaluators.compiled.loss_functions import (
     SQUARED,
     Block,
 )
+from tests.tiers import every
 
 HIDDEN, OUTPUTS = 4, 3
 ROWS, ROOM = 5, 8
@@ -81,8 +82,8 @@ def block_of(a: Array, t: Array) -> Block:
     return block
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", KINDS)
+@every("seed", range(3))
+@every("name", KINDS)
 def test_the_value_of_rows_is_the_sum_of_closed_forms(name: str, seed: int) -> None:
     kind, a, t, head = rows(name, seed)
     expected = sum(EXPECTED[kind](*row, head) for row in zip(a, t, strict=True))
@@ -90,8 +91,8 @@ def test_the_value_of_rows_is_the_sum_of_closed_forms(name: str, seed: int) -> N
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", KINDS)
+@every("seed", range(3))
+@every("name", KINDS)
 def test_slopes_are_differences_of_the_value(name: str, seed: int) -> None:
     kind, a, t, head = rows(name, seed)
     both, split, step = np.concatenate((a.ravel(), head)), a.size, 1e-6
@@ -124,7 +125,7 @@ def test_products_however_large_overflow_nowhere(u: float) -> None:
     assert loss_functions.value(SOFTMAX, 1, block, none) == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@every("name", KINDS)
 def test_what_is_no_number_stays_none(name: str) -> None:
     """A method that diverges is reported by it."""
     kind, a, t, head = rows(name, 0)

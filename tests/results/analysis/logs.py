@@ -12,8 +12,8 @@ import pandas as pd
 import fedsim
 from fedsim.core.errors import ScenarioError
 from fedsim.results.analysis import Log
-from tests.worlds.campaign import prepared
-from tests.worlds.drawing import world
+from tests.campaigns.worlds.campaign import prepared
+from tests.campaigns.worlds.drawing import world
 
 
 def random_logs(numbers: Iterable[int]) -> Iterator[Log]:

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from fedsim.results.analysis import Target, answer
 from fedsim.results.analysis.compare.answer import MOST
+from tests.tiers import every
 
 GAP = Target("gap", 1e-3)
 
@@ -35,7 +35,7 @@ def said(joules: Mapping[str, Sequence[float]], target: Target = GAP) -> str:
     return answer(costs(joules), target, {name: name for name in joules})
 
 
-@pytest.mark.parametrize(
+@every(
     ("joules", "sentence"),
     [
         ({"a": [3.0], "b": [4.0]}, "a reaches a gap below 0.001 with 25 % less energy than b"),
@@ -115,7 +115,7 @@ def worlds(share: float, low: float, high: float) -> pd.DataFrame:
     return pd.DataFrame([row | {"ratio_low": low, "ratio_high": high, "worlds": 512}])
 
 
-@pytest.mark.parametrize(
+@every(
     ("other", "share", "ends", "sentence"),
     [
         (4.0, 0.98, (0.6, 0.9), "25 % less energy than b (one seed; less in 98 % of 512 worlds)"),

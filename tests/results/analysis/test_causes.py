@@ -19,10 +19,10 @@ from fedsim.results.analysis.compare.answer import Leading, leading
 from fedsim.results.analysis.costs import with_bits
 from fedsim.results.analysis.log.spending import REST, bits_until, energy_until, time_until
 from fedsim.results.record.scenarios import parse, read_text
+from tests.campaigns.worlds.campaign import prepared
+from tests.campaigns.worlds.drawing import world
 from tests.results.analysis.lively import log as by_hand
 from tests.runs import small
-from tests.worlds.campaign import prepared
-from tests.worlds.drawing import world
 
 COSTS = ("t", "joules", "bits")
 

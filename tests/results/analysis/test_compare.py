@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedsim.results.analysis import COMPARED, pair, summarise
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 SEEDS = (1, 2, 3, 4)
 BITS = {"chb": [10, 12, 11, 15], "hb": [20, 21, 25, 26], "gd": [40, 40, 40, 40]}
@@ -37,8 +37,8 @@ def of(table: pd.DataFrame, variant: str, cost: str) -> dict[Any, Any]:
     return dict(row)
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
-@pytest.mark.parametrize("cost", ["round", "t", "bits_up", "joules"])
+@every("confidence", [0.5, 0.95, 0.99])
+@every("cost", ["round", "t", "bits_up", "joules"])
 def test_the_interval_of_a_mean_is_student_s_of_its_logarithm(cost: str, confidence: float) -> None:
     table = summarise(costs(), confidence).set_index("variant")
     for variant in ("chb", "hb"):
@@ -88,7 +88,7 @@ def test_categories_without_a_run_are_no_variants() -> None:
     assert pair(own, "gd")["variant"].unique().tolist() == ["chb"]
 
 
-@pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, float("nan")])
+@every("confidence", [0.0, 1.0, 95.0, float("nan")])
 def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
     for function in (summarise, lambda table, sure: pair(table, "gd", sure)):
         with pytest.raises(ValueError, match="between 0 and 1"):
@@ -103,7 +103,7 @@ def more_seeds() -> pd.DataFrame:
     return pd.concat([costs(), later], ignore_index=True)
 
 
-@pytest.mark.parametrize("cost", ["round", "t", "bits_up", "joules"])
+@every("cost", ["round", "t", "bits_up", "joules"])
 def test_the_paired_test_is_scipy_s_of_the_logarithms(cost: str) -> None:
     wide = np.log(more_seeds().pivot_table(index="seed", columns="variant", values=cost))
     expected = stats.ttest_rel(wide["hb"], wide["chb"])

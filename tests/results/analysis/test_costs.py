@@ -22,6 +22,7 @@ from fedsim.results.analysis import (
     quantity,
 )
 from fedsim.results.analysis.costs import Direction
+from tests.tiers import every
 
 
 def rounds() -> pd.DataFrame:
@@ -163,7 +164,7 @@ def test_every_cost_of_the_table_stands_below_its_title() -> None:
     assert shown[2:] == [quantity(row[name], UNITS.get(name, "")) for name in costs]
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "unit", "text"),
     [
         (1062, "", "1,062"),

@@ -12,6 +12,7 @@ from fedsim.core.errors import DataError
 from fedsim.results.analysis import Comparison
 from fedsim.results.report import write
 from tests.addons.repricing.prices import small
+from tests.tiers import every
 
 GD: dict[str, Any] = {"algorithm": {"kind": "gd", "step_size": "1/L"}}
 NOTE = "rounds are counted as in papers that plot the model before the update (counting: iterates)"
@@ -32,7 +33,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("reader", READERS)
+@every("reader", READERS)
 def test_runs_that_count_rounds_in_two_ways_are_refused_by_name(reader: str, mixed: Path) -> None:
     with pytest.raises(DataError) as caught:
         READERS[reader](mixed)

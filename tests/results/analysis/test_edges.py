@@ -9,6 +9,7 @@ import pytest
 import fedsim
 from fedsim.core.errors import DataError
 from fedsim.results import analysis
+from tests.tiers import every
 
 NODES, ROUNDS = 5, 4
 RADIO: dict[str, Any] = {
@@ -139,7 +140,7 @@ def test_of_large_graphs_a_round_has_all_that_its_drawn_edges_carried(
         assert min(wide) > 0.6  # every node sends in every round
 
 
-@pytest.mark.parametrize(
+@every(
     ("asked", "words"),
     [
         ({"layout": "sprung"}, "kamada-kawai"),

@@ -17,7 +17,7 @@ from fedsim.results.analysis.compare.pairwise import (
     typical,
 )
 from fedsim.results.analysis.compare.verdict import INDISTINGUISHABLE, TOO_FEW, UNKNOWN, judge
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 TRIALS, FAMILIES = 20_000, 4_000
 TIMES = np.array([2.3, 29.5, 13.0, 12.0, 20.0, 9.0, 5.0, 14.0, 18.0, 25.0])
@@ -48,9 +48,8 @@ def outliers(rng: np.random.Generator, count: int) -> np.ndarray:
     return normal(rng, count) * np.where(rng.random((TRIALS, count)) < 0.05, 10.0, 1.0)
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 6, 10, 20, 30])
-@pytest.mark.parametrize("draw", [normal, lognormal, outliers])
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
+@every("count", [2, 3, 5, 10, 30])
+@every("draw, confidence", [(normal, 0.8), (lognormal, 0.95), (outliers, 0.95)])
 def test_intervals_cover_the_typical_ratio_and_the_rule_errs_no_more_than_it_says(
     draw: Callable[[np.random.Generator, int], np.ndarray], count: int, confidence: float
 ) -> None:
@@ -64,7 +63,7 @@ def test_intervals_cover_the_typical_ratio_and_the_rule_errs_no_more_than_it_say
     assert (excluded == (null.p_value <= 1 - confidence)).all()  # the test's, turned round
 
 
-@pytest.mark.parametrize("count", [2, 3, 5, 6, 8, 10, 20])
+@every("count", [2, 3, 5, 6, 8, 10, 20])
 def test_with_unreached_seeds_the_rule_errs_no_more_than_it_says(count: int) -> None:
     """Two equal methods, one run in three of which never gets there: that all seeds agree is not
     enough. With three seeds it is wrong in one case of four."""
@@ -79,7 +78,7 @@ def test_with_unreached_seeds_the_rule_errs_no_more_than_it_says(count: int) -> 
         assert agree.mean() > 0.25
 
 
-@pytest.mark.parametrize("count", [6, 10, 17, 20])
+@every("count", [6, 10, 17, 20])
 def test_intervals_cover_the_typical_ratio_where_some_runs_never_get_there(count: int) -> None:
     logs = np.random.default_rng(count).standard_normal((TRIALS, count))
     logs[logs > 1.0] = np.inf  # of every run one in six; the typical ratio stays 1
@@ -183,7 +182,7 @@ def test_a_run_that_never_got_there_is_costlier_than_one_that_did() -> None:
     assert judge(Pairwise.of(np.array([lucky, seeds])).pair(0, 1)).words == INDISTINGUISHABLE
 
 
-@pytest.mark.parametrize(
+@every(
     ("ours", "theirs", "verdict"),
     [
         ([1.0], [2.0], "cheaper (one seed)"),
@@ -267,7 +266,7 @@ def test_worlds_may_stand_in_front_and_each_is_decided_by_itself() -> None:
         np.testing.assert_array_equal(typical(logs)[place], typical(logs[place]))
 
 
-@pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, float("nan")])
+@every("confidence", [0.0, 1.0, 95.0, float("nan")])
 def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
     with pytest.raises(ValueError, match="expected a number between 0 and 1"):
         Pairwise.of(np.ones((2, 6)), confidence)

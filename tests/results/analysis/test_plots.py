@@ -27,6 +27,7 @@ from fedsim.results.analysis.style import (
     look,
 )
 from tests.runs import small
+from tests.tiers import every
 
 GRADIENTS = {"algorithm": {"kind": "gd", "step_size": "1/L"}}
 
@@ -199,7 +200,7 @@ def test_a_label_with_a_prefix_says_what_the_ticks_are(result: fedsim.Result) ->
         assert float(tick.get_text().replace("\N{MINUS SIGN}", "-")) * factor == pytest.approx(at)
 
 
-@pytest.mark.parametrize(
+@every(
     ("wrong", "text"),
     [
         ({"x": "jouls"}, r"got 'jouls'; did you mean 'joules'\?; the rounds have"),

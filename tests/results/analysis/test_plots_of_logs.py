@@ -14,6 +14,7 @@ import fedsim
 from fedsim.results import analysis
 from fedsim.results.analysis.log.participation import OUTCOMES
 from tests.runs import SMALL, small
+from tests.tiers import every
 
 GRADIENTS = {"algorithm": {"kind": "gd", "step_size": "1/L"}}
 AWAY = {"kind": "markov", "on": "1 s", "off": "300 ms"}
@@ -193,7 +194,7 @@ def test_every_plot_draws_on_axes_of_the_caller(result: fedsim.Result) -> None:
         assert own.get_title() == ""
 
 
-@pytest.mark.parametrize(
+@every(
     ("call", "text"),
     [
         (lambda r: analysis.plot_round(r, 99), r"got the round 99; expected one from 1 to \d+"),

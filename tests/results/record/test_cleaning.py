@@ -20,7 +20,7 @@ from fedsim.results.record.lock import hold
 from fedsim.running import staging
 from fedsim.running.cleaning import is_large, removable, remove
 from fedsim.running.staging import MAKING
-from tests.faults.operations import Operation, met
+from tests.campaigns.faults.operations import Operation, met
 from tests.runs import files, small
 
 RUN = Path("base/seed-1")

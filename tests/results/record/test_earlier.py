@@ -17,8 +17,8 @@ from fedsim.results.record.earlier import EARLIER, TRASH, bring_back, earlier_ru
 from fedsim.results.record.folder import SUMMARY
 from fedsim.results.record.manifest import MADE_FROM, read_manifest
 from fedsim.running.run import RunProgress
+from tests.campaigns.faults.operations import Operation, met
 from tests.disks import Disk
-from tests.faults.operations import Operation, met
 from tests.results.analysis.breaking import says, sealed
 from tests.runs import files, small
 

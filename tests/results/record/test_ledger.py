@@ -12,6 +12,7 @@ from fedsim.results.record.client_table import client_table
 from fedsim.results.record.ledger import Ledger, Meters, Stores
 from fedsim.results.record.log import Rows
 from fedsim.results.record.schema import ROW_DTYPE, Event
+from tests.tiers import every
 
 # t, duration, event, node, peer, round, message, payload, header, transport, joules, charge, detail
 ROWS: list[tuple[Any, ...]] = [
@@ -120,7 +121,7 @@ def test_there_is_room_for_nodes_that_come_later() -> None:
     filled.audit(Meters(0, 0, 0, 0, 0, spent, np.zeros(clients)))
 
 
-@pytest.mark.parametrize(
+@every(
     ("meters", "named"),
     [
         (replace(METERS, bits_sent=225), "bits sent"),
@@ -138,7 +139,7 @@ def test_every_meter_that_disagrees_is_named(meters: Meters, named: str) -> None
         ledger(rows()).audit(meters)
 
 
-@pytest.mark.parametrize("missing", [0, 1, 2, 3, 4, 5, 6, 7])
+@every("missing", [0, 1, 2, 3, 4, 5, 6, 7])
 def test_every_missing_row_is_found(missing: int) -> None:
     with pytest.raises(AuditError):
         ledger(rows(ROWS[:missing] + ROWS[missing + 1 :])).audit(METERS)
@@ -195,7 +196,7 @@ def differences(meters: Meters) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "named"),
     [
         ({}, ""),
@@ -217,8 +218,8 @@ def test_the_books_of_a_battery_are_held_against_the_log_and_the_clock(
     assert not named or found[0].startswith(f"{named}, client-1: ")
 
 
-@pytest.mark.parametrize("share", [0.5, 2.0])
-@pytest.mark.parametrize("joules", [1e-6, 1.0, 1e6])
+@every("share", [0.5, 2.0])
+@every("joules", [1e-6, 1.0, 1e6])
 def test_rounding_is_relative_to_what_was_in_store_came_in_and_went_out(
     share: float, joules: float
 ) -> None:

@@ -22,6 +22,7 @@ from fedsim.results.record.live import (
     remove_live,
     write_live,
 )
+from tests.tiers import every
 
 CURVE = (CurvePoint(3, 0.5, 2.0, 1.5, 7.25), CurvePoint(4, 0.75, 1.75, 1.25, 9.0))
 RUN = LiveRun("chb", 2, "chb", 900, 4, 12.5, 0.25, "process 7", "round 5: 3 of 8 answered", CURVE)
@@ -84,7 +85,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     assert list(read_live(tmp_path)) == []
 
 
-@pytest.mark.parametrize("rounds", [1, 2, POINTS - 1, POINTS, POINTS + 1, 100_003])
+@every("rounds", [1, 2, POINTS - 1, POINTS, POINTS + 1, 100_003])
 def test_a_curve_has_few_points_evenly_spread_the_start_and_the_last_round(rounds: int) -> None:
     curve = LiveCurve()
     for number in range(rounds + 1):

@@ -17,8 +17,8 @@ from fedsim.results.record.emissions import Emissions
 from fedsim.results.record.log import EventLog, Rows
 from fedsim.results.record.parts import read_table
 from fedsim.results.record.schema import MESSAGE, ROW_DTYPE, Event, RowColumns
+from tests.campaigns.faults.operations import met
 from tests.disks import Disk
-from tests.faults.operations import met
 from tests.tiers import examples
 
 LARGE = 65536

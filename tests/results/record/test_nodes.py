@@ -4,14 +4,13 @@ from math import inf
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.core.ports import node_name
 from fedsim.results.record.nodes import NodeNames, number_nodes
 from fedsim.results.record.schema import NO_PEER, ROW_DTYPE, RowColumns
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 CLIENTS = 10**6
 
@@ -43,8 +42,8 @@ def test_nodes_are_numbered_in_order_near_each_other_or_far_apart(
     assert [each.tolist() for each in packed] == [nodes.tolist(), numbers.tolist()]
 
 
-@pytest.mark.parametrize("gateways", [inf, 2500, 1500])
-@pytest.mark.parametrize("count", [3000, 10])
+@every("gateways", [inf, 2500, 1500])
+@every("count", [3000, 10])
 def test_names_of_many_are_those_of_each(gateways: float, count: int) -> None:
     nodes = [-1, *range(count)]
     rows = of_nodes(nodes, [NO_PEER, *nodes[:-1]])

@@ -21,8 +21,8 @@ from fedsim.results.analysis.compare.caveats import read_doubts
 from fedsim.results.record.earlier import EARLIER
 from fedsim.results.record.lock import hold
 from fedsim.results.record.outputs import OUTPUTS, Call, output
+from tests.campaigns.faults.operations import Operation, met
 from tests.disks import Disk
-from tests.faults.operations import Operation, met
 from tests.runs import small
 
 Files = dict[str, bytes]

@@ -18,6 +18,7 @@ from fedsim.results.accuracy import (
     UDP,
 )
 from fedsim.results.record.regimes import RoundMessages, errors_of_models
+from tests.tiers import every
 
 SERVER = {"uplink": "10 Mbit/s", "downlink": "10 Mbit/s", "latency": "10 ms"}
 NETWORK = {"topology": "star", "server": SERVER, "model": "tcp", "peers": None}
@@ -37,7 +38,7 @@ def said(network: Any, groups: Any, messages: RoundMessages | None = None) -> st
     return found[1]
 
 
-@pytest.mark.parametrize(
+@every(
     ("network", "loss", "messages", "model", "regime"),
     [
         ({}, "none", RoundMessages(10, 1e5), "linux", FIT),
@@ -99,7 +100,7 @@ def test_a_network_that_has_no_tcp_is_not_sent_there(law: Any) -> None:
     assert REMEDY not in said({"model": "fluid", **law}, [group()], RoundMessages(10, 1e5))
 
 
-@pytest.mark.parametrize(
+@every(
     ("network", "groups", "messages", "here"),
     [
         ({}, [group()], RoundMessages(10, 1e5), ""),
@@ -143,7 +144,7 @@ def test_what_of_a_scenario_is_beyond_the_cases_is_named(
     assert said({"tcp": NEW, **network}, groups, messages).partition("). ")[2] == here
 
 
-@pytest.mark.parametrize(
+@every(
     ("network", "radio", "name"),
     [
         ({"model": "fluid"}, "nb-iot", "nb-iot"),

@@ -11,9 +11,10 @@ from fedsim.core.table_columns import higher_is_better
 from fedsim.results.record.folder import SCENARIO
 from fedsim.results.record.manifest import check_kinds
 from fedsim.results.record.scenarios import data_of, read_text, sign
+from tests.tiers import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("data", "called"),
     [
         ({"kind": "catalogue", "name": "mnist"}, "mnist"),
@@ -45,9 +46,7 @@ def test_a_value_of_the_wrong_kind_is_shown() -> None:
         check_kinds(Told, {"rounds": "many", "reason": ""}, Path("summary.json"))
 
 
-@pytest.mark.parametrize(
-    "word", ["accuracy", "acc", "precision", "recall", "f1", "auc", "r2", "score", "iou"]
-)
+@every("word", ["accuracy", "acc", "precision", "recall", "f1", "auc", "r2", "score", "iou"])
 def test_figures_of_a_users_own_that_are_good_where_they_are_high(word: str) -> None:
     assert higher_is_better(word)
     assert higher_is_better(f"eval_{word}")

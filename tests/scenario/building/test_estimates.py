@@ -7,6 +7,7 @@ import pytest
 
 import fedsim
 from tests.protocol.test_estimates import expectation
+from tests.tiers import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.core.errors.TheoryWarning")
 
@@ -32,9 +33,9 @@ def notes(rows: list[int], participation: dict[str, Any], kind: str = "fedavg") 
     return [f"{each.key}: {each.text}" for each in found if "biased" in each.text]
 
 
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("policy", LAWS)
-@pytest.mark.parametrize("estimate", ["unbiased", "self-normalised", "plain"])
+@every("rows", ROWS)
+@every("policy", LAWS)
+@every("estimate", ["unbiased", "self-normalised", "plain"])
 def test_there_is_a_note_where_the_expectation_is_not_the_mean_of_all(
     rows: str, policy: str, estimate: Any
 ) -> None:
@@ -60,7 +61,7 @@ def test_all_clients_have_no_note() -> None:
         assert not notes(ROWS["different"], policy)
 
 
-@pytest.mark.parametrize(
+@every(
     ("policy", "kind", "words"),
     [
         ({"kind": "power-of-choice", "candidates": 3}, "fedavg", "prefers some clients"),
@@ -79,14 +80,14 @@ def test_a_note_says_why_a_step_is_biased(policy: dict[str, Any], kind: str, wor
     assert words in note
 
 
-@pytest.mark.parametrize("kind", ["ef21", "gd", "diana", "dcgd"])
+@every("kind", ["ef21", "gd", "diana", "dcgd"])
 def test_methods_that_no_draw_biases_have_no_note(kind: str) -> None:
     for policy in ("uniform", "weighted", "age"):
         assert not notes(ROWS["different"], {"kind": policy, "count": 2}, kind)
     assert not notes(ROWS["different"], {"kind": "weighted", "count": 2, "estimate": "plain"}, kind)
 
 
-@pytest.mark.parametrize("kind", ["oort", "energy-aware", "carbon-aware", "power-of-choice"])
+@every("kind", ["oort", "energy-aware", "carbon-aware", "power-of-choice"])
 def test_what_is_not_known_is_not_called_unbiased(kind: str) -> None:
     policy = {"kind": kind, "count": 2, "estimate": "unbiased"}
     policy |= {"candidates": 3} if kind == "power-of-choice" else {}

@@ -23,7 +23,7 @@ from fedsim.scenario.building.load import (
 )
 from tests.problems.examples import samples
 from tests.runs import small
-from tests.tiers import examples
+from tests.tiers import every, examples
 
 LONG_RUN = ComputingLoad(asked=10.0, update=1e8, traffic=1e8, look=1e9, rounds=1000)
 
@@ -46,7 +46,7 @@ def test_long_runs_of_losses_with_kernels_take_them() -> None:
     assert evaluator_for(problem(MultilayerPerceptron(hidden=2)), LONG_RUN) == "compiled"
 
 
-@pytest.mark.parametrize(
+@every(
     "less",
     [
         {"asked": 1.0},  # nothing to compute at once
@@ -59,7 +59,7 @@ def test_less_is_computed_one_by_one(less: dict[str, Any]) -> None:
     assert evaluator_for(problem(Squared()), LONG_RUN._replace(**less)) == "one-by-one"
 
 
-@pytest.mark.parametrize(
+@every(
     ("loss", "change", "found"),
     [
         (Squared(), {}, "one-by-one"),
@@ -108,9 +108,7 @@ def test_looking_costs_a_twentieth_of_the_computing_or_is_brief_or_as_rare_as_is
         assert every == 1 or look / (every - 1) > SHARE * 2 * update * (1 - 1e-6)
 
 
-@pytest.mark.parametrize(
-    "stop", [{"gap": 1e-3}, {"objective": 1.0}, {"patience": {"rounds": 3}}, {"nonzeros": 3}]
-)
+@every("stop", [{"gap": 1e-3}, {"objective": 1.0}, {"patience": {"rounds": 3}}, {"nonzeros": 3}])
 def test_stop_rules_that_read_what_is_seen_have_every_round_looked_at(stop: dict[str, Any]) -> None:
     heavy = LONG_RUN._replace(look=1e12)
     assert every_for(scenario(), heavy) == 100

@@ -9,6 +9,7 @@ import fedsim
 from fedsim.addons.conformance import check_energy
 from fedsim.addons.repricing import reprice
 from fedsim.core.errors import ScenarioError
+from tests.tiers import every
 
 SMALL: dict[str, Any] = {
     "problem": {
@@ -26,7 +27,7 @@ def with_radio(radio: dict[str, Any], network: Any, **more: Any) -> dict[str, An
     return {**SMALL, "fleet": [group], "network": network, **more}
 
 
-@pytest.mark.parametrize(
+@every(
     ("radio", "network", "key", "words"),
     [
         ({"lorawan": {}}, {}, "fleet.0.radio.lorawan", "has no gateway; give network.lora"),

@@ -19,6 +19,7 @@ from fedsim.scenario.located import Origin
 from fedsim.scenario.yaml import read_text
 from tests.scenario.building.plans import found, job
 from tests.scenario.examples import faults, least
+from tests.tiers import every
 
 SPARSE: dict[str, Any] = {
     "problem": {
@@ -80,7 +81,7 @@ def test_editors_know_the_names_the_blocks_and_the_ways_to_test() -> None:
     assert set(names) <= {name for source in SOURCES for name in kinds_of(source)}
 
 
-@pytest.mark.parametrize(
+@every(
     ("blocks", "key", "words"),
     [
         ({"measures": ["gradientnorm"]}, "measures.0", "did you mean 'gradient_norm'?"),

@@ -20,6 +20,7 @@ from fedsim.physics.topology import Link, Route, Topology, build_routes, star
 from fedsim.scenario import Plan, load
 from fedsim.scenario.building import Builder, Job
 from tests.scenario.building.plans import SMALL, by_key, group
+from tests.tiers import every
 
 
 class Own(Network):
@@ -242,7 +243,7 @@ ROWS: dict[str, tuple[tuple[dict[int, float], ...], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ROWS)
+@every("case", ROWS)
 def test_weights_of_one_s_own_are_doubly_stochastic_or_refused(case: str) -> None:
     rows, said = ROWS[case]
     overlay = type("These", (Weighed,), {"rows": rows, "__slots__": ()})(((1, 2), (0, 2), (0, 1)))
@@ -286,7 +287,7 @@ class NoGraph(Neighbours):
     kind: Literal["none"] = "none"
 
 
-@pytest.mark.parametrize(
+@every(
     ("block", "said"),
     [
         (NoLinks, "NoLinks cannot be used as a network: it has no `links`. It must return the"),

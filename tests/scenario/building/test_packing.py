@@ -16,7 +16,7 @@ from tests import methods
 from tests.algorithms import packing
 from tests.algorithms.packing import METHODS, Seen, link, run, scenario
 from tests.runs import files, small
-from tests.tiers import some
+from tests.tiers import every, some
 
 KINDS = [model.model_fields["kind"].default for model in COMPRESSORS]
 RANDOM = ["rand-k", "qsgd", "natural", "terngrad", "dithered", "low-rank"]
@@ -94,7 +94,7 @@ def test_the_round_table_adds_up_payload_header_and_transport(tmp_path: Path) ->
             assert row[f"bits_{way}"] == parts.sum()
 
 
-@pytest.mark.parametrize("kind", RANDOM)
+@every("kind", RANDOM)
 def test_a_sender_draws_from_a_stream_of_its_own(kind: str) -> None:
     spec = Compression.model_validate(link(kind))
 

@@ -21,7 +21,7 @@ _DRAWN = 12  # of many variants; a reader can draw the others
 
 _MOST = 6  # measures that a page shows; each is four figures more
 
-_FAR = 300.0  # powers of ten; a run that diverges reaches the largest numbers there are
+_FAR = 200.0  # powers of ten, with room for ticks beyond them; a run that diverges reaches 308
 
 LARGEST = 10.0**_FAR
 """From which on numbers are not drawn."""

@@ -15,6 +15,7 @@ from fedsim.results import analysis
 from fedsim.results.analysis import Comparison
 from fedsim.results.analysis.client_names import client_names, display_names
 from fedsim.results.analysis.trace_files import write_traces
+from fedsim.results.report.drawing import page_style
 from fedsim.results.report.network import drawings
 from fedsim.results.report.study import ReportedStudy
 
@@ -82,7 +83,8 @@ def test_the_network_of_a_report_and_the_methods_of_a_paper_say_names_and_fit(
     result: fedsim.Result,
 ) -> None:
     study = ReportedStudy(Comparison.of([result.folder]))
-    figure = drawings(study, study.first, "one")["bits"]
+    with page_style():
+        figure = drawings(study, study.first, "one")["bits"]
     assert ">Zürich</text>" in figure.drawing
     assert "client-0" not in figure.drawing
     assert figure.table is not None

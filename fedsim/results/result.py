@@ -13,10 +13,11 @@ from fedsim.core.ports import Array
 from fedsim.results.best import best_round
 from fedsim.results.record import read
 from fedsim.results.record.folder import SCENARIO
-from fedsim.results.record.models import model_of, nodes_of, read_models
+from fedsim.results.record.models import folder_of, model_of, nodes_of, read_models
 from fedsim.results.record.read import missing, run_folders
 from fedsim.results.record.scenarios import Note, parse, read_text, setting_of
 from fedsim.results.record.studies import read_study
+from fedsim.results.record.variants import BASE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -128,6 +129,26 @@ class Result:
         """
         return nodes_of(self.runs, variant, seed, round)
 
+    def scenario(self, variant: str | None = None, seed: int | None = None) -> Mapping[str, Any]:
+        """Return the scenario of a run as plain data, every default filled in.
+
+        Args:
+            variant: of the run; the first one of the scenario if None.
+            seed: of the run; the first one if None.
+
+        Raises:
+            ValueError: there is no such run.
+            DataError: a file is damaged.
+
+        Example:
+            >>> result.scenario("gd")["stop"]["rounds"]
+            12
+        """
+        name = variant or next((path.parent.name for path in self.runs), BASE)
+        own = [path for path in self.runs if path.parent.name == name]
+        folder = own[0] if own and seed is None else folder_of(self.runs, name, seed)
+        return parse(read_text(folder), folder / SCENARIO)
+
     @cached_property
     def summary(self) -> pd.DataFrame:
         """One row per run: its end, its final figures and its cost."""
@@ -198,7 +219,7 @@ class Result:
         self,
         value: "OnEdges" = "bits",
         *,
-        layout: "Layout" = "kamada-kawai",
+        layout: "Layout" = "auto",
         variant: str | None = None,
         seed: int | None = None,
         round: int | None = None,  # noqa: A002 - the name of the column
@@ -211,8 +232,8 @@ class Result:
         Args:
             value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air), or
                 "disagreement" of the models, which `models.clients` keeps.
-            layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral"; or
-                the place of each node, x and y in any unit.
+            layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral";
+                "auto" for one that suits the graph; or the place of each node, x and y in any unit.
             variant: the first one if None.
             seed: the first one if None.
             round: only messages of this round; of the whole run if None.

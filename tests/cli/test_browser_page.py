@@ -9,6 +9,7 @@ import threading
 import time
 import webbrowser
 from dataclasses import replace
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.cli import app, browser_page
 from fedsim.cli.browser_page import Drawing, FollowedPage, draw_page, open_browser, progress_of
-from fedsim.results.record.live import LIVE, LiveCampaign, LiveEvent, write_live
+from fedsim.results.record.live import LIVE, CurvePoint, LiveCampaign, LiveEvent, write_live
 from fedsim.results.record.lock import hold
 from fedsim.results.report.page import page_of
 from fedsim.results.report.progress import recorded_curves
 from tests.cli.test_watch import CURVE, OWN, RUN, made
 from tests.interrupting import LONG, hearing, interrupted
+from tests.results.report.conftest import captured
 from tests.results.report.pages import Page
 from tests.runs import files, small
 
@@ -52,6 +54,30 @@ def test_the_page_has_every_run_the_curves_workers_and_events(tmp_path: Path) ->
     assert bar == (3 + 40 / 400) / 5
     assert shown.count('role="img"') == 3
     assert all(each in shown for each in RELOADS)
+
+
+def test_the_figures_of_the_page_have_the_rounds_costs_and_gaps_of_its_curves() -> None:
+    with captured() as found:
+        page_of({}, progress_of(made(OWN), {("gd", 2): CURVE}))
+    for number, (x, y) in enumerate((("round", "gap"), ("joules", "gap"), ("round", "joules"))):
+        (line,) = found[f"progress-{number}"].get_lines()
+        assert line.get_xdata().tolist() == [getattr(point, x) for point in CURVE]
+        assert line.get_ydata().tolist() == [getattr(point, y) for point in CURVE]
+
+
+def test_without_an_optimum_the_curves_are_of_the_objective() -> None:
+    with captured() as found:
+        page_of({}, progress_of(made(OWN), {("gd", 2): [each._replace(gap=nan) for each in CURVE]}))
+    (line,) = found["progress-0"].get_lines()
+    assert line.get_ydata().tolist() == [point.objective for point in CURVE]
+
+
+@pytest.mark.parametrize("value", [nan, inf, 1e308, 0.0])
+def test_a_curve_without_a_figure_that_can_be_drawn_leaves_the_page_whole(
+    value: float, tmp_path: Path
+) -> None:
+    lines = {("gd", 2): [CurvePoint(0), CurvePoint(1, 1.0, value, value, value)], ("gd", 3): []}
+    assert parsed(page_of({}, progress_of(made(OWN), lines)), tmp_path).open == []
 
 
 def test_names_and_reasons_are_shown_and_never_run(tmp_path: Path) -> None:
@@ -85,7 +111,8 @@ def test_a_study_half_done_has_its_curves_and_the_report_of_its_ended_runs(tmp_p
         (result.runs[1] / name).unlink()
     with hold(out):
         write_live(out, "own.json", replace(OWN, running=(replace(RUN, seed=1),)))
-        content = Drawing(out).page(7.0)
+        with captured() as found:
+            content = Drawing(out).page(7.0)
     page = parsed(content, tmp_path)
     assert page.open == []
     tabs = [facts["id"] for name, facts in page.tags if facts.get("role") == "tab"]
@@ -93,9 +120,7 @@ def test_a_study_half_done_has_its_curves_and_the_report_of_its_ended_runs(tmp_p
     assert "1 run under seed 1" in page.text
     assert "1 of 2 runs done, 1 running" in page.text
     assert 'data-reload="7.0"' in content
-    assert content.count("<title>gd, seed 1</title>") == content.count(
-        "<title>base, seed 1</title>"
-    )
+    assert [len(axis.get_lines()) for name, axis in found.items() if "progress" in name] == [2] * 3
 
 
 def test_a_page_that_nothing_was_recorded_for_goes_and_one_that_was_stops(tmp_path: Path) -> None:

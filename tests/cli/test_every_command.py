@@ -254,6 +254,7 @@ METHODS: Mapping[str, Callable[[fedsim.Result], object]] = {
     "report": lambda result: result.report(),
     "model": lambda result: result.model(seed=1),
     "node_models": ask_for_nodes,
+    "scenario": lambda result: result.scenario(seed=1),
     "__repr__": repr,
     "_repr_html_": lambda result: result._repr_html_(),
 }

@@ -13,7 +13,6 @@ from fedsim.addons.explorer.sliders import SERVER, Slider, figures_of
 from fedsim.addons.robustness.fleets import counts_grams
 from fedsim.addons.robustness.pricing import Costs
 from fedsim.core.extras import VERSION
-from fedsim.results.analysis import COLOURS
 from fedsim.results.analysis.compare.cost_tables import Target
 from fedsim.results.analysis.compare.pairwise import PRACTICAL
 from fedsim.results.report.templating import asset, environment, palette, script_hash
@@ -127,7 +126,7 @@ def render(study: ExploredStudy) -> str:
             fedsim=VERSION,
             panels=list(_panels(study)),
             costs=_costs(study),
-            palette=palette(COLOURS),
+            palette=palette(),
             style=asset("fedsim.results.report", "page.css")
             + asset("fedsim.addons.explorer", "explorer.css"),
             script=script,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         with_grams,
     )
     from fedsim.results.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
-    from fedsim.results.analysis.figures import convergence, progress, stacked_bars
+    from fedsim.results.analysis.figures import convergence, progress
     from fedsim.results.analysis.latex import paper_tables
     from fedsim.results.analysis.log.edges import edges
     from fedsim.results.analysis.log.energy import battery_deaths, idle_and_tail
@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from fedsim.results.analysis.log.usage import client_utilisation, link_utilisation
     from fedsim.results.analysis.log.waiting import CAUSES, waiting_by_cause
     from fedsim.results.analysis.paper_style import PaperStyle
+    from fedsim.results.analysis.plots.amounts import stacked_bars
     from fedsim.results.analysis.plots.clients import (
+        plot_outcomes,
         plot_participation,
         plot_silence,
         plot_upload_cdf,
@@ -150,6 +152,7 @@ __all__ = [
     "plot_curves",
     "plot_energy",
     "plot_network",
+    "plot_outcomes",
     "plot_pareto",
     "plot_participation",
     "plot_round",

@@ -41,6 +41,20 @@ def display_names(nodes: Iterable[object], clients: pd.DataFrame) -> list[str]:
     return [names.get(str(node), str(node)) for node in nodes]
 
 
+def kinds_of(clients: pd.DataFrame) -> list[str]:
+    """Return what people call the group of each row of a client table: its device and radio.
+
+    >>> table = pd.DataFrame({"client": ["client-0"], "group": 2, "device": "pi-4", "radio": "lte"})
+    >>> kinds_of(table)
+    ['2: pi-4, lte']
+    """
+    facts = (clients[name] for name in ("client", "group", "device", "radio"))
+    return [
+        f"{group}: {'gateway, ' * str(node).startswith('gateway-')}{device}, {radio}"
+        for node, group, device, radio in zip(*facts, strict=True)
+    ]
+
+
 def _short(node: str, name: str) -> str:
     """Return a name; a long one is replaced by its number and its beginning."""
     if len(name) <= _LONGEST:

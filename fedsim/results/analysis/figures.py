@@ -2,22 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedsim.results.analysis.costs import cumulative, with_bits, with_grams
-from fedsim.results.analysis.plots.curves import draw_means
-from fedsim.results.analysis.seeds import over_seeds, spread
+from fedsim.results.analysis.plots.curves import draw_means, draw_runs
+from fedsim.results.analysis.seeds import over_seeds
 from fedsim.results.analysis.style import (
     AXES,
     GREY,
     Drawing,
     against_cost,
     entitle,
-    escape_text,
-    look,
     name_variants,
     panels,
     shared_upwards,
@@ -52,6 +49,10 @@ def convergence(
     """
     totals = with_bits(cumulative(rounds))
     totals = totals[totals["objective"].notna()]  # curves join the rounds that were looked at
+    labels = {
+        **labels,
+        **{str(each): str(each) for each in totals["variant"].unique() if str(each) not in labels},
+    }
     shown = list(measures) or ["gap" if totals["gap"].notna().any() else "objective"]
     costs = list(against or with_grams(AXES, totals))
     columns = min(columns, len(costs))
@@ -79,38 +80,8 @@ def _measure(
     for number, (axis, cost) in enumerate(zip(axes, costs, strict=True)):
         if number:
             axis.sharey(axes[0])
-        _panel(axis, totals, cost, measure, labels)
+        draw_runs(axis, totals, (cost, measure), labels, log=measure == "gap")
         against_cost(axis, cost)
-
-
-def stacked_bars(axis: Axes, parts: pd.DataFrame, colours: Mapping[str, str]) -> None:
-    """Draw one bar per row, the first on top, made of the row's columns from left to right.
-
-    Args:
-        axis: where.
-        parts: amounts of at least 0; the index names the bars, the columns their parts.
-        colours: of the parts.
-    """
-    begins = np.zeros(len(parts))
-    for name, amounts in parts.items():
-        widths = amounts.to_numpy()
-        axis.barh(parts.index, widths, left=begins, color=colours[str(name)], label=str(name))
-        begins = begins + widths
-    axis.invert_yaxis()
-
-
-def _panel(
-    axis: Axes, totals: pd.DataFrame, column: str, measure: str, labels: Mapping[str, str]
-) -> None:
-    groups = totals.groupby("variant", sort=False, observed=True)
-    variants = {str(variant): runs for variant, runs in groups}
-    for number, variant in enumerate(dict.fromkeys([*labels, *variants])):
-        runs, name = variants.get(variant, totals[:0]), escape_text(labels.get(variant, variant))
-        for _, run in runs.groupby("seed"):
-            thin = run.iloc[spread(len(run))]
-            values = thin[measure].where(thin[measure] > 0) if measure == "gap" else thin[measure]
-            axis.plot(thin[column], values, label=name, **look(number, len(thin)))
-            name = "_nolegend_"
 
 
 def progress(

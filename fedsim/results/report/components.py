@@ -1,50 +1,20 @@
-"""The parts of a page: tables, figures with their legends, and their common elements."""
+"""The tables of a page, their cells, and the choices of its menus."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from fedsim.core.text import format_number
-from fedsim.results.analysis import COLOURS, quantity
-from fedsim.results.report.charts import DASHES, bar_icon, bars, boxes
+from fedsim.results.analysis import quantity
+from fedsim.results.analysis.plots.amounts import BARS
 
 NOT_REACHED = "not reached"
 """What a cell says of a run that never got there."""
 
 
 _MISSING = frozenset({"-", NOT_REACHED})
-
-
-@dataclass(frozen=True, slots=True)
-class PageFigure:
-    """A figure.
-
-    Attributes:
-        drawing: an SVG.
-        note: what stands below it.
-        keys: what stands above it, of what is drawn.
-    """
-
-    drawing: Markup
-    note: str = ""
-    keys: tuple["LegendKey", ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LegendKey:
-    """A line of a legend: a name, and what is called so.
-
-    Attributes:
-        name: what is read.
-        icon: an SVG.
-    """
-
-    name: str
-    icon: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,61 +69,23 @@ def words(*texts: object) -> list[TableCell]:
     return [TableCell(str(text)) for text in texts]
 
 
-def style(number: int) -> tuple[str, str]:
-    """Return the colour and the dash of the curve of that number."""
-    dashes = list(DASHES)
-    return COLOURS[number % len(COLOURS)], dashes[number % len(dashes)]
+def client_table(caption: str, amounts: pd.DataFrame, unit: str) -> PageTable | None:
+    """Return the amounts of a few clients; None of many, who are told by their boxes.
+
+    Args:
+        caption: of the table.
+        amounts: a row a client, its index what the client is called; a column a part.
+        unit: of the amounts.
+    """
+    if len(amounts) > BARS:
+        return None
+    rows = [
+        [*words(name), *(number(float(amount), unit) for amount in own)]
+        for name, own in zip(amounts.index, amounts.to_numpy(), strict=True)
+    ]
+    return PageTable(caption, ("client", *amounts), rows)
 
 
 def options(names: Iterable[tuple[object, str]]) -> list[tuple[str, str]]:
     """Return the choices of a menu: what names a figure, and what is read."""
     return [(str(value), text) for value, text in names]
-
-
-# Amounts with their parts: one by one where they are few, and spread over kinds where many.
-
-_BARS = 40  # clients that are drawn one by one
-
-
-def stacked_bars(
-    frame: pd.DataFrame, colours: Mapping[str, str], unit: str, title: str, label: str
-) -> PageFigure:
-    """Return `bars` with a legend of the parts that there are; its arguments are theirs."""
-    shown = [str(part) for part in frame if (frame[part] > 0).any()]
-    keys = tuple(LegendKey(part, bar_icon(colours[part])) for part in shown)
-    return PageFigure(bars(frame[shown], colours, unit, title, label), keys=keys)
-
-
-def each_or_spread(
-    parts: pd.DataFrame,
-    colours: Mapping[str, str],
-    unit: str,
-    title: str,
-    whole: str = "",
-    names: Mapping[str, str] = MappingProxyType({}),
-) -> PageFigure:
-    """Return a bar a client; of many clients, boxes of their quarters for each kind.
-
-    Args:
-        parts: amounts; a row a client, its index the client and its kind.
-        colours: of the columns, and of their sum.
-        unit: of the amounts.
-        title: of the axis.
-        whole: what the sum of the columns is called, where it is an amount as well.
-        names: of the clients that have one in the data, by node.
-    """
-    count = len(parts)
-    if count <= _BARS:
-        own = parts.set_axis([f"{names.get(node, node)} ({kind})" for node, kind in parts.index])
-        return stacked_bars(own, colours, unit, title, f"{title}: every client")
-    if whole:
-        parts = parts.assign(**{whole: parts.sum(axis=1)})
-    kinds = parts.index.get_level_values("kind").to_series().astype(str)
-    shown = [str(part) for part in parts if (parts[part] > 0).any()]
-    keys = tuple(LegendKey(part, bar_icon(colours[part])) for part in shown)
-    note = (
-        f"{count:,} clients: of each kind the line is the median, the box holds the middle half "
-        "of its clients, and whiskers reach from the least to the most"
-    )
-    label = f"{title}: how it is spread over clients"
-    return PageFigure(boxes(parts, kinds, colours, unit, title, label), note, keys)

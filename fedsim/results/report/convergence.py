@@ -1,16 +1,16 @@
 """Convergence: what the rounds reached, against rounds, bits, seconds and joules."""
 
-from collections.abc import Mapping
+from math import log10
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
-from fedsim.results.analysis import AXES, EVERY_AXIS, over_seeds, with_grams
-from fedsim.results.analysis.seeds import spread
-from fedsim.results.report.charts import Curve, curves
-from fedsim.results.report.components import PageFigure, style
+from fedsim.results.analysis import AXES, EVERY_AXIS, GREY, label_axis, over_seeds, with_grams
+from fedsim.results.analysis.plots.canvas import label_with_unit
+from fedsim.results.analysis.plots.curves import draw_means
+from fedsim.results.report.drawing import PageFigure, draw
 from fedsim.results.report.study import ReportedStudy
-from fedsim.results.report.svg import Area, Scale, linear, logarithmic
 
 _NAMES = {"gap": "objective gap"}
 
@@ -21,9 +21,15 @@ _DRAWN = 12  # of many variants; a reader can draw the others
 
 _MOST = 6  # measures that a page shows; each is four figures more
 
-_LARGEST = 1e300  # of what is drawn: a run that diverges gets there
+_FAR = 200.0  # powers of ten, with room for ticks beyond them; a run that diverges reaches 308
 
-_SPARE = 0.04  # of an axis, beyond what is drawn
+LARGEST = 10.0**_FAR
+"""From which on numbers are not drawn."""
+
+_SPARE = 1.04  # of an axis, with what is beyond what is drawn
+
+SIZE = 3.2, 2.2
+"""Inches of a figure: four stand in a row on a wide screen, and one fills a telephone's."""
 
 
 def axes(study: ReportedStudy) -> list[str]:
@@ -45,45 +51,73 @@ def measure_name(measure: str) -> str:
     return _NAMES.get(measure, measure.replace("_", " "))
 
 
-def points(study: ReportedStudy, measure: str) -> Mapping[str, pd.DataFrame]:
-    """Return the points of the curves of a measure, by variant, as `over_seeds` gives them.
-
-    Of long curves there are some, spread evenly.
-    """
-    most = int(np.clip(_VALUES // len(study.labels), *_POINTS))
-    table = over_seeds(study.rounds, measure, log=measure == "gap")
-    groups = {variant: table[table["variant"] == variant] for variant in study.labels}
-    return {variant: own.iloc[spread(len(own), most)] for variant, own in groups.items()}
-
-
-def figures(study: ReportedStudy, measure: str, height: int) -> dict[str, PageFigure]:
+def figures(study: ReportedStudy, measure: str, name: str) -> dict[str, PageFigure]:
     """Return the figures of a measure, by the axis.
 
     Args:
         study: whose variants they show.
         measure: of `measures`.
-        height: of their areas, pixels.
+        name: with which those of the figures begin.
     """
-    tables, shown = points(study, measure), drawn_first(study)
-    seen = pd.concat([own for variant, own in tables.items() if variant in shown])
-    upwards = _upwards(seen, measure)
-    targets = [each.target for each in study.comparison.cases]
-    levels = [each.value for each in targets if each.measure == measure]
-    found = {}
-    for cost in axes(study):
-        title, unit = EVERY_AXIS[cost]
-        across = linear(0.0, _largest(seen[cost]), unit)
-        label = f"{measure_name(measure)} against {title}"
-        called = (
-            f"{measure_name(measure)}, log scale" if measure == "gap" else measure_name(measure)
+    table, shown = over_seeds(study.rounds, measure, log=measure == "gap"), drawn_first(study)
+    ends = ["mean", "low", "high"]
+    table[ends] = table[ends].where(table[ends].abs() < LARGEST)
+    hidden = [
+        f"variant-{number}{part}"
+        for number, variant in enumerate(study.labels)
+        for part in ("", "-band", "-end")
+        if variant not in shown
+    ]
+    return {
+        cost: draw(
+            f"{name}-{cost}",
+            f"{measure_name(measure)} against {EVERY_AXIS[cost][0]}",
+            lambda axis, cost=cost: _curves(axis, study, table, (cost, measure), shown),  # type: ignore[misc]
+            size=SIZE,
+            hidden=hidden,
         )
-        area = Area(label, height, across, title, upwards, upwards=called)
-        lines = [
-            _curve(number, name, tables[variant], cost, hidden=variant not in shown)
-            for number, (variant, name) in enumerate(study.labels.items())
-        ]
-        found[cost] = PageFigure(curves(area, lines, levels))
-    return found
+        for cost in axes(study)
+    }
+
+
+def _curves(
+    axis: Axes, study: ReportedStudy, table: pd.DataFrame, of: tuple[str, str], shown: set[str]
+) -> None:
+    """Draw a measure against a cost; the axes are those of the variants that are shown first."""
+    cost, measure = of
+    draw_means(
+        axis, table, cost, study.labels, int(np.clip(_VALUES // len(study.labels), *_POINTS))
+    )
+    without_marks(axis)
+    for target in (case.target for case in study.comparison.cases):
+        if target.measure == measure:
+            axis.axhline(target.value, color=GREY, linewidth=1, linestyle=":")
+    seen = table[table["variant"].isin(shown)]
+    far = seen[cost].max()
+    axis.set_xlim(0, _SPARE * float(far) if 0 < far < LARGEST else 1.0)
+    label_with_unit(axis.xaxis, *EVERY_AXIS[cost])
+    ends = seen[["low", "high"]].to_numpy(np.float64)
+    ends = ends[np.isfinite(ends) & ((ends > 0) | (measure != "gap"))]
+    if len(ends):
+        axis.set_ylim(*_around(float(ends.min()), float(ends.max()), log=measure == "gap"))
+    label_axis(axis.yaxis, measure_name(measure), log=measure == "gap")
+
+
+def without_marks(axis: Axes) -> None:
+    """Take the marks off curves, which a page tells apart by colours and dashes."""
+    for line in axis.get_lines():
+        if line.get_linestyle() != "None":  # a bar where a seed ended is a mark without a line
+            line.set_marker("None")
+
+
+def _around(low: float, high: float, *, log: bool) -> tuple[float, float]:
+    """Return the ends of an axis on which two figures are."""
+    if log:
+        least, most = log10(low), log10(high)
+        more = (_SPARE - 1) * (most - least) or 0.3
+        return 10 ** max(least - more, -_FAR), 10 ** min(most + more, _FAR)
+    more = (_SPARE - 1) * (high - low) or abs(low) / 2 or 0.5
+    return low - more, high + more
 
 
 def drawn_first(study: ReportedStudy) -> set[str]:
@@ -91,25 +125,3 @@ def drawn_first(study: ReportedStudy) -> set[str]:
     table = study.comparison.cases[0].table
     order = table.sort_values(["pareto", "bits"], ascending=[False, True], kind="stable")
     return set(order["variant"].head(_DRAWN))
-
-
-def _curve(number: int, name: str, table: pd.DataFrame, cost: str, *, hidden: bool) -> Curve:
-    colour, dash = style(number)
-    x, y, low, high = (table[column] for column in (cost, "mean", "low", "high"))
-    return Curve(name, colour, x, y, low, high, dash, group=str(number), hidden=hidden)
-
-
-def _upwards(seen: pd.DataFrame, measure: str) -> Scale:
-    """Return the axis of a measure: a gap's is logarithmic."""
-    ends = seen[["low", "high"]].to_numpy(np.float64)
-    ends = ends[np.abs(ends) < _LARGEST]
-    if measure == "gap":
-        ends = ends[ends > 0]
-        return logarithmic(float(ends.min()), float(ends.max())) if len(ends) else linear(0, 1)
-    low, high = (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 1.0)
-    return linear(low - _SPARE * (high - low), high + _SPARE * (high - low))
-
-
-def _largest(values: "pd.Series[float]") -> float:
-    largest = values.max()
-    return float(largest) if np.isfinite(largest) else 0.0

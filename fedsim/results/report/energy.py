@@ -1,39 +1,23 @@
 """Energy: where it went, by variant and by kind of client, and what batteries held."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from fedsim.results.analysis import (
-    DEVICE_COLOURS,
     ENERGY_PARTS,
     PART_COLOURS,
     energy_parts,
-    state_of_charge,
+    plot_batteries,
+    plot_energy,
     with_grams,
 )
-from fedsim.results.analysis.client_names import client_names
-from fedsim.results.analysis.seeds import spread
+from fedsim.results.analysis.client_names import display_names
 from fedsim.results.record.schema import GRAMS
-from fedsim.results.report.charts import Curve, curves, line_icon
-from fedsim.results.report.components import (
-    LegendKey,
-    PageFigure,
-    PageTable,
-    digits,
-    each_or_spread,
-    number,
-    stacked_bars,
-    words,
-)
+from fedsim.results.report.components import PageTable, client_table, digits, number, words
+from fedsim.results.report.drawing import BAR, BOX, PageFigure, draw, many
 from fedsim.results.report.study import ReportedRun, ReportedStudy
-from fedsim.results.report.svg import Area, linear
-
-_CURVES, _TIMES = 40, 300  # batteries that are drawn one by one, and points of each
-_LOOKED_AT = 1000  # of more batteries
-
-_WHOLE = "in all"
 
 _ORDER = [name for name in PART_COLOURS if name in ENERGY_PARTS.values()]
 
@@ -55,28 +39,29 @@ def _order(parts: pd.DataFrame) -> pd.DataFrame:
 
 def whole(study: ReportedStudy) -> PageFigure:
     """Return the energy of each variant, by its parts."""
-    parts = by_kind(study).groupby(level="variant", sort=False).sum()
-    parts = parts.set_axis([study.labels[str(name)] for name in parts.index])
-    return stacked_bars(
-        parts, PART_COLOURS, "J", "energy of the fleet, mean over seeds", "Energy by variant"
-    )
+    return draw("energy", "Energy by variant", lambda axis: plot_energy(study, ax=axis), row=BAR)
 
 
-def kinds(study: ReportedStudy, variant: str) -> PageFigure:
+def kinds(study: ReportedStudy, variant: str, name: str) -> PageFigure:
     """Return the energy of each kind of client of a variant, by its parts."""
-    every = by_kind(study)
-    parts = every[every.index.get_level_values("variant") == variant].droplevel("variant")
-    title = "energy of the kind, mean over seeds"
-    return stacked_bars(parts, PART_COLOURS, "J", title, "Energy by kind of client")
+    label = "Energy by kind of client"
+    return draw(name, label, lambda axis: plot_energy(study, "kind", variant, ax=axis), row=BAR)
 
 
-def clients(study: ReportedStudy, variant: str) -> PageFigure:
+def clients(study: ReportedStudy, variant: str, name: str) -> PageFigure:
     """Return the energy of each client of a variant; of many, how it is spread over each kind."""
     own = study.clients[study.clients["variant"] == variant]
-    parts = _order(energy_parts(own, ["client", "kind"])) / study.seeds[variant]
-    title = "energy of a client, mean over seeds"
-    colours = PART_COLOURS | {_WHOLE: "#000000"}
-    return each_or_spread(parts, colours, "J", title, _WHOLE, client_names(own))
+    note = many(own)
+    made = draw(
+        name,
+        "Energy by client",
+        lambda axis: plot_energy(study, "client", variant, ax=axis),
+        note,
+        row=BOX if note else BAR,
+    )
+    parts = _order(energy_parts(own, ["client"])) / study.seeds[variant]
+    parts = parts.set_axis(display_names(parts.index, own))
+    return replace(made, table=client_table("Energy of each client, mean over seeds", parts, "J"))
 
 
 def table(study: ReportedStudy) -> PageTable:
@@ -125,58 +110,12 @@ def battery_table(study: ReportedStudy) -> PageTable | None:
     return PageTable("Batteries: means over clients and seeds; depletions a run", heads, rows)
 
 
-def batteries(study: ReportedStudy, run: ReportedRun) -> PageFigure | None:
-    """Return the state of charge of the batteries of a run; None for a fleet on mains.
-
-    Of many batteries it is the median of each kind, and the middle half of them as a band.
-    """
-    events = run.events(["t", "node", "state_of_charge"])
-    rows = events[events["state_of_charge"].notna()]
-    if rows.empty:
+def batteries(study: ReportedStudy, run: ReportedRun, name: str) -> PageFigure | None:
+    """Return the state of charge of the batteries of a run; None for a fleet on mains."""
+    tables = run.tables(study, ["t", "node", "state_of_charge"])
+    if tables.events["state_of_charge"].isna().all():
         return None
-    nodes = rows["node"].astype(str)
-    names = sorted(nodes.unique(), key=lambda name: int(name.rpartition("-")[2]))
-    shown = [names[place] for place in spread(len(names), _LOOKED_AT)]
-    times = np.linspace(0, float(run.summary["t"]), _TIMES)
-    own = rows[nodes.isin(shown)].assign(variant=run.variant, seed=run.seed, node=nodes)
-    levels = state_of_charge(own, times).droplevel(["variant", "seed"], axis="columns")
-    charge = 100 * levels[shown]
-    kinds = run.rows(study.clients).set_index("client")["kind"].astype(str)
-    colours = {
-        kind: DEVICE_COLOURS[n % len(DEVICE_COLOURS)] for n, kind in enumerate(dict.fromkeys(kinds))
-    }
-    note = f"seed {run.seed}"
-    if len(names) > _CURVES:
-        drawn = _spread(charge, kinds[shown], colours)
-        note += f"; {len(names):,} batteries: of each kind the line is the median, and the band "
-        note += "holds the middle half"
-        if len(shown) < len(names):
-            note += f", by {len(shown):,} of them, spread over the fleet"
-    else:
-        drawn = [
-            Curve(f"{name}, {kinds[name]}", colours[kinds[name]], times, charge[name])
-            for name in shown
-        ]
-    area = Area(
-        "State of charge against simulated time",
-        320,
-        linear(0.0, float(times[-1]), "s"),
-        "simulated time",
-        linear(0.0, 102.0),
-        upwards="state of charge, %",
-    )
-    seen = [kind for kind in colours if kind in set(kinds[shown])]
-    keys = tuple(LegendKey(kind, line_icon(colours[kind])) for kind in seen)
-    return PageFigure(curves(area, drawn), note, keys)
-
-
-def _spread(
-    charge: pd.DataFrame, kinds: "pd.Series[str]", colours: Mapping[str, str]
-) -> list[Curve]:
-    """Return a curve a kind: the median of its batteries, and the quarters as its band."""
-    found = []
-    for kind in (kind for kind in colours if (kinds == kind).any()):
-        own = charge[kinds.index[kinds == kind]]
-        low, middle, high = (own.quantile(share, axis=1) for share in (0.25, 0.5, 0.75))
-        found.append(Curve(f"{kind}, median", colours[kind], charge.index, middle, low, high))
-    return found
+    note = f"seed {run.seed}; the line of a device is the median of its batteries, the dark band "
+    note += "holds the middle half of them and the light one 90 %; up to five have a line each"
+    label = "State of charge against simulated time"
+    return draw(name, label, lambda axis: plot_batteries(tables, ax=axis), note)

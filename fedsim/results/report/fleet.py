@@ -1,27 +1,21 @@
 """The fleet: which kinds of clients there are, what they run on, and what they sent."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from fedsim.core.text import format_number
-from fedsim.results.analysis import DEVICE_COLOURS
-from fedsim.results.analysis.client_names import client_names
+from fedsim.results.analysis import DEVICE_COLOURS, plot_outcomes
+from fedsim.results.analysis.client_names import display_names
 from fedsim.results.analysis.costs import last_round
 from fedsim.results.analysis.log.edges import node_number
 from fedsim.results.analysis.log.frames import SERVER
-from fedsim.results.analysis.style import OUTCOME_COLOURS
 from fedsim.results.record.scenarios import group_of, tiers_of
-from fedsim.results.report.components import (
-    PageFigure,
-    PageTable,
-    TableCell,
-    each_or_spread,
-    number,
-    words,
-)
-from fedsim.results.report.study import ReportedRun, ReportedStudy
+from fedsim.results.report.components import PageTable, TableCell, client_table, number, words
+from fedsim.results.report.drawing import BAR, BOX, PageFigure, draw, many
+from fedsim.results.report.study import ReportedRun, ReportedStudy, RunTables
 
 _PHYSICAL = ("fleet", "network", "tiers")
 
@@ -166,13 +160,21 @@ def given_up(study: ReportedStudy) -> PageTable | None:
     return PageTable("Rounds in which too few reported, means over seeds", heads, rows)
 
 
-def figure(study: ReportedStudy, clients: pd.DataFrame, variant: str) -> PageFigure:
+def figure(study: ReportedStudy, clients: pd.DataFrame, variant: str, name: str) -> PageFigure:
     """Return what each client of a variant did, in a run: means over the seeds.
 
     Of many clients it is how that is spread over each kind.
     """
     own = clients[clients["variant"] == variant]
-    sums = own.groupby(["client", "kind"], sort=False, observed=True)[list(COUNTS[1:])].sum()
-    parts = (sums / study.seeds[variant]).rename(columns=_HEADS)
-    title = "times in a run, mean over seeds"
-    return each_or_spread(parts, OUTCOME_COLOURS, "", title, names=client_names(own))
+    tables, note = RunTables(study.rounds, study.summary, own), many(own)
+    made = draw(
+        name,
+        "What clients did in a run",
+        lambda axis: plot_outcomes(tables, variant, ax=axis),
+        note,
+        row=BOX if note else BAR,
+    )
+    counts = own.groupby("client", sort=False, observed=True)[list(COUNTS)].sum()
+    counts = counts.rename(columns=_HEADS) / study.seeds[variant]
+    counts = counts.set_axis(display_names(counts.index, own))
+    return replace(made, table=client_table("What each client did, mean over seeds", counts, ""))

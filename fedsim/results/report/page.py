@@ -10,27 +10,18 @@ import pandas as pd
 from fedsim.core.atomic import write_whole
 from fedsim.core.extras import VERSION
 from fedsim.core.text import format_number
-from fedsim.results.analysis import COLOURS, DEVICE_COLOURS, Comparison
+from fedsim.results.analysis import Comparison, look
 from fedsim.results.analysis.compare.pairwise import fewest_seeds
 from fedsim.results.analysis.costs import without_start
 from fedsim.results.record.outputs import Call, check_page, output
 from fedsim.results.record.regimes import RoundMessages, errors_of_models
 from fedsim.results.record.scenarios import differing, flat, format_value
 from fedsim.results.report import convergence, energy, fleet, network, overview, timeline
-from fedsim.results.report.charts import line_icon
-from fedsim.results.report.components import (
-    PageFigure,
-    PageTable,
-    TableCell,
-    number,
-    options,
-    style,
-    words,
-)
+from fedsim.results.report.components import PageTable, TableCell, number, options, words
+from fedsim.results.report.drawing import PageFigure, line_icon, page_style, renamed
 from fedsim.results.report.progress import Progress
 from fedsim.results.report.study import ReportedRun, ReportedStudy
-from fedsim.results.report.svg import ink
-from fedsim.results.report.templating import asset, environment, palette, script_hash
+from fedsim.results.report.templating import asset, environment, ink, palette, script_hash
 
 # The scenario: as the first variant had it, and where the others differ.
 
@@ -205,8 +196,6 @@ TABS = (
 
 _BATTERIES = 12  # variants of which a page shows the batteries
 
-_SMALL, _LARGE = 150, 280  # pixels that curves are high, on the first screen and in their tab
-
 
 def write(folder: Path, out: Path | None = None, targets: Sequence[str] = ()) -> Path:
     """Write the report of the runs in a folder, and return where it is.
@@ -251,6 +240,7 @@ def render(own: ReportedStudy) -> str:
     return page_of(content_of(own))
 
 
+@page_style()
 def page_of(content: Content, progress: Progress | None = None) -> str:
     """Return a page, as HTML.
 
@@ -267,7 +257,7 @@ def page_of(content: Content, progress: Progress | None = None) -> str:
         .render(
             **known | {"tabs": tabs},
             progress=progress,
-            palette=palette((*COLOURS, *DEVICE_COLOURS)),
+            palette=palette(),
             style=asset("fedsim.results.report", "page.css"),
             script=script,
             hash=script_hash(script),
@@ -275,6 +265,7 @@ def page_of(content: Content, progress: Progress | None = None) -> str:
     )
 
 
+@page_style()
 def content_of(own: ReportedStudy) -> Content:
     """Return all that the page of a study shows, by the names that its template has for it."""
     clients = fleet.with_received_counts(own)
@@ -287,7 +278,7 @@ def content_of(own: ReportedStudy) -> Content:
     }
     fleets = fleet.fleets(own)
     for index, (_, run) in enumerate(fleets):
-        plots[f"fleet-{index}"] = network.drawings(own, run)
+        plots[f"fleet-{index}"] = network.drawings(own, run, f"fleet-{index}")
     measures = convergence.measures(own)
     return {
         "tabs": TABS,
@@ -298,7 +289,7 @@ def content_of(own: ReportedStudy) -> Content:
                 "variants": names,
                 "table": fleet.fleet_table(own, run),
                 "values": options(
-                    (unit, network.ON_LINKS[unit]) for unit in plots[f"fleet-{index}"] if unit
+                    (value, network.ON_LINKS[value]) for value in plots[f"fleet-{index}"]
                 ),
             }
             for index, (names, run) in enumerate(fleets)
@@ -327,23 +318,20 @@ def content_of(own: ReportedStudy) -> Content:
 
 def _merge(figures: Mapping[str, PageFigure]) -> dict[str, PageFigure]:
     """Return every figure once, with all the choices that it is shown for."""
-    choices: dict[PageFigure, list[str]] = {}
+    choices: dict[int, list[str]] = {}
     for choice, figure in figures.items():
-        choices.setdefault(figure, []).append(choice)
-    return {" ".join(own): figure for figure, own in choices.items()}
+        choices.setdefault(id(figure), []).append(choice)
+    return {" ".join(own): figures[own[0]] for own in choices.values()}
 
 
 def _convergence(own: ReportedStudy) -> dict[str, dict[str, PageFigure]]:
     """Return the figures of the overview, and those of every measure, by what a menu calls it."""
-    costs = convergence.axes(own)
-    names = [f"{place}-{cost}" for place in ("overview", "convergence") for cost in costs]
-    plots: dict[str, dict[str, PageFigure]] = {name: {} for name in names}
+    plots: dict[str, dict[str, PageFigure]] = {}
     for index, measure in enumerate(convergence.measures(own)):
-        if not index:
-            for cost, figure in convergence.figures(own, measure, _SMALL).items():
-                plots[f"overview-{cost}"][""] = figure
-        for cost, figure in convergence.figures(own, measure, _LARGE).items():
-            plots[f"convergence-{cost}"][measure] = figure
+        for cost, figure in convergence.figures(own, measure, f"curves-{index}").items():
+            plots.setdefault(f"convergence-{cost}", {})[measure] = figure
+            if not index:
+                plots[f"overview-{cost}"] = {"": renamed(figure, "overview")}
     return plots
 
 
@@ -352,14 +340,14 @@ def _by_variant(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, dict[str
     plots: dict[str, dict[str, PageFigure]] = {"batteries": {}}
     for index, variant in enumerate(own.variants):
         found = {
-            "kinds": energy.kinds(own, variant),
-            "clients": energy.clients(own, variant),
-            "participation": fleet.figure(own, clients, variant),
+            "kinds": energy.kinds(own, variant, f"kinds-{index}"),
+            "clients": energy.clients(own, variant, f"clients-{index}"),
+            "participation": fleet.figure(own, clients, variant, f"participation-{index}"),
         }
         for name, figure in found.items():
             plots.setdefault(name, {})[str(index)] = figure
     for index, run in enumerate(islice(own.variants.values(), _BATTERIES)):
-        charge = energy.batteries(own, run)
+        charge = energy.batteries(own, run, f"batteries-{index}")
         if charge is not None:
             plots["batteries"][str(index)] = charge
     return plots
@@ -368,7 +356,7 @@ def _by_variant(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, dict[str
 def _timelines(own: ReportedStudy, runs: Sequence[ReportedRun]) -> Iterator[tuple[str, PageFigure]]:
     most = timeline.lanes_each(len(runs))
     for index, run in enumerate(runs):
-        for name, figure in timeline.figures(own, run, most).items():
+        for name, figure in timeline.figures(own, run, f"timeline-{index}", most).items():
             yield f"{index}/{name}", figure
 
 
@@ -390,6 +378,10 @@ def _present(tables: list[PageTable | None]) -> list[PageTable]:
 def _legend(own: ReportedStudy) -> list[Content]:
     drawn = convergence.drawn_first(own)
     return [
-        {"icon": line_icon(*style(index)), "name": own.labels[variant], "drawn": variant in drawn}
+        {
+            "icon": line_icon(**look(index)),
+            "name": own.labels[variant],
+            "drawn": variant in drawn,
+        }
         for index, variant in enumerate(own.labels)
     ]

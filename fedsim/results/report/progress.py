@@ -2,25 +2,24 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
-from fedsim.results.analysis import EVERY_AXIS
+from fedsim.results.analysis import EVERY_AXIS, label_axis, look
+from fedsim.results.analysis.plots.canvas import label_with_unit
+from fedsim.results.analysis.plots.curves import draw_runs
 from fedsim.results.analysis.seeds import spread
 from fedsim.results.record.live import POINTS, CurvePoint
-from fedsim.results.report.charts import Curve, curves, line_icon
-from fedsim.results.report.components import PageFigure, PageTable, style
-from fedsim.results.report.convergence import measure_name
-from fedsim.results.report.svg import Area, Scale, linear, logarithmic
+from fedsim.results.report.components import PageTable
+from fedsim.results.report.convergence import LARGEST, SIZE, measure_name, without_marks
+from fedsim.results.report.drawing import PageFigure, draw, line_icon
 
 DRAWN = 60
 """Runs of which curves are drawn."""
 
 _POINTS, _VALUES = (20, 120), 3_000  # of a curve, at least and at most; of a figure
-
-_HEIGHT = 240  # pixels of a figure
 
 _AXES = (("round", "gap"), ("joules", "gap"), ("round", "joules"))
 """The figures: what lies across, and upwards. In place of the gap, of an unknown optimum, there is
@@ -60,18 +59,18 @@ class Progress:
     def variants(self) -> Iterator[tuple[str, object, Sequence[tuple[str, str]]]]:
         """The name of each variant, a piece of its curve, and the states of its runs."""
         for number, (name, states) in enumerate(self.seeds.items()):
-            yield name, line_icon(*style(number)), states
+            yield name, line_icon(**look(number)), states
 
     @property
     def figures(self) -> Iterator[PageFigure]:
         """The figures of the curves that have points."""
-        points = [point for own in self.lines.values() for point in own]
-        known = any(isfinite(point.gap) for point in points)
-        numbers = {name: number for number, name in enumerate(self.seeds)}
-        for x, upwards in _AXES:
+        rounds = _table(self.lines)
+        labels = {name: name for name in self.seeds}
+        known = rounds["gap"].notna().any()
+        for number, (x, upwards) in enumerate(_AXES):
             y = upwards if upwards != "gap" or known else "objective"
-            if any(isfinite(getattr(each, x)) and isfinite(getattr(each, y)) for each in points):
-                yield _figure_of(self.lines, numbers, x, y)
+            if rounds[[x, y]].notna().all(axis=1).any():
+                yield _figure(number, rounds, labels, x, y)
 
 
 def recorded_curves(rounds: pd.DataFrame) -> dict[Key, list[CurvePoint]]:
@@ -89,33 +88,44 @@ def recorded_curves(rounds: pd.DataFrame) -> dict[Key, list[CurvePoint]]:
     return found
 
 
-def _figure_of(
-    lines: Mapping[Key, Sequence[CurvePoint]], numbers: Mapping[str, int], x: str, y: str
-) -> PageFigure:
+def _table(lines: Mapping[Key, Sequence[CurvePoint]]) -> pd.DataFrame:
+    """Return the points of curves as rows, with variant and seed; what is not finite is NaN."""
     least, most = _POINTS
     count = min(max(_VALUES // max(len(lines), 1), least), most)
-    drawn, ends = [], dict[str, list[float]](x=[], y=[])
-    for (variant, seed), own in lines.items():
-        rows = [own[row] for row in spread(len(own), count).tolist()]
-        xs, ys = ([getattr(each, name) for each in rows] for name in (x, y))
-        ends["x"] += xs
-        ends["y"] += ys
-        colour, dash = style(numbers[variant])
-        drawn.append(Curve(f"{variant}, seed {seed}", colour, xs, ys, dash=dash))
-    title, unit = EVERY_AXIS[x]
-    called, unit_y = EVERY_AXIS.get(y, (measure_name(y), ""))
-    lowest = [0.0] if y == "joules" else []
-    upwards = _scale([*lowest, *ends["y"]], log=y == "gap", unit=unit_y)
-    called += ", log scale" if y == "gap" else f", {upwards.unit}" if upwards.unit else ""
-    across = _scale([0.0, *ends["x"]], log=False, unit=unit)
-    area = Area(f"{called} against {title}", _HEIGHT, across, title, upwards, upwards=called)
-    return PageFigure(curves(area, drawn))
+    rows = [
+        (*key, *own[place])
+        for key, own in lines.items()
+        for place in spread(len(own), count).tolist()
+    ]
+    table = pd.DataFrame(rows, columns=["variant", "seed", *CurvePoint._fields])
+    numbers = table[list(CurvePoint._fields)].astype(np.float64)
+    return table.assign(**numbers.where(numbers.abs() < LARGEST))
 
 
-def _scale(values: Sequence[float], *, log: bool, unit: str) -> Scale:
-    """Return the axis of some values; those that are not numbers do not count."""
-    known = [each for each in values if isfinite(each) and (each > 0 or not log)]
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    if log and known:
-        return logarithmic(low, high)
-    return linear(low, high, unit)
+def _figure(
+    number: int, rounds: pd.DataFrame, labels: Mapping[str, str], x: str, y: str
+) -> PageFigure:
+    """Return a figure of one column of the curves against another.
+
+    Args:
+        number: of the figure.
+        rounds: the points of all curves.
+        labels: variant -> its name.
+        x: the column across.
+        y: the column upwards.
+    """
+    log = y == "gap"
+
+    def plot(axis: Axes) -> None:
+        draw_runs(axis, rounds, (x, y), labels, log=log)
+        without_marks(axis)
+        axis.set_xlim(left=0)
+        label_with_unit(axis.xaxis, *EVERY_AXIS[x])
+        if y in EVERY_AXIS:
+            axis.set_ylim(bottom=0)
+            label_with_unit(axis.yaxis, *EVERY_AXIS[y])
+        else:
+            label_axis(axis.yaxis, measure_name(y), log=log)
+
+    called = EVERY_AXIS[y][0] if y in EVERY_AXIS else measure_name(y)
+    return draw(f"progress-{number}", f"{called} against {EVERY_AXIS[x][0]}", plot, size=SIZE)

@@ -1,7 +1,7 @@
 """A study: the runs of a folder, what they cost, and what each of them was."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,27 @@ from typing import Any
 import pandas as pd
 
 from fedsim.results.analysis import Comparison
+from fedsim.results.analysis.client_names import kinds_of
 from fedsim.results.record.folder import SCENARIO, SUMMARY
 from fedsim.results.record.manifest import read_manifest, read_mapping
 from fedsim.results.record.parts import as_frame, read_table
 from fedsim.results.record.read import read_all
 from fedsim.results.record.rounds import OWN
 from fedsim.results.record.scenarios import data_of, parse, read_text
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """Tables of runs, as `fedsim.results.analysis` draws them.
+
+    Attributes:
+        rounds, summary, clients, events: as `Result` has them; of logs perhaps some columns.
+    """
+
+    rounds: pd.DataFrame
+    summary: pd.DataFrame
+    clients: pd.DataFrame
+    events: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,12 @@ class ReportedRun:
         frame: pd.DataFrame = as_frame(read_table(self.path, "events").select(columns))
         return frame
 
+    def tables(self, study: "ReportedStudy", columns: Sequence[str]) -> RunTables:
+        """Return its tables, with some columns of its log."""
+        events = self.events(columns).assign(variant=self.variant, seed=self.seed)
+        clients = self.rows(study.clients)
+        return RunTables(self.rows(study.rounds), self.rows(study.summary), clients, events)
+
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of this run, of a table of all runs."""
         return table[(table["variant"] == self.variant) & (table["seed"] == self.seed)]
@@ -102,6 +123,11 @@ class ReportedStudy:
     def rounds(self) -> pd.DataFrame:
         """The round tables."""
         return self.comparison.runs.rounds
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """A row a run, as `Result.summary` has it."""
+        return self.comparison.runs.summary
 
     @property
     def first(self) -> ReportedRun:
@@ -157,13 +183,7 @@ class ReportedStudy:
     def clients(self) -> pd.DataFrame:
         """The client tables, with the column kind: what people call a client's group."""
         frame = read_all([run.path for run in self.runs], "clients")
-        facts = (frame[name] for name in ("client", "group", "device", "radio"))
-        return frame.assign(
-            kind=[
-                f"{group}: {'gateway, ' * node.startswith('gateway-')}{device}, {radio}"
-                for node, group, device, radio in zip(*facts, strict=True)
-            ]
-        )
+        return frame.assign(kind=kinds_of(frame))
 
 
 def _list(scenario: Mapping[str, Any]) -> Sequence[Any]:

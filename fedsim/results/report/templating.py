@@ -3,15 +3,35 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterable
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.core.text import visible
-from fedsim.results.report.svg import ink
+from fedsim.results.analysis.style import COLOURS, DEVICE_COLOURS, OUTCOME_COLOURS
 
 _END = re.compile("</(?=script)", re.IGNORECASE)  # what would end a script within its own text
+
+
+_PALETTES = {"c": COLOURS, "d": DEVICE_COLOURS, "o": OUTCOME_COLOURS.values()}
+"""The first letter of the names of each palette's colours."""
+
+_INK = {"#bbbbbb": "var(--rest)", "#ffffff": "var(--paper)"}
+_INK |= dict.fromkeys(("#444444", "#666666", "#b0b0b0"), "var(--off)")
+_INK |= {
+    colour.lower(): f"var(--{letter}{number})"
+    for letter, colours in _PALETTES.items()
+    for number, colour in enumerate(colours)
+}
+
+
+def ink(colour: str) -> str:
+    """Return a colour as the page has it, which is another one in the dark.
+
+    >>> ink("#0072B2"), ink("#bbbbbb"), ink("#123456"), ink("none")
+    ('var(--c0)', 'var(--rest)', '#123456', 'none')
+    """
+    return _INK.get(colour.lower(), colour)
 
 
 def environment(package: str) -> Environment:
@@ -47,6 +67,7 @@ def script_hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def palette(colours: Iterable[str]) -> str:
+def palette() -> str:
     """Return the declarations of colours that have a name in the page's style."""
-    return " ".join(f"{ink(each)[4:-1]}: {each};" for each in colours)
+    every = [colour for colours in _PALETTES.values() for colour in colours]
+    return " ".join(f"{ink(each)[4:-1]}: {each};" for each in every)

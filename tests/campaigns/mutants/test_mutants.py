@@ -94,10 +94,7 @@ def test_every_source_but_the_drawing_is_of_a_room_whose_tests_are_there() -> No
     files = sources(ROOT)
     every = {each.relative_to(ROOT) for each in (ROOT / "fedsim").rglob("*.py")}
     drawing = {Path("fedsim", each) for each in LEFT_OUT}
-    assert drawing == {
-        Path("fedsim/results/report/svg.py"),
-        Path("fedsim/results/report/charts.py"),
-    }
+    assert drawing == {Path("fedsim/results/report/drawing.py")}
     assert drawing <= every
     assert {*files} == every - drawing
     assert {room_of(each) for each in files} == {*ROOMS}

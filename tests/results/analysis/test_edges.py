@@ -9,6 +9,7 @@ import pytest
 import fedsim
 from fedsim.core.errors import DataError
 from fedsim.results import analysis
+from fedsim.results.analysis import quantity
 from tests.tiers import every
 
 NODES, ROUNDS = 5, 4
@@ -75,7 +76,8 @@ def test_the_graph_is_drawn_with_a_line_an_edge(result: fedsim.Result, tmp_path:
     assert widths.max() / widths.min() == pytest.approx(
         4.0 / (0.6 + 3.4 * spent.min() / spent.max())
     )
-    assert {text.get_text() for text in axis.texts} == set(map(str, range(NODES)))
+    names = {text.get_text() for text in axis.texts}
+    assert names == {f"client-{n}" for n in range(NODES)} | {quantity(each, "J") for each in spent}
 
 
 def test_a_round_is_drawn_with_what_was_sent_in_it_where_the_nodes_are(
@@ -118,7 +120,7 @@ def test_an_animation_is_one_page_that_loads_nothing_and_has_a_frame_a_round(
 def test_of_large_graphs_those_that_carried_the_most_are_drawn(
     result: fedsim.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedsim.results.analysis.plots.network.MOST", 3)
+    monkeypatch.setattr("fedsim.results.analysis.log.links.MOST", 3)
     axis = analysis.plot_network(result, layout="circular")
     assert axis.get_title() == "3 nodes of 5: those that carried the most"
 
@@ -132,7 +134,7 @@ def test_of_large_graphs_a_round_has_all_that_its_drawn_edges_carried(
         (lines,) = [each for each in axis.collections if "Line" in type(each).__name__]
         return list(lines.get_linewidths())
 
-    monkeypatch.setattr("fedsim.results.analysis.plots.network.MOST", 3)
+    monkeypatch.setattr("fedsim.results.analysis.log.links.MOST", 3)
     drawn = len(widths({}))
     for number in range(1, ROUNDS + 1):
         wide = widths({"round": number})
@@ -178,7 +180,7 @@ def test_the_disagreement_of_an_edge_is_the_distance_of_the_models_at_its_ends(
     (dots,) = [each for each in axis.collections if "Path" in type(each).__name__]
     areas: Any = dots
     own = np.linalg.norm(apart, axis=1)
-    assert areas.get_sizes() == pytest.approx(330 * (1 + 2 * own / own.max()) / 3)
+    assert areas.get_sizes() == pytest.approx(120 * (1 + 2 * own / own.max()) / 3)
     assert kept.events.equals(result.events)
 
 
@@ -205,4 +207,4 @@ def test_a_node_that_has_left_has_no_model_of_its_own() -> None:
     models = own.node_models()
     assert np.isfinite(models[:3]).all()
     assert np.isnan(models[3]).all()
-    assert len(own.plot_network("disagreement").collections) == 2
+    assert len(own.plot_network("disagreement").collections) == 1 + 2  # links, and two kinds

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 import fedsim
 from fedsim.results.analysis import ENERGY_PARTS, energy_parts, stacked_bars, state_of_charge
+from tests.drawn import bars_of, rows_of
 from tests.runs import small
 
 LOSS = {"kind": "independent", "rate": "20 %"}
@@ -87,9 +87,11 @@ def test_bars_are_made_of_their_parts_from_left_to_right() -> None:
     parts = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 0.0]}, index=["first", "second"])
     axis = Figure().subplots()
     stacked_bars(axis, parts, {"a": "red", "b": "blue"})
-    bars = [(bar.get_x(), bar.get_width()) for bar in axis.patches if isinstance(bar, Rectangle)]
-    assert bars == [(0, 1), (0, 2), (1, 3), (2, 0)]
-    assert [text.get_text() for text in axis.get_yticklabels()] == ["first", "second"]
+    assert bars_of(axis) == {
+        "a": [("first", 0, 1), ("second", 0, 2)],
+        "b": [("first", 1, 4), ("second", 2, 2)],
+    }
+    assert rows_of(axis) == ["first", "second"]
     bottom, top = axis.get_ylim()
     assert bottom > top
     assert axis.get_legend_handles_labels()[1] == ["a", "b"]

@@ -68,7 +68,7 @@ def texts(axis: Axes) -> list[str]:
 def test_bars_are_as_long_as_the_means_and_say_so() -> None:
     figure = cost_bars(summarise(costs()), LABELS, "title")
     bits = figure.axes[1]
-    assert bits.get_xlabel() == "bits, up and down"
+    assert bits.get_xlabel() == "bits, up and down (kbit)"
     bars = [bar for bar in bits.patches if isinstance(bar, Rectangle)]
     assert [bar.get_width() for bar in bars] == [22, 38, 1800, 10]  # both directions
     assert texts(bits) == ["22 bit", "38 bit", "1.8 kbit", "10 bit (1 of 2)", "not reached"]

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
 
-VOID = {"meta", "link", "br", "rect", "line", "input", "img", "hr"}
+VOID = {"meta", "link", "br", "input", "img", "hr"}
 
 Attributes = Mapping[str, str | None]
 
@@ -18,7 +18,7 @@ _DRAWN = re.compile(
     re.DOTALL,
 )
 
-_SVG = re.compile(r'<svg class="(?:area|graph)".*</svg>', re.DOTALL)
+_SVG = re.compile(r'<svg class="drawn"[^>]*role="img".*</svg>', re.DOTALL)
 
 
 class Shown(NamedTuple):

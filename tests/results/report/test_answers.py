@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedsim
@@ -12,7 +13,7 @@ from fedsim.results.analysis.compare.answer import LEADING, answer
 from fedsim.results.analysis.compare.verdict import judge
 from fedsim.results.report import overview
 from fedsim.results.report.study import ReportedStudy
-from tests.results.report.drawings import Drawing
+from tests.results.report.conftest import captured
 from tests.results.report.pages import Page
 from tests.runs import small
 
@@ -45,12 +46,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory, own_cache: Path) -> Path:
 
 @pytest.mark.slow
 def test_the_measure_that_was_asked_for_is_in_front(measured: Path, tmp_path: Path) -> None:
-    page = Page(report.write(measured, tmp_path / "a.html", ("train_accuracy=0.9",)))
+    with captured() as drawn:
+        page = Page(report.write(measured, tmp_path / "a.html", ("train_accuracy=0.9",)))
     assert page.options["which-measure"][0] == "train_accuracy"
-    drawn = Drawing(page.figures["overview-bits"][""].drawing)
-    assert drawn.root.attrib["aria-label"] == "train accuracy against bits, up and down"
-    assert drawn.y.kind == "linear"
-    assert drawn.root.find("line[@class='level']") is not None
+    assert (
+        'aria-label="train accuracy against bits, up and down"'
+        in page.figures["overview-bits"][""].drawing
+    )
+    axis = drawn["curves-0-bits"]
+    assert axis.get_yscale() == "linear"
+    (level,) = (line for line in axis.get_lines() if line.get_linestyle() == ":")
+    assert np.unique(np.asarray(level.get_ydata())).tolist() == [0.9]
     heads = page.tables["Cost to train_accuracy of at least 0.9"][0]
     assert heads[:3] == ["variant", "reached", "train accuracy at the end"]
 

@@ -9,9 +9,10 @@ import fedsim
 from fedsim.addons.paper.methods import methods
 from fedsim.results.analysis import Comparison
 from fedsim.results.analysis.log.edges import edges
+from fedsim.results.analysis.log.links import Network
 from fedsim.results.analysis.plots.network import plot_network
 from fedsim.results.report import fleet, write
-from fedsim.results.report.network import drawing, graph_of
+from fedsim.results.report.network import drawings
 from fedsim.results.report.study import ReportedStudy
 from tests.results.report.pages import Page
 from tests.runs import small
@@ -50,14 +51,14 @@ def _reported(result: fedsim.Result) -> ReportedStudy:
 def test_links_lead_to_the_server_that_a_node_has(
     result: fedsim.Result, reported: ReportedStudy
 ) -> None:
-    run = reported.first
-    found = graph_of(run, run.rows(reported.clients)).carried
+    run, rows = reported.first, edges(result.events)
+    found = Network.of(run.scenario, run.rows(reported.clients), rows).carried(rows)
     assert set(found) == set(ABOVE.items())
-    table = edges(result.events).set_index(["source", "target"])["bits"]
+    table = rows.set_index(["source", "target"])["bits"]
     for (below, above), (up, down) in found.items():
         assert up == table[below, above] > 0
         assert down == table[above, below] > 0
-    assert "gateways" in drawing(reported, run).note
+    assert "gateways" in drawings(reported, run, "one")["bits"].note
 
 
 def test_a_gateway_replies_once_to_each_message_from_above(reported: ReportedStudy) -> None:
@@ -86,7 +87,11 @@ def test_the_page_has_gateways_as_kinds_of_their_own(tmp_path: Path) -> None:
 def test_plot_network_draws_gateways(result: fedsim.Result) -> None:
     axes = plot_network(result)
     names = {text.get_text() for text in axes.texts}
-    assert names == {"S", *map(str, range(8))}
+    assert names >= {
+        "server",
+        *(f"client-{n}" for n in range(5)),
+        *(f"gateway-{n}" for n in (5, 6, 7)),
+    }
 
 
 def test_a_paper_says_what_gateways_run(reported: ReportedStudy) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import fedsim
 from fedsim.results.analysis import Log
+from fedsim.results.analysis.plots.rounds import Lanes, Window
 from fedsim.results.record.read import read_run
 from fedsim.results.report import timeline
 from fedsim.results.report.page import write
@@ -77,9 +78,9 @@ def test_the_trace_names_them(made: fedsim.Result, given_up: pd.DataFrame, tmp_p
 
 
 def test_a_window_says_why() -> None:
-    window = timeline.RoundWindow(
-        3, 1.0, 6.0, "1 of 4 have reported, 3 are needed; missing: client-2"
-    )
     nothing = pd.DataFrame({name: [] for name in ("begin", "end", "node", "state", "t", "event")})
-    note = timeline.figure(nothing, nothing, window).note
+    clients = pd.DataFrame({"client": []})
+    why = "1 of 4 have reported, 3 are needed; missing: client-2"
+    lanes = Lanes(nothing, nothing)
+    note = timeline.figure("one", lanes, Window(3, 1.0, 6.0), clients, given_up=why).note
     assert note.startswith("round 3: 5 s from 1 s on; 0 clients in the log; given up, for 1 of 4")

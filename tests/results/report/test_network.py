@@ -1,31 +1,67 @@
 """The network is drawn with the bits that its links carried, which are those of the log."""
 
 from pathlib import Path
+from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 import fedsim
-from fedsim.results.analysis import Comparison, quantity
-from fedsim.results.report.network import SERVER, Ends, drawing, drawings, graph_of, node_models
+from fedsim.results.analysis import Comparison, edges, plot_network, quantity
+from fedsim.results.analysis.log.links import SERVER, Ends, Network
+from fedsim.results.report.components import PageTable
+from fedsim.results.report.drawing import PageFigure
+from fedsim.results.report.network import drawings
 from fedsim.results.report.study import ReportedRun, ReportedStudy
-from tests.results.report.drawings import Drawing
 from tests.runs import small
 
-LINKS = "g[@class='links']/g"
 BITS = ["payload_bits", "header_bits", "transport_bits"]
+COLUMNS = ["t", "event", "node", "peer", "round", "message", "duration", "joules", "detail", *BITS]
 
 
-def carried(study: ReportedStudy, run: ReportedRun) -> dict[Ends, tuple[float, float]]:
-    return dict(graph_of(run, run.rows(study.clients)).carried)
+def network(study: ReportedStudy, run: ReportedRun, value: str = "bits") -> Network:
+    return Network.of(run.scenario, run.rows(study.clients), edges(run.events(COLUMNS)), value)
 
 
-def sums(run: ReportedRun, event: str) -> dict[str, float]:
-    """Return the bits of the log's rows of an event, by client."""
-    rows = run.events(["event", "node", *BITS])
-    rows = rows[rows["event"] == event]
-    totals = rows[BITS].sum(axis=1).groupby(rows["node"].astype(str)).sum()
-    return {str(client): float(bits) for client, bits in totals.items()}
+def carried(
+    study: ReportedStudy, run: ReportedRun, value: str = "bits"
+) -> dict[Ends, tuple[float, float]]:
+    return network(study, run, value).carried(edges(run.events(COLUMNS)), value)
+
+
+def sent(run: ReportedRun) -> dict[Ends, float]:
+    """Return the bits that each node has sent to another, repeated packets included."""
+    rows = run.events(["event", "node", "peer", *BITS])
+    rows = rows[rows["event"].isin(["send", "retransmit"])].astype({"node": str, "peer": str})
+    totals = rows[BITS].sum(axis=1).groupby([rows["node"], rows["peer"]]).sum()
+    return {(str(node), str(peer)): float(bits) for (node, peer), bits in totals.items()}
+
+
+def both_ways(run: ReportedRun, clients: list[str]) -> tuple[float, float]:
+    """Return the bits of some clients, up and down."""
+    bits = sent(run)
+    up, down = ([bits[ends] for ends in pairs] for pairs in _pairs(clients))
+    return sum(up), sum(down)
+
+
+def _pairs(clients: list[str]) -> tuple[list[Ends], list[Ends]]:
+    return [(each, SERVER) for each in clients], [(SERVER, each) for each in clients]
+
+
+def shown(study: ReportedStudy, run: ReportedRun, value: str = "bits") -> PageFigure:
+    return drawings(study, run, "one")[value]
+
+
+def table_of(figure: PageFigure) -> PageTable:
+    assert figure.table is not None
+    return figure.table
+
+
+def widths(axis: Axes) -> list[float]:
+    lines: Any = axis.collections[0]
+    return [float(each) for each in lines.get_linewidths()]
 
 
 def reported(folder: Path, **changes: object) -> tuple[ReportedStudy, ReportedRun]:
@@ -34,11 +70,10 @@ def reported(folder: Path, **changes: object) -> tuple[ReportedStudy, ReportedRu
     return study, study.first
 
 
-def test_a_star_s_links_carried_what_their_clients_sent_and_received(study: ReportedStudy) -> None:
+def test_a_star_s_links_carried_what_was_sent_over_them(study: ReportedStudy) -> None:
     run = study.first
-    up, down = sums(run, "send"), sums(run, "receive")
     assert carried(study, run) == {
-        (client, SERVER): (up[client], down[client]) for client in study.clients["client"].unique()
+        (client, SERVER): both_ways(run, [client]) for client in study.clients["client"].unique()
     }
 
 
@@ -51,23 +86,22 @@ def test_a_gateway_s_link_carried_what_its_clients_did(study: ReportedStudy) -> 
         assert found[gateway, SERVER] == tuple(map(sum, zip(*below, strict=True)))
 
 
-def test_links_are_as_wide_as_their_bits_and_tell_them(study: ReportedStudy) -> None:
+def test_links_are_as_wide_as_their_bits_and_a_table_has_these(
+    study: ReportedStudy, drawn: dict[str, Axes]
+) -> None:
     run = study.first
     bits = carried(study, run)
     most = max(map(sum, bits.values()))
-    drawn = Drawing(drawing(study, run).drawing)
-    assert f"at most {quantity(most, 'bit')}" in drawing(study, run).note
-    lines = drawn.root.findall(f"{LINKS}/line[@stroke-width]")
-    for line, told, ((client, _), (up, down)) in zip(
-        lines, drawn.titles(LINKS), bits.items(), strict=True
-    ):
-        assert float(line.attrib["stroke-width"]) == pytest.approx(
-            1 + 7 * (up + down) / most, abs=0.006
-        )
-        assert told.splitlines() == [
-            f"{client} to {SERVER}: {quantity(up, 'bit')}",
-            f"{SERVER} to {client}: {quantity(down, 'bit')}",
-        ]
+    figure = shown(study, run)
+    assert f"at most {quantity(most, 'bit')}" in figure.note
+    wanted = [0.6 + 3.4 * sum(both) / most for both in bits.values()]
+    assert widths(drawn["fleet-0-bits"]) == pytest.approx(wanted)
+    words = {text.get_text() for text in drawn["fleet-0-bits"].texts}
+    assert words >= {quantity(sum(both), "bit") for both in bits.values()}
+    rows = [[cell.text for cell in row] for row in table_of(figure).rows]
+    assert rows == [
+        [*ends, quantity(up, "bit"), quantity(down, "bit")] for ends, (up, down) in bits.items()
+    ]
 
 
 def test_links_of_a_graph_carried_what_went_their_way(tmp_path: Path) -> None:
@@ -80,13 +114,12 @@ def test_links_of_a_graph_carried_what_went_their_way(tmp_path: Path) -> None:
     ]
     study, run = reported(tmp_path, network={"topology": "graph", "edges": edges})
     found = carried(study, run)
-    up, down = sums(run, "send"), sums(run, "receive")
     near, every = [f"client-{n}" for n in range(3)], [f"client-{n}" for n in range(5)]
-    assert found["client-0", "a"] == (up["client-0"], down["client-0"])
-    assert found["a", "b"] == tuple(sum(bits[each] for each in near) for bits in (up, down))
-    assert found["b", SERVER] == tuple(sum(bits[each] for each in every) for bits in (up, down))
+    assert found["client-0", "a"] == both_ways(run, ["client-0"])
+    assert found["a", "b"] == both_ways(run, near)
+    assert found["b", SERVER] == both_ways(run, every)
     assert found["a", SERVER] == (0, 0)
-    assert "not distinguished" not in drawing(study, run).note
+    assert "not distinguished" not in shown(study, run).note
 
 
 def test_links_of_ways_that_are_as_good_are_not_told_apart(tmp_path: Path) -> None:
@@ -95,9 +128,10 @@ def test_links_of_ways_that_are_as_good_are_not_told_apart(tmp_path: Path) -> No
     edges = [{"source": one, "target": other} for one, other in pairs]
     study, run = reported(tmp_path, network={"topology": "graph", "edges": edges})
     assert set(carried(study, run)) == {(f"client-{n}", "c") for n in range(5)}
-    figure = drawing(study, run)
-    assert len(Drawing(figure.drawing).root.findall(f"{LINKS}/line[@stroke-dasharray]")) == 4
+    assert set(map(frozenset, network(study, run).unsure)) == set(map(frozenset, pairs[:4]))
+    figure = shown(study, run)
     assert "not distinguished" in figure.note
+    assert [key.name for key in figure.keys][-1] == "one of several routes"
 
 
 def test_peers_links_carried_what_one_sent_to_the_other(tmp_path: Path) -> None:
@@ -106,15 +140,11 @@ def test_peers_links_carried_what_one_sent_to_the_other(tmp_path: Path) -> None:
         algorithm={"kind": "d-psgd", "step_size": "0.1/L_max"},
         network={"peers": {"kind": "ring"}},
     )
-    rows = run.events(["event", "node", "peer", *BITS])
-    rows = rows[rows["event"] == "send"]
-    found = carried(study, run)
+    found, bits = carried(study, run), sent(run)
     assert len(found) == 5
-    for (one, other), bits in found.items():
-        for sent, (node, peer) in zip(bits, [(one, other), (other, one)], strict=True):
-            own = rows[(rows["node"] == node) & (rows["peer"] == peer)]
-            assert sent > 0
-            assert sent == float(own[BITS].to_numpy().sum())
+    for (one, other), both in found.items():
+        assert both == (bits[one, other], bits[other, one])
+        assert min(both) > 0
     assert SERVER not in {end for ends in found for end in ends}
 
 
@@ -125,18 +155,18 @@ def test_peers_links_are_drawn_by_bits_and_by_what_these_cost_both_ends(tmp_path
         network={"peers": {"kind": "ring"}},
         fleet=[{"count": 5, "device": "pi-4", "radio": "wifi"}],
     )
-    drawn = drawings(study, run)
-    assert list(drawn) == ["bit", "J"]
-    assert "cost at its ends" in drawn["J"].note
+    drawn = drawings(study, run, "one")
+    assert list(drawn) == ["bits", "joules"]
+    assert "cost at its ends" in drawn["joules"].note
     rows = run.events(["event", "node", "peer", "joules"])
     rows = rows[rows["event"].isin(["send", "receive"])]
-    by_link = graph_of(run, run.rows(study.clients), "J").carried
+    by_link = carried(study, run, "joules")
     assert len(by_link) == 5
     for (one, other), joules in by_link.items():
         own = rows[rows["node"].isin([one, other]) & rows["peer"].isin([one, other])]
         assert sum(joules) == pytest.approx(own["joules"].sum())
     star, run = reported(tmp_path / "star")
-    assert list(drawings(star, run)) == [""]
+    assert list(drawings(star, run, "one")) == ["bits"]
 
 
 def test_peers_are_drawn_by_how_far_their_models_are_apart_where_these_are_kept(
@@ -149,16 +179,15 @@ def test_peers_are_drawn_by_how_far_their_models_are_apart_where_these_are_kept(
         models={"every": 2, "clients": True},
     )
     models = fedsim.open(run.path.parents[1]).node_models(seed=run.seed)
-    graph = graph_of(run, run.rows(study.clients), "apart", node_models(run))
-    assert len(graph.carried) == 5
-    for ends, far in graph.carried.items():
-        one, other = (int(end.removeprefix("client-")) for end in ends)
-        assert sum(far) == pytest.approx(np.linalg.norm(models[one] - models[other]), rel=1e-12)
-    figure = drawings(study, run)["apart"]
+    figure = shown(study, run, "disagreement")
     assert "the models of its ends are apart" in figure.note
-    distance = np.linalg.norm(models[3] - models.mean(axis=0))
-    texts = [each.text or "" for each in Drawing(figure.drawing).root.iter()]
-    assert any(text.endswith(f"{distance:.3g} from the mean of the models") for text in texts)
+    rows = table_of(figure).rows
+    assert len(rows) == 5
+    for one, other, far in rows:
+        ends = (int(end.text.removeprefix("client-")) for end in (one, other))
+        assert far.value == pytest.approx(
+            np.linalg.norm(np.subtract(*(models[end] for end in ends))), rel=1e-12
+        )
 
 
 def test_of_many_peers_those_are_drawn_that_carried_the_most(tmp_path: Path) -> None:
@@ -172,23 +201,54 @@ def test_of_many_peers_those_are_drawn_that_carried_the_most(tmp_path: Path) -> 
     found = carried(study, run)
     assert len(found) == 199
     assert all("client-0" in ends for ends in found)  # the centre of the star
-    assert "of 210 peers the 200 that carried the most" in drawing(study, run).note
+    assert "of 210 peers the 200 that carried the most" in shown(study, run).note
 
 
 def test_a_fleet_of_many_has_a_link_for_each_kind(tmp_path: Path) -> None:
     fleet = [{"count": 210, "device": "pi-4"}, {"count": 2, "device": "phone-mid"}]
     study, run = reported(tmp_path, fleet=fleet)
-    totals = study.clients.groupby("group")[["bits_up", "bits_down"]].sum()
-    up, down = (totals[name].to_dict() for name in totals)
-    expected = {(f"kind {group}", SERVER): (up[group], down[group]) for group in (0, 1)}
-    assert carried(study, run) == expected
+    kinds = study.clients.groupby("group")["client"].agg(list)
+    assert carried(study, run) == {
+        (f"kind {group}", SERVER): both_ways(run, names) for group, names in kinds.items()
+    }
+    figure = shown(study, run)
+    assert "a node stands for a whole kind" in figure.note
+    assert "kind 1" in figure.drawing
 
 
 def test_a_broadcast_counts_for_each_that_received_it_and_the_page_says_so(tmp_path: Path) -> None:
     study, run = reported(tmp_path, network={"topology": "star", "broadcast": "cell"})
-    assert "a copy of a broadcast for each that received it" in drawing(study, run).note
-    sent = run.events(["event", "node", *BITS])
-    sent = sent[(sent["event"] == "send") & (sent["node"] == SERVER)]
+    assert "a copy of a broadcast for each that received it" in shown(study, run).note
+    rows = run.events(["event", "node", *BITS])
+    received = rows[(rows["event"] == "receive") & (rows["node"] != SERVER)]
     down = sum(bits for _, bits in carried(study, run).values())
-    assert down == sum(sums(run, "receive").get(client, 0) for client in study.clients["client"])
-    assert down > float(sent[BITS].to_numpy().sum())
+    assert down == float(received[BITS].to_numpy().sum())
+    assert down > sum(bits for (node, _), bits in sent(run).items() if node == SERVER)
+
+
+def test_a_result_draws_the_links_of_gateways_as_the_page_does(
+    runs: Path, study: ReportedStudy
+) -> None:
+    axis = plot_network(fedsim.open(runs), variant="tree", seed=1)
+    bits = carried(study, study.variants["tree"])
+    most = max(map(sum, bits.values()))
+    assert widths(axis) == pytest.approx([0.6 + 3.4 * sum(both) / most for both in bits.values()])
+    names = {text.get_text() for text in axis.texts}
+    assert names >= {"server", "gateway-0", "gateway-1", *(f"client-{n}" for n in range(5))}
+    joules = plot_network(fedsim.open(runs), "joules", variant="tree", seed=1)
+    assert len(widths(joules)) == 5  # gateways spend nothing: these are the clients' own
+
+
+def test_names_stand_where_no_link_is(runs: Path) -> None:
+    axis = plot_network(fedsim.open(runs), variant="tree", seed=1)
+    graph = nx.Graph(
+        [(SERVER, "gateway-0"), (SERVER, "gateway-1")]
+        + [(f"client-{n}", f"gateway-{int(n > 1)}") for n in range(5)]
+    )
+    texts: dict[str, Any] = {text.get_text(): text for text in axis.texts}
+    for node in graph:
+        side = np.asarray(texts[node].xyann)
+        for other in graph[node]:
+            link = np.subtract(texts[other].xy, texts[node].xy)
+            aligned = side @ link / np.linalg.norm(side) / np.linalg.norm(link)
+            assert aligned < np.cos(np.pi / (1 + len(graph[node])))

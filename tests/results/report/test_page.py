@@ -2,30 +2,34 @@
 
 import base64
 import hashlib
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from cycler import cycler
+from matplotlib import rc_context
 from typer.testing import CliRunner
 
 import fedsim
 from fedsim.cli import app
 from fedsim.core.errors import TheoryWarning
 from fedsim.results import report
+from fedsim.results.analysis import PART_COLOURS
+from fedsim.results.analysis.style import STATES
 from fedsim.results.record.scenarios import flat
 from fedsim.results.report.fleet import fleets
-from fedsim.results.report.network import drawing
+from fedsim.results.report.network import drawings
 from fedsim.results.report.page import TABS
 from fedsim.results.report.study import ReportedStudy
 from tests.results.analysis.breaking import sealed, text
 from tests.results.report.conftest import NAME, TARGETS
-from tests.results.report.drawings import Drawing
 from tests.results.report.pages import Page
 from tests.runs import small
 
-LINKS = "g[@class='links']/g"
 KINDS = ["0: phone-mid, lte (3)", "1: pi-4, wifi (2)"]
-MOST, FRAME = 1_000_000, 100_000  # bytes of a page, and of all in it that is no figure
+MOST, FRAME, EACH = 500_000, 100_000, 6_000
+"""Bytes of a page, of all in it that is no figure, and of a drawing on average."""
 
 
 def test_tags_are_closed_in_order_and_names_are_unique(page: Page) -> None:
@@ -45,9 +49,15 @@ def test_every_tab_has_its_panel(page: Page) -> None:
 
 def test_nothing_is_asked_of_anybody(page: Page) -> None:
     links = [
-        (tag, facts[key]) for tag, facts in page.tags for key in ("src", "href") if key in facts
+        (tag, facts[key] or "")
+        for tag, facts in page.tags
+        for key in ("src", "href")
+        if key in facts
     ]
-    assert links == [("link", "data:,")]
+    own = {f"#{facts['id']}" for _, facts in page.tags if "id" in facts}
+    assert [link for link in links if link[0] != "use"] == [("link", "data:,")]
+    assert {place for tag, place in links if tag == "use"} <= own
+    assert set(re.findall(r"url\(([^)]*)\)", page.source)) <= own
     style = page.source.partition("<style>")[2].partition("</style>")[0]
     assert "url(" not in style
     assert "@import" not in style
@@ -80,8 +90,10 @@ def test_names_are_words_and_never_tags(page: Page, study: ReportedStudy) -> Non
 
 def test_a_page_is_little_more_than_its_data(path: Path, page: Page) -> None:
     assert path.stat().st_size < MOST
-    figures = {own.drawing for each in page.figures.values() for own in each.values()}
+    figures = re.findall(r'<div class="plot".*?<p class="note"', page.source, re.DOTALL)
     assert len(page.source) - sum(map(len, figures)) < FRAME
+    drawn = {own.drawing for each in page.figures.values() for own in each.values()}
+    assert sum(map(len, drawn)) / len(drawn) < EACH
 
 
 @pytest.mark.slow
@@ -106,11 +118,10 @@ def test_the_scenario_is_shown_with_what_the_variants_change(
 def test_variants_of_one_fleet_share_its_drawing(study: ReportedStudy) -> None:
     found = fleets(study)
     assert [names for names, _ in found] == [["base (chb)", "gd"], ["tree (chb)"]]
-    star, tree = (drawing(study, run) for _, run in found)
-    assert [key.name for key in star.keys] == ["server", *KINDS]
-    assert [key.name for key in tree.keys] == ["server", "gateway", *KINDS]
-    assert len(Drawing(star.drawing).titles(LINKS)) == 5
-    assert len(Drawing(tree.drawing).titles(LINKS)) == 7
+    star, tree = (drawings(study, run, "one")["bits"] for _, run in found)
+    assert [key.name for key in star.keys][:-1] == ["server", *KINDS]  # the last is the widest
+    assert [key.name for key in tree.keys][:-1] == ["server", "gateway", *KINDS]
+    assert [len(each.table.rows) for each in (star, tree) if each.table] == [5, 7]
 
 
 @pytest.mark.slow
@@ -134,19 +145,46 @@ def test_a_graph_is_drawn_as_it_was_written(tmp_path: Path) -> None:
     edges += [{"source": "hub", "target": f"client-{number}"} for number in range(5)]
     fedsim.run(small(network={"topology": "graph", "edges": edges}), out=tmp_path)
     page = Page(report.write(tmp_path))
-    drawn = Drawing(page.figures["fleet-0"][""].drawing)
-    assert any(told.startswith("hub") for told in drawn.titles(".//path"))
-    assert len(drawn.titles(LINKS)) == 6
+    assert ">hub<" in page.figures["fleet-0"]["bits"].drawing
+    assert page.words("Links by bits", "one end")[:1] == ["hub"]
+    assert len(page.tables["Links by bits"]) == 1 + 6
     assert "router" in page.text
 
 
-def test_a_fleet_of_many_is_drawn_by_kinds(tmp_path: Path) -> None:
-    fleet = [{"count": 210, "device": "pi-4"}, {"count": 2, "device": "phone-mid"}]
-    fedsim.run(small(fleet=fleet, stop={"rounds": 2}), out=tmp_path)
-    page = Page(report.write(tmp_path))
-    drawn = page.figures["fleet-0"][""]
-    assert "a node stands for a whole kind" in drawn.note
-    assert len(Drawing(drawn.drawing).titles(LINKS)) == 2
+@pytest.mark.parametrize("colour", ["--c0", "--c2", "--d0", "--o0", "--ink", "--paper"])
+def test_colours_have_names_that_are_others_in_the_dark(page: Page, colour: str) -> None:
+    light, _, dark = page.source.partition("prefers-color-scheme: dark")
+    declared = re.compile(rf"{colour}: (#[0-9A-Fa-f]{{6}});")
+    (one,), (other,) = declared.findall(light), declared.findall(dark)
+    assert one != other
+
+
+def test_no_figure_has_a_colour_of_its_own_that_dark_pages_need_another_one_for(
+    page: Page,
+) -> None:
+    """Of all colours only those of the parts of energy are the same in the dark: they are light."""
+    drawn = "".join(own.drawing for each in page.figures.values() for own in each.values())
+    colours = {colour.upper() for colour in re.findall(r":(#[0-9a-f]{6})", drawn)}
+    assert colours <= {*PART_COLOURS.values(), *(colour for _, colour in STATES.values())}
+    assert {f"var(--{name})" for name in ("c0", "d0", "o0", "off", "rest")} <= set(
+        re.findall(r"var\([^)]*\)", drawn)
+    )
+
+
+def test_words_of_figures_are_words_in_the_letters_of_the_page(page: Page) -> None:
+    for figures in page.figures.values():
+        for own in figures.values():
+            assert "<text" in own.drawing
+            assert "font-family" not in own.drawing
+
+
+def test_the_page_does_not_depend_on_settings_of_matplotlib(
+    path: Path, runs: Path, tmp_path: Path
+) -> None:
+    user = {"axes.facecolor": "red", "lines.linewidth": 9.0, "axes.prop_cycle": cycler(color=["k"])}
+    with rc_context({**user, "font.size": 30.0, "svg.fonttype": "path"}):
+        again = report.write(runs, tmp_path / "b.html", targets=TARGETS)
+    assert again.read_bytes() == path.read_bytes()
 
 
 def test_a_run_that_diverged_is_reported_as_such(tmp_path: Path) -> None:

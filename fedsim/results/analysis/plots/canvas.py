@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import (
+    EngFormatter,
+    FixedFormatter,
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+)
 
 from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
@@ -36,12 +44,16 @@ class Recorded(Protocol):
         """As `Result.summary` has it."""
 
 
-class Logged(Recorded, Protocol):
-    """Recorded runs with their clients and event logs: a `Result`."""
+class WithClients(Recorded, Protocol):
+    """Recorded runs with their clients: a `Result`."""
 
     @property
     def clients(self) -> pd.DataFrame:
         """As `Result.clients` has them."""
+
+
+class Logged(WithClients, Protocol):
+    """Recorded runs with their clients and event logs: a `Result`."""
 
     @property
     def events(self) -> pd.DataFrame:
@@ -95,9 +107,8 @@ def style_width(width: float | str, columns: int = 1) -> float:
 
 def dress(axis: Axes) -> None:
     """Give axes of our own a faint grid, unless the user has chosen another style."""
-    names = ("axes.grid", "axes.spines.top", "axes.facecolor")
-    usual = dict(rcParamsDefault.items())
-    if all(value == usual[name] for name, value in rcParams.items() if name in names):
+    names: tuple[Any, ...] = ("axes.grid", "axes.spines.top", "axes.facecolor")
+    if all(rcParams[name] == rcParamsDefault[name] for name in names):
         axis.grid(visible=True, alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
     axis.set_axisbelow(True)
@@ -243,19 +254,32 @@ def finish(axis: Axes, out: Path | str | None) -> Axes:
     return axis
 
 
-def bars_height(ax: Axes | None, width: float | str | None, bars: int, rest: float) -> float | None:
-    """Return the height of a figure of bars, inches; None for axes of the caller.
+def fit_rows(axis: Axes, row: float, rest: float, *, own: bool) -> None:
+    """Make a figure of ours as high as the rows that are drawn need.
 
     Args:
-        ax: of the caller, if given.
-        width: of a new figure.
-        bars: how many there are; they stand closer in a figure for a column of a paper.
+        axis: with its rows, one a unit upwards.
+        row: inches of each.
         rest: inches for all else.
+        own: whether the figure is ours.
     """
-    return None if ax is not None else rest + (0.3 if width is None else 0.22) * bars
+    if own:
+        low, high = axis.get_ylim()
+        figure_of(axis).set_figheight(rest + row * abs(high - low))
+
+
+def bar_row(width: float | str | None) -> float:
+    """Return the inches of a row of bars, which stand closer in a column of a paper."""
+    return 0.3 if width is None else 0.22
 
 
 def category(axis: Axes, names: Sequence[str]) -> None:
     """Name the rows of a figure from left to right, the first one on top."""
-    axis.set_yticks(range(len(names)), [escape_text(name) for name in names])
-    axis.set_ylim(len(names) - 0.5, -0.5)
+    name_places(axis.yaxis, range(len(names)), names)
+    axis.set_ylim(max(len(names), 1) - 0.5, -0.5)
+
+
+def name_places(axis: Axis, places: Sequence[float], names: Sequence[str]) -> None:
+    """Name places on an axis; ticks are made when they are drawn."""
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_major_formatter(FixedFormatter([escape_text(name) for name in names]))

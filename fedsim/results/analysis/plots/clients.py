@@ -1,4 +1,4 @@
-"""Clients: how long uploads take, and which client took part, or was silent, when."""
+"""Clients: how long uploads take, and which client took part, was silent or late, and when."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,16 +12,20 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from fedsim.results.analysis.client_names import display_names
+from fedsim.results.analysis.client_names import display_names, kinds_of
 from fedsim.results.analysis.log.frames import SERVER, numbers_of
 from fedsim.results.analysis.log.participation import OUTCOMES, round_outcomes, updates
+from fedsim.results.analysis.plots.amounts import draw_clients
 from fedsim.results.analysis.plots.canvas import (
     Logged,
+    WithClients,
     add_keys,
     add_legend,
     axes_for,
+    bar_row,
     figure_of,
     finish,
+    fit_rows,
     label_with_unit,
     labels_for,
     run_of,
@@ -148,6 +152,61 @@ def plot_participation(
     bar = figure_of(axis).colorbar(image, ax=axis)
     bar.set_label("share of rounds with an update")
     _name_clients(axis, display_names(names, runs.clients[runs.clients["variant"] == chosen]))
+    return finish(axis, out)
+
+
+OUTCOMES_OF_TABLES = {
+    "transmissions": "replied",
+    "silent": "silent",
+    "late": "late",
+    "lost": "lost",
+    "skipped": "skipped",
+}
+"""Columns of a client table that count what became of a client, and what they are called."""
+
+
+def plot_outcomes(
+    runs: WithClients,
+    variant: str | None = None,
+    *,
+    ax: Axes | None = None,
+    width: float | str | None = None,
+    out: Path | str | None = None,
+) -> Axes:
+    """Draw how often each client replied, was silent, late, lost or skipped: a stacked bar each.
+
+    Counts are those of a run, means over seeds. Of more than 40 clients, boxes say for each group
+    of the fleet how they are spread, as in `plot_energy`.
+
+    Args:
+        runs: a `Result`.
+        variant: the first one if None.
+        ax: axes to draw on; a new figure if None.
+        width: of a new figure, inches or a style such as "ieee".
+        out: file to save the figure to; its ending gives the format.
+
+    Returns:
+        The axes.
+
+    Raises:
+        DataError: there is no such variant.
+
+    Example:
+        >>> axes = plot_outcomes(result, "base")
+        >>> axes.get_legend_handles_labels()[1]
+        ['replied', 'silent']
+    """
+    own = runs.clients[runs.clients["variant"] == variant_of(runs.clients, variant)]
+    own = own.assign(kind=kinds_of(own)).rename(columns=OUTCOMES_OF_TABLES)
+    groups = own.groupby(["client", "kind"], sort=False, observed=True)
+    counts = groups[list(OUTCOMES_OF_TABLES.values())].sum() / own["seed"].nunique()
+    axis = axes_for(ax, width)
+    if ax is None:
+        axis.grid(visible=False, axis="y")
+    draw_clients(axis, counts, own, OUTCOME_COLOURS, "")
+    label_with_unit(axis.xaxis, "times in a run")
+    fit_rows(axis, bar_row(width), 0.9, own=ax is None)
+    add_legend(axis, own=ax is None)
     return finish(axis, out)
 
 

@@ -20,7 +20,7 @@ from fedsim.results.analysis.plots.canvas import (
     label_with_unit,
     labels_for,
 )
-from fedsim.results.analysis.seeds import Band, Ends, over_seeds, spread
+from fedsim.results.analysis.seeds import POINTS, Band, Ends, over_seeds, spread
 from fedsim.results.analysis.style import GREY, escape_text, look
 
 By = Literal["variant", "seed"]
@@ -128,7 +128,8 @@ def _draw(
 ) -> None:
     """Draw means over seeds, which `means` says how to take; one curve per run if None."""
     if means is None:
-        _each_run(axis, rounds, columns, labels, log=log)
+        totals = with_bits(cumulative(rounds))
+        draw_runs(axis, totals[totals[columns[1]].notna()], columns, labels, log=log)
         return
     x, y = columns
     own = rounds[rounds["variant"].isin(list(labels))]
@@ -151,48 +152,60 @@ def label_axes(axis: Axes, x: str, y: str, *, log: bool, target: float | None = 
     label_with_unit(axis.yaxis, *label_of(y))
 
 
-def draw_means(axis: Axes, table: pd.DataFrame, x: str, labels: Mapping[str, str]) -> None:
+def draw_means(
+    axis: Axes, table: pd.DataFrame, x: str, labels: Mapping[str, str], most: int = POINTS
+) -> None:
     """Draw the mean of each variant with its band, from a table of `over_seeds`.
+
+    What is drawn of the n-th variant, from 0, has the gid `variant-n`, which an SVG file names.
 
     Args:
         axis: where.
         table: with the column x.
         x: of the horizontal axis.
         labels: variant -> its name in the legend, which also says what the bars across curves mean.
+        most: points of a curve.
     """
     ended = False
     alpha = 0.2 if len(labels) <= _FEW else 0.1
     for number, (variant, name) in enumerate(labels.items()):
         own = table[table["variant"] == variant]
-        thin = own.iloc[spread(len(own))]
-        style = look(number, len(thin))
+        thin = own.iloc[spread(len(own), most)]
+        style = look(number, len(thin)) | {"gid": f"variant-{number}"}
         axis.plot(thin[x], thin["mean"], label=escape_text(name), **style)
         colour = axis.lines[-1].get_color()
         if (thin["low"] < thin["high"]).any():
-            axis.fill_between(
-                thin[x], thin["low"], thin["high"], color=colour, alpha=alpha, linewidth=0
-            )
+            band: dict[str, Any] = {"color": colour, "alpha": alpha, "linewidth": 0}
+            band["gid"] = f"variant-{number}-band"
+            axis.fill_between(thin[x], thin["low"], thin["high"], **band)
         fewer = np.flatnonzero(np.diff(own["running"].to_numpy()) < 0)
         if len(fewer):
             end = own.iloc[int(fewer[0])]
-            axis.plot(end[x], end["mean"], "|", color=colour, markersize=9, label="_ended")
+            bar: dict[str, Any] = {"markersize": 9, "label": "_ended"}
+            axis.plot(end[x], end["mean"], "|", color=colour, gid=f"variant-{number}-end", **bar)
             ended = True
     if ended:
         axis.plot([], [], "|", color=GREY, markersize=9, label=ENDED)
 
 
-def _each_run(
+def draw_runs(
     axis: Axes,
-    rounds: pd.DataFrame,
+    totals: pd.DataFrame,
     columns: tuple[str, str],
     labels: Mapping[str, str],
     *,
     log: bool,
 ) -> None:
-    """Draw one curve per run; the first of each variant has its name."""
+    """Draw one curve per run; the first of each variant has its name.
+
+    Args:
+        axis: where.
+        totals: the rounds, with costs so far.
+        columns: across and upwards.
+        labels: variant -> its name in the legend.
+        log: whether what is not positive has no place.
+    """
     x, y = columns
-    totals = with_bits(cumulative(rounds))
-    totals = totals[totals[y].notna()]
     for number, (variant, label) in enumerate(labels.items()):
         name = escape_text(label)
         for _, run in totals[totals["variant"] == variant].groupby("seed"):

@@ -1,7 +1,7 @@
 """Energy: where it went, by variant, device or client, and what batteries held."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -9,15 +9,17 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from fedsim.core.errors import DataError
-from fedsim.results.analysis.client_names import display_names
+from fedsim.results.analysis.client_names import kinds_of
 from fedsim.results.analysis.energy import energy_parts, state_of_charge
+from fedsim.results.analysis.plots.amounts import IN_ALL, draw_clients, summed_bars
 from fedsim.results.analysis.plots.canvas import (
     Logged,
+    WithClients,
     add_legend,
     axes_for,
-    bars_height,
-    category,
+    bar_row,
     finish,
+    fit_rows,
     label_with_unit,
     labels_for,
     run_of,
@@ -26,16 +28,16 @@ from fedsim.results.analysis.plots.canvas import (
 from fedsim.results.analysis.seeds import spread
 from fedsim.results.analysis.style import DEVICE_COLOURS, PART_COLOURS, PART_HATCHES
 
-Bars = Literal["variant", "device", "client"]
+Bars = Literal["variant", "device", "kind", "client"]
 """What a bar of energy is of."""
 
-_MOST_BARS = 40
 _TIMES = 300  # of the curve of a battery
 _BATTERIES = 1000  # whose quantiles are drawn, spread over the fleet
+_FEW = 5  # batteries of a device that are drawn one by one
 
 
 def plot_energy(
-    runs: Logged,
+    runs: WithClients,
     by: Bars = "variant",
     variant: str | None = None,
     *,
@@ -45,11 +47,15 @@ def plot_energy(
 ) -> Axes:
     """Draw where energy went, a stacked bar each: sending, tails, computing, rest, ...
 
+    Of more than 40 clients, boxes say for each kind how each part is spread over them: the line is
+    the median, the box holds the middle half, and whiskers reach from the least to the most.
+
     Args:
         runs: a `Result`.
         by: "variant" for the whole fleet of each variant, "device" for each device and radio of
-            one, "client" for each client of one. Bars are means over seeds.
-        variant: whose devices or clients are drawn; the first one if None.
+            one, "kind" for each group of its fleet, "client" for each client of one. Bars are
+            means over seeds.
+        variant: whose devices, kinds or clients are drawn; the first one if None.
         ax: axes to draw on; a new figure if None.
         width: of a new figure, inches or a style such as "ieee".
         out: file to save the figure to; its ending gives the format.
@@ -58,48 +64,38 @@ def plot_energy(
         The axes.
 
     Raises:
-        DataError: there is no such variant, or there are more than 40 clients.
+        DataError: there is no such variant.
 
     Example:
         >>> axes = plot_energy(result, "device")
         >>> [text.get_text() for text in axes.get_yticklabels()]
         ['phone-mid, lte', 'pi-4, wifi']
     """
-    clients = runs.clients
-    labels = labels_for(runs, None)
+    table, labels = runs.clients, labels_for(runs, None)
+    axis = axes_for(ax, width)
+    if ax is None:
+        axis.grid(visible=False, axis="y")
     if by == "variant":
-        parts = energy_parts(clients, ["variant"])
-        seeds = clients.groupby("variant", observed=True)["seed"].nunique()
+        parts = energy_parts(table, ["variant"])
+        seeds = table.groupby("variant", observed=True)["seed"].nunique()
         parts = parts.div(seeds.reindex(parts.index), axis=0)
-        names = [labels[str(name)] for name in parts.index]
+        bars = parts.set_axis([labels[str(name)] for name in parts.index])
+        summed_bars(axis, bars, PART_COLOURS, "J", PART_HATCHES)
     else:
-        own = clients[clients["variant"] == variant_of(clients, variant)]
-        keys = ["device", "radio"] if by == "device" else ["client"]
+        own = table[table["variant"] == variant_of(table, variant)]
+        own = own.assign(
+            kind=kinds_of(own), both=own["device"].astype(str) + ", " + own["radio"].astype(str)
+        )
+        keys = {"device": ["both"], "kind": ["kind"], "client": ["client", "kind"]}[by]
         parts = energy_parts(own, keys) / own["seed"].nunique()
-        joined = [", ".join(key) if isinstance(key, tuple) else str(key) for key in parts.index]
-        names = joined if by == "device" else display_names(joined, own)
-    if len(parts) > _MOST_BARS:
-        text = f"got {len(parts):,} bars; expected at most {_MOST_BARS}, such as by='device'"
-        raise DataError("by", text)
-    axis = axes_for(ax, width, bars_height(ax, width, len(names), 0.9))
-    axis.grid(visible=False, axis="y")
-    _stack(axis, parts)
-    category(axis, names)
+        if by == "client":
+            draw_clients(axis, parts, own, {**PART_COLOURS, IN_ALL: "black"}, "J", PART_HATCHES)
+        else:
+            summed_bars(axis, parts, PART_COLOURS, "J", PART_HATCHES)
     label_with_unit(axis.xaxis, "energy", "J")
+    fit_rows(axis, bar_row(width), 0.9, own=ax is None)
     add_legend(axis, own=ax is None)
     return finish(axis, out)
-
-
-def _stack(axis: Axes, parts: pd.DataFrame) -> None:
-    """Draw one bar per row from its parts; hatches tell them apart in grey."""
-    begins = np.zeros(len(parts))
-    for part in (name for name in PART_COLOURS if name in parts and (parts[name] > 0).any()):
-        own = parts[part].to_numpy()
-        style: dict[str, Any] = {"color": PART_COLOURS[part], "hatch": PART_HATCHES[part]}
-        style |= {"edgecolor": "#444444", "linewidth": 0.3, "label": part}
-        axis.barh(range(len(parts)), own, 0.7, begins, **style)
-        begins = begins + own
-    axis.set_xlim(0, 1.05 * float(begins.max()) or 1.0)
 
 
 def plot_batteries(
@@ -114,8 +110,9 @@ def plot_batteries(
     """Draw the state of charge of a run's batteries as a fan, a fan a device.
 
     The line is the median of the batteries, the dark band holds the middle half of them, the light
-    one 90 %. The log has a battery's charge whenever its client does something; between it is
-    taken to run straight. Of more than 1,000 batteries some are drawn, spread over the fleet.
+    one 90 %; up to five have a line each. The log has a battery's charge whenever its client does
+    something; between it is taken to run straight. Of more than 1,000 batteries some are drawn,
+    spread over the fleet.
 
     Args:
         runs: a `Result`.
@@ -167,7 +164,14 @@ def _levels(rows: pd.DataFrame, times: NDArray[np.float64]) -> pd.DataFrame:
 
 
 def _draw_fan(axis: Axes, fan: pd.DataFrame, colour: str, device: str) -> None:
-    """Draw the median of batteries with the bands that hold 90 % and the middle half of them."""
+    """Draw the median of batteries with the bands that hold 90 % and the middle half of them.
+
+    A few are drawn one by one.
+    """
+    if fan.shape[1] <= _FEW:
+        lines = axis.plot(fan.index, fan, color=colour)
+        lines[0].set_label(device)
+        return
     for share, alpha in ((0.05, 0.15), (0.25, 0.3)):
         low, high = (fan.quantile(each, axis=1) for each in (share, 1 - share))
         axis.fill_between(fan.index, low, high, color=colour, alpha=alpha, linewidth=0)

@@ -1,7 +1,8 @@
-"""The network of a run: senders and receivers, and what that cost."""
+"""The network of a run: its nodes, its links, and what went over them."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
@@ -11,17 +12,27 @@ import numpy as np
 import pandas as pd
 from matplotlib.animation import FuncAnimation, HTMLWriter
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
 
 from fedsim.core.atomic import write_whole
 from fedsim.core.blocks.wording import nearest
 from fedsim.core.errors import DataError
 from fedsim.core.ports import Array
-from fedsim.results.analysis.log.edges import edges, node_number, set_disagreement
+from fedsim.core.text import quantity
+from fedsim.results.analysis.client_names import display_names, kinds_of
+from fedsim.results.analysis.log.edges import edges, set_disagreement
 from fedsim.results.analysis.log.frames import SERVER
-from fedsim.results.analysis.plots.canvas import Logged, axes_for, figure_of, finish, run_of
-from fedsim.results.analysis.style import GREY
+from fedsim.results.analysis.log.links import Ends, Network
+from fedsim.results.analysis.plots.canvas import (
+    Logged,
+    add_keys,
+    axes_for,
+    figure_of,
+    finish,
+    run_of,
+)
+from fedsim.results.analysis.style import DEVICE_COLOURS, GREY, escape_text
 
 OnEdges = Literal["bits", "joules", "messages", "busy", "disagreement"]
 
@@ -34,36 +45,39 @@ LAYOUTS: dict[str, Callable[..., Any]] = {
 }
 """Functions of networkx that place nodes."""
 
-_UNITS = {
-    "bits": "bits",
-    "joules": "energy at both ends (J)",
-    "messages": "messages",
-    "busy": "time on the air (s)",
-    "disagreement": "distance between the models",
-}
-
-
-MOST = 200
-"""Nodes that are drawn at most; of more, those that carried the most."""
+UNITS = {"bits": "bit", "joules": "J", "messages": "", "busy": "s", "disagreement": ""}
+"""The unit of what links are drawn by."""
 
 MOST_FRAMES = 100
 """Rounds that an animation shows at most; of more, such as are equally far apart."""
 
-Amounts = np.ndarray[Any, np.dtype[np.float64]]
-"""Of edges, or of nodes, of a drawing, in its order."""
-
 Point = tuple[float, float]
 
 Layout = str | Mapping[str, Point]
-"""How nodes are placed: the name of a layout, or the place of each node."""
+"""How nodes are placed: the name of a layout, "auto", or the place of each node."""
 
-_COLOURS = LinearSegmentedColormap.from_list("carried", ["#b9c9e0", "#10325c"])
+Carried = Mapping[Ends, tuple[float, float]]
+"""What went over links, from the first end to the second, and back."""
 
-_NAMED = 40  # nodes with room for their numbers
+_PLACED, _SPARSE = 64, 0.4  # peers that are placed by their ways, and the density of their graph
+
+_NAMED, _NUMBERED = 12, 40  # nodes with room for their names, and for their numbers
+
+_WRITTEN = 8  # links with room for what they carried
+
+_OUTER = 0.65  # of a link, from its inner end, where the word on it stands
+
+_THIN, _MORE, _LESS = 0.6, 3.4, 0.8
+"""Points of a link that carried nothing, and what the widest has more, of few links and of many."""
+
+_LINE = "#BBBBBB"
+
+_MARKS = "osDP^*"
+"""The marks of kinds of clients."""
 
 
 class Networked(Logged, Protocol):
-    """Recorded runs that may have kept the models of nodes: a `Result`."""
+    """Recorded runs with their scenarios, which may have kept the models of nodes: a `Result`."""
 
     @property
     def models(self) -> pd.DataFrame:
@@ -72,12 +86,15 @@ class Networked(Logged, Protocol):
     def node_models(self, variant: str | None, seed: int | None, round: int | None) -> Array:  # noqa: A002
         """As `Result.node_models` has them."""
 
+    def scenario(self, variant: str | None, seed: int | None) -> Mapping[str, Any]:
+        """As `Result.scenario` has it."""
+
 
 def plot_network(
     runs: Networked,
     value: OnEdges = "bits",
     *,
-    layout: Layout = "kamada-kawai",
+    layout: Layout = "auto",
     variant: str | None = None,
     seed: int | None = None,
     round: int | None = None,  # noqa: A002 - the name of the column
@@ -85,17 +102,20 @@ def plot_network(
     width: float | str | None = None,
     out: Path | str | None = None,
 ) -> Axes:
-    """Draw the graph of one run: an edge is as wide and dark as what went over it, both ways.
+    """Draw the network of one run: a link is as wide as what went over it, both ways.
 
-    A node is the larger the more of it was its own: bits sent or received, joules, time on the air.
+    Clients have the mark and colour of their group; the larger a node, the more of it was its own:
+    bits sent or received, joules, time on the air. Bits and messages are on the links of gateways
+    and routers, too; dashed links are one of several equally good routes. Of more than 200 peers
+    those are drawn that carried the most; of more than 200 clients, a node stands for each group.
 
     Args:
         runs: a `Result`.
         value: "bits", "joules" (of both ends), "messages" or "busy" (s on the air); or
             "disagreement", the norm of the difference of the two ends' models, and at a node of its
             difference to the mean model, of what `models: {every: 1, clients: true}` keeps.
-        layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral"; or the
-            place of each node, x and y in any unit.
+        layout: of networkx: "kamada-kawai", "spring", "circular", "shell" or "spectral"; "auto" for
+            a circle or the first one, by the graph; or the place of each node, x and y in any unit.
         variant: the first one if None.
         seed: the first one if None.
         round: the whole run, and the last one's models, if None.
@@ -116,17 +136,9 @@ def plot_network(
         >>> len(axes.collections) > 0
         True
     """
-    _check(value, layout)
-    events = run_of(runs.events, variant, seed)
-    shown = total = _sum_edges(events, value)
-    if round is not None:
-        shown = _sum_edges(_rows_of_round(events, round), value)
-    if value == "disagreement":
-        total = shown = set_disagreement(shown, runs.node_models(*_run_in(events), round))
-    whole = _Drawing.of(total, layout)
+    whole = NetworkDrawing.of_runs(runs, value, layout, variant, seed)
     axis = axes_for(ax, width)
-    whole.draw(axis, shown)
-    whole.add_scale(axis, value)
+    add_keys(axis, whole.draw(axis, *whole.amounts(round)), own=ax is None)
     return finish(axis, out)
 
 
@@ -135,14 +147,14 @@ def animate_network(
     out: Path | str,
     value: OnEdges = "bits",
     *,
-    layout: Layout = "kamada-kawai",
+    layout: Layout = "auto",
     variant: str | None = None,
     seed: int | None = None,
 ) -> Path:
-    """Write the graph of one run, round by round, as one HTML file with a slider.
+    """Write the network of one run, round by round, as one HTML file with a slider.
 
-    An edge is as wide and dark as what went over it in that round, on the scale of the round that
-    carried the most. Of more than `MOST_FRAMES` rounds, such as are equally far apart are shown; of
+    A link is as wide as what went over it in that round, on the scale of the round that carried
+    the most. Of more than `MOST_FRAMES` rounds, such as are equally far apart are shown; of
     "disagreement" those whose models were kept.
 
     Args:
@@ -167,38 +179,29 @@ def animate_network(
     path = Path(out)
     if path.suffix != ".html":
         raise DataError("out", f"got {path.name!r}; expected a name that ends in .html")
-    _check(value, layout)
-    events = run_of(runs.events, variant, seed)
-    whole = _Drawing.of(_sum_edges(events, value), layout)
-    apart = value == "disagreement"
-    kept = run_of(runs.models, variant, seed) if apart else events
+    whole = NetworkDrawing.of_runs(runs, value, layout, variant, seed)
+    kept = run_of(runs.models, variant, seed) if value == "disagreement" else whole.events
     rounds = sorted({int(own) for own in kept["round"] if own > 0})
     if len(rounds) > MOST_FRAMES:
         chosen = np.linspace(0, len(rounds) - 1, MOST_FRAMES).round().astype(int)
         rounds = [rounds[place] for place in chosen]
-    by_round = dict(iter(events.groupby("round")))
-    frames = {number: _sum_edges(by_round[number], value) for number in rounds}
-    if apart:
-        for number in rounds:
-            set_disagreement(frames[number], runs.node_models(*_run_in(events), number))
-    write_whole(path, _render_frames(whole, frames, value).encode())
+    write_whole(path, _render_frames(whole, rounds).encode())
     return path
 
 
-def _render_frames(whole: "_Drawing", frames: "Mapping[int, nx.Graph[str]]", value: str) -> str:
-    """Return a page with a frame a round, of the graphs with their amounts."""
-    most = max((whole.largest(each) for each in frames.values()), default=0.0)
+def _render_frames(whole: "NetworkDrawing", rounds: Sequence[int]) -> str:
+    """Return a page with a frame a round."""
+    frames = [whole.amounts(number) for number in rounds]
+    most = max((whole.most(carried) for carried, _ in frames), default=0.0)
     axis = axes_for(None, None)
-    rounds = list(frames)
 
     def show(place: int) -> list[Any]:
         axis.clear()
-        whole.draw(axis, frames[rounds[place]], most)
+        whole.draw(axis, *frames[place], most)
         axis.set_title(f"round {rounds[place]:,}")
         return []
 
-    whole.most = most
-    whole.add_scale(axis, value)
+    add_keys(axis, whole.draw(axis, {}, {}, most), own=True)
     moving = FuncAnimation(figure_of(axis), show, frames=len(rounds), init_func=list)
     with TemporaryDirectory() as folder:
         page = Path(folder) / "network.html"
@@ -230,152 +233,270 @@ def _embed_icons(page: str) -> str:
 
 
 def _check(value: str, layout: Layout) -> None:
-    asked: list[tuple[str, str, Any]] = [("value", value, _UNITS)]
+    asked: list[tuple[str, str, Any]] = [("value", value, UNITS)]
     if isinstance(layout, str):
-        asked.append(("layout", layout, LAYOUTS))
+        asked.append(("layout", layout, {"auto": None, **LAYOUTS}))
     for key, seen, known in asked:
         if seen not in known:
             text = f"got {seen!r}{nearest(seen, list(known))}; expected {', '.join(known)}"
             raise DataError(key, text)
 
 
-def _rows_of_round(events: pd.DataFrame, number: int) -> pd.DataFrame:
-    """Return the rows of a round.
+def places_of(graph: "nx.Graph[str]", layout: Layout) -> Mapping[str, Any]:
+    """Return where the nodes are drawn; "auto" has a star and most peers in a circle.
 
     Raises:
-        DataError: there is no such round.
+        DataError: a node has no place.
     """
-    rows = events[events["round"] == number]
-    if rows.empty:
-        raise DataError("round", f"got round {number}; expected 1 to {events['round'].max()}")
-    return rows
-
-
-def _sum_edges(events: pd.DataFrame, value: str) -> "nx.Graph[str]":
-    """Return the graph of a log, with a `value` on each edge and node; empty if nothing was sent.
-
-    The disagreement is to be set (`set_disagreement`); 0 until then.
-    """
-    table = edges(events)
-    nothing = pd.Series(0.0, index=table.index)
-    known = {"joules": (table["joules_sent"], table["joules_received"])}
-    known |= {"busy": (table["busy"], nothing), "disagreement": (nothing, nothing)}
-    sent, received = known.get(value) or (table[value], table[value])
-    whole = sent + received if value == "joules" else sent
-    graph: nx.Graph[str] = nx.Graph()
-    ends = zip(table["source"], table["target"], strict=True)
-    for (source, target), amount, *own in zip(ends, whole, sent, received, strict=True):
-        before = graph.get_edge_data(source, target, {"value": 0.0})["value"]
-        graph.add_edge(source, target, value=before + float(amount))
-        for node, share in zip((source, target), own, strict=True):
-            graph.nodes[node]["value"] = graph.nodes[node].get("value", 0.0) + float(share)
-    return graph
-
-
-def _run_in(events: pd.DataFrame) -> tuple[str, int]:
-    """Return the variant and the seed of the log of one run."""
-    return str(events["variant"].iloc[0]), int(events["seed"].iloc[0])
-
-
-def _limit(graph: "nx.Graph[str]") -> "tuple[nx.Graph[str], int]":
-    """Return the `MOST` nodes that carried the most with their edges, and how many are hidden."""
-    hidden = max(len(graph) - MOST, 0)
-    if hidden:
-        carried = dict(graph.degree(weight="value"))
-        graph = graph.subgraph(sorted(graph, key=lambda node: -carried[node])[:MOST])
-    return graph, hidden
-
-
-class _Drawing:
-    """The graph of a run with the places of its nodes, on which any of its rounds is drawn.
-
-    Args:
-        graph: the nodes in their order, and the edges.
-        hidden: how many nodes are not in it.
-        layout: that places the nodes.
-    """
-
-    def __init__(self, graph: "nx.Graph[str]", hidden: int, layout: Layout) -> None:
-        self.graph, self.hidden = graph, hidden
-        self.most = 1.0  # the end of the scale
-        if isinstance(layout, str):
-            seeded: dict[str, Any] = {"seed": 1} if layout == "spring" else {}
-            self.places = LAYOUTS[layout](graph, **seeded)
-            return
+    if not isinstance(layout, str):
         lacking = [node for node in graph if node not in layout]
         if lacking:
             raise DataError("layout", f"got no place for {lacking[0]}; expected one for each node")
-        self.places = {node: layout[node] for node in graph}
+        return {node: layout[node] for node in graph}
+    if layout != "auto":
+        seeded: dict[str, Any] = {"seed": 1} if layout == "spring" else {}
+        return dict(LAYOUTS[layout](graph, **seeded))
+    around = [node for node in graph if node != SERVER]
+    if SERVER not in graph:
+        few = 2 < len(graph) <= _PLACED and nx.density(graph) < _SPARSE and nx.is_connected(graph)
+        return dict((nx.kamada_kawai_layout if few else nx.circular_layout)(graph))
+    if all(set(graph[node]) <= {SERVER} for node in around):
+        return {**nx.circular_layout(graph.subgraph(around)), SERVER: np.zeros(2)}
+    return dict(nx.kamada_kawai_layout(graph))
+
+
+@dataclass
+class NetworkDrawing:
+    """The network of a run with the places of its nodes, on which any of its rounds is drawn.
+
+    Attributes:
+        network: what is drawn.
+        places: of the nodes.
+        value: that links are drawn by.
+        events: the log of the run.
+        clients: the rows of its client table.
+        models: returns the models of all nodes after a round, shape (M, ...), the last one's of
+            None.
+    """
+
+    network: Network
+    places: Mapping[str, Any]
+    value: OnEdges
+    events: pd.DataFrame
+    clients: pd.DataFrame
+    models: Callable[[int | None], Array]
 
     @classmethod
-    def of(cls, total: "nx.Graph[str]", layout: Layout) -> "_Drawing":
-        """Return the drawing of a run's graph, limited to the nodes that carried the most.
+    def of(
+        cls,
+        events: pd.DataFrame,
+        clients: pd.DataFrame,
+        scenario: Mapping[str, Any],
+        value: OnEdges,
+        models: Callable[[int | None], Array],
+        layout: Layout = "auto",
+    ) -> "NetworkDrawing":
+        """Return the drawing of a run.
+
+        Args:
+            events: its log.
+            clients: the rows of its client table.
+            scenario: of the run, as plain data.
+            value: that links are drawn by.
+            models: as the attribute has it.
+            layout: as for `plot_network`.
 
         Raises:
-            DataError: nothing was sent, or a node has no place.
+            DataError: a node has no place.
         """
-        if not len(total):
+        column = "bits" if value == "disagreement" else value
+        network = Network.of(scenario, clients, edges(events), column)
+        return cls(network, places_of(network.graph, layout), value, events, clients, models)
+
+    @classmethod
+    def of_runs(
+        cls, runs: Networked, value: OnEdges, layout: Layout, variant: str | None, seed: int | None
+    ) -> "NetworkDrawing":
+        """Return the drawing of one of several runs; the arguments are those of `plot_network`.
+
+        Raises:
+            DataError: as `plot_network` raises it.
+        """
+        _check(value, layout)
+        events, clients = (run_of(each, variant, seed) for each in (runs.events, runs.clients))
+        if not events["event"].eq("send").any():
             raise DataError("events", "no message was sent: there is nothing to draw")
-        found, hidden = _limit(total)
-        ordered: nx.Graph[str] = nx.Graph()
-        for node in sorted(found, key=node_number):
-            ordered.add_node(node)
-        ordered.add_edges_from(found.edges)
-        return cls(ordered, hidden, layout)
+        run = str(events["variant"].iloc[0]), int(events["seed"].iloc[0])
+        scenario = runs.scenario(*run)
 
-    def amounts(self, found: "nx.Graph[str]") -> Amounts:
-        """Return what each edge of the drawing carried in a graph; 0 where it is not in it."""
-        nothing = {"value": 0.0}
-        own = [found.get_edge_data(*ends, nothing)["value"] for ends in self.graph.edges]
-        return np.array(own, dtype=np.float64)
+        def models(number: int | None) -> Array:
+            return runs.node_models(*run, number)
 
-    def largest(self, found: "nx.Graph[str]") -> float:
-        """Return the largest amount of an edge of the drawing."""
-        return float(self.amounts(found).max(initial=0.0))
+        return cls.of(events, clients, scenario, value, models, layout)
 
-    def sizes(self, found: "nx.Graph[str]") -> Amounts:
-        """Return the area of each node, from a third of the largest one's."""
-        there = {node: found.nodes[node]["value"] for node in found}
-        own = np.array([there.get(node, 0.0) for node in self.graph])
-        most = own.max(initial=0.0) or 1.0
-        return (45.0 if len(self.graph) > _NAMED else 330.0) * (1 + 2 * own / most) / 3
+    def amounts(self, number: int | None = None) -> tuple[Carried, Mapping[str, float]]:
+        """Return what links carried in a round, or in the whole run if None, and nodes' own part.
 
-    def draw(self, axis: Axes, found: "nx.Graph[str]", most: float | None = None) -> None:
-        """Draw nodes and edges.
+        Raises:
+            DataError: there is no such round.
+            ValueError: the models of nodes, which links are drawn by, were not kept.
+        """
+        rows = self.events
+        if number is not None:
+            rows = rows[rows["round"] == number]
+            if rows.empty:
+                text = f"got round {number}; expected 1 to {self.events['round'].max()}"
+                raise DataError("round", text)
+        if self.value == "disagreement":
+            graph = set_disagreement(self.network.graph.copy(), self.models(number))
+            far = {(one, other): (own["value"], 0.0) for one, other, own in graph.edges(data=True)}
+            return far, {node: own["value"] for node, own in graph.nodes(data=True)}
+        table = edges(rows)
+        sent = "joules_sent" if self.value == "joules" else self.value
+        received = {"joules": "joules_received", "busy": None}.get(self.value, self.value)
+        parts = [table.groupby("source")[sent].sum()]
+        if received is not None:
+            parts.append(table.groupby("target")[received].sum())
+        own = pd.concat(parts).groupby(level=0).sum()
+        return self.network.carried(table, self.value), dict(own.items())
+
+    def draw(
+        self, axis: Axes, carried: Carried, own: Mapping[str, float], most: float | None = None
+    ) -> list[Line2D]:
+        """Draw links and nodes; return what a legend has of them.
 
         Args:
             axis: to draw on.
-            found: the graph with what its edges and nodes carried.
-            most: the end of the scale; the largest amount of an edge if None.
+            carried: as `amounts` returns it.
+            own: as `amounts` returns it.
+            most: what the widest link stands for; the largest of what was carried if None.
         """
-        amounts = self.amounts(found)
-        self.most = (self.largest(found) if most is None else most) or 1.0
-        nx.draw_networkx_edges(
-            self.graph,
-            self.places,
-            ax=axis,
-            width=(0.6 + 3.4 * amounts / self.most).tolist(),
-            edge_color=amounts.tolist(),
-            edge_vmin=0.0,
-            edge_vmax=self.most,
-            edge_cmap=_COLOURS,
-        )
-        small = len(self.graph) > _NAMED
-        colours = ["black" if node == SERVER else GREY for node in self.graph]
-        size = self.sizes(found).tolist()
-        nx.draw_networkx_nodes(self.graph, self.places, ax=axis, node_size=size, node_color=colours)
-        if not small:
-            names = {node: "S" if node == SERVER else str(node_number(node)) for node in self.graph}
-            nx.draw_networkx_labels(
-                self.graph, self.places, names, ax=axis, font_size=8, font_color="white"
-            )
+        sums = {ends: there + back for ends, (there, back) in carried.items()}
+        most = self.most(carried) if most is None else most
+        wide = [_THIN + self._more * amount / (most or 1.0) for amount in sums.values()]
+        lines = LineCollection([self._line(ends) for ends in sums], linewidths=wide, colors=_LINE)
+        axis.add_collection(lines, autolim=False)
+        unsure = self.network.unsure
+        style: dict[str, Any] = {"linewidths": _THIN, "linestyles": "--", "colors": GREY}
+        dashed = LineCollection([self._line(ends) for ends in unsure], **style)
+        if unsure:
+            axis.add_collection(dashed, autolim=False)
+        if len(sums) <= min(_WRITTEN, len(self.network.graph)):
+            for ends, amount in sums.items():
+                self._write(axis, ends, amount)
+        self._draw_nodes(axis, own)
+        self._name_nodes(axis)
         axis.set_axis_off()
-        if self.hidden:
-            shown = f"{MOST} nodes of {MOST + self.hidden:,}: those that carried the most"
-            axis.set_title(shown)
+        axis.set_aspect("equal")
+        corners = np.array(list(self.places.values()), dtype=np.float64)
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        whole = float((high - low).max()) or 1.0
+        across, upwards = (0.25 if len(corners) <= _NAMED else 0.1) * whole, 0.1 * whole
+        axis.set(
+            xlim=(low[0] - across, high[0] + across), ylim=(low[1] - upwards, high[1] + upwards)
+        )
+        graph, count = self.network.graph, self.network.clients
+        if SERVER not in graph and len(graph) < count:
+            axis.set_title(f"{len(graph)} nodes of {count:,}: those that carried the most")
+        return self._keys(most)
 
-    def add_scale(self, axis: Axes, value: str) -> None:
-        """Draw the scale of the edges beside them."""
-        label = _UNITS[value]
-        scale = ScalarMappable(Normalize(0.0, self.most), _COLOURS)
-        figure_of(axis).colorbar(scale, ax=axis, label=label, shrink=0.8)
+    @staticmethod
+    def most(carried: Carried) -> float:
+        """Return the largest amount that a link carried, both ways."""
+        return max(map(sum, carried.values()), default=0.0)
+
+    @property
+    def _more(self) -> float:
+        return _MORE if len(self.network.graph) <= _NUMBERED else _LESS
+
+    def _line(self, ends: Ends) -> list[Point]:
+        return [tuple(map(float, self.places[end])) for end in ends]  # type: ignore[misc]  # two each
+
+    def _write(self, axis: Axes, ends: Ends, amount: float) -> None:
+        """Write what a link carried on it, nearer to its outer end: there links are apart."""
+        far, near = (np.asarray(self.places[end], dtype=np.float64) for end in ends)
+        x, y = (_OUTER * far + (1 - _OUTER) * near).tolist()
+        behind: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        axis.text(x, y, self.say(amount), ha="center", va="center", fontsize="small", bbox=behind)
+
+    def say(self, amount: float) -> str:
+        """Return an amount on a link; distances between models have no unit."""
+        apart = self.value == "disagreement"
+        return f"{amount:.3g}" if apart else quantity(amount, UNITS[self.value])
+
+    @property
+    def kinds(self) -> dict[str, tuple[list[str], str, str]]:
+        """The nodes of each kind, with its mark and colour, what runs the network first."""
+        graph = self.network.graph
+        inner = [node for node in graph if "group" not in graph.nodes[node] and node != SERVER]
+        tree = any(node.startswith("gateway-") for node in inner)
+        found = {
+            SERVER: ([SERVER] if SERVER in graph else [], "s", "black"),
+            "gateway" if tree else "router": (inner, "s", GREY),
+        }
+        table = self.clients.assign(kind=kinds_of(self.clients))
+        for group, own in table.groupby("group", sort=True):
+            number = int(str(group))
+            mine = [node for node, facts in graph.nodes(data=True) if facts.get("group") == number]
+            look = _MARKS[number % len(_MARKS)], DEVICE_COLOURS[number % len(DEVICE_COLOURS)]
+            found[f"{own['kind'].iloc[0]} ({len(own):,})"] = (mine, *look)
+        return {kind: own for kind, own in found.items() if own[0]}
+
+    def _draw_nodes(self, axis: Axes, own: Mapping[str, float]) -> None:
+        """Draw the nodes, with areas from a third of the largest one's."""
+        most = max(own.values(), default=0.0) or 1.0
+        small = len(self.network.graph) > _NUMBERED
+        for nodes, mark, colour in self.kinds.values():
+            shares = np.array([own.get(node, 0.0) for node in nodes]) / most
+            sizes = (30.0 if small else 120.0) * (1 + 2 * shares) / 3
+            x, y = np.array([self.places[node] for node in nodes], dtype=np.float64).T
+            style: dict[str, Any] = {"marker": mark, "color": colour, "zorder": 3}
+            axis.scatter(x, y, s=sizes, linewidth=0.5, edgecolor="white", **style)
+
+    def _name_nodes(self, axis: Axes) -> None:
+        """Write names beside a few nodes, away from the middle, and numbers beside some more."""
+        nodes = list(self.network.graph)
+        if len(nodes) > _NUMBERED:
+            nodes = [node for node in nodes if node == SERVER]
+        names = dict(zip(nodes, display_names(nodes, self.clients), strict=True))
+        if len(nodes) > _NAMED:
+            names = {node: node.rpartition("-")[2] for node in nodes}
+        for node, name in names.items():
+            x, y = self._free_side(node)
+            style = {"ha": _align(x, "left", "right"), "va": _align(y, "bottom", "top")}
+            beside: dict[str, Any] = {"textcoords": "offset points", **style}
+            axis.annotate(escape_text(name), self.places[node], (8 * x, 8 * y), **beside)
+
+    def _free_side(self, node: str) -> Point:
+        """Return the direction, of length 1, in which a node has no link for the widest angle."""
+        here = np.asarray(self.places[node], dtype=np.float64)
+        ends = [self.places[other] for other in self.network.graph[node] if other != node]
+        if not ends:
+            return 0.0, -1.0
+        x, y = (np.array(ends, dtype=np.float64) - here).T
+        angles = np.sort(np.arctan2(y, x))
+        gaps = np.diff(angles, append=angles[0] + 2 * np.pi)
+        widest = int(np.argmax(np.round(gaps, 6)))
+        side = angles[widest] + gaps[widest] / 2
+        return float(np.cos(side)), float(np.sin(side))
+
+    def _keys(self, most: float) -> list[Line2D]:
+        keys = [
+            Line2D([], [], marker=mark, linestyle="", color=colour, label=escape_text(kind))
+            for kind, (_, mark, colour) in self.kinds.items()
+        ]
+        if most:
+            style: dict[str, Any] = {"color": _LINE, "linewidth": _THIN + self._more}
+            keys.append(Line2D([], [], label=f"{self.say(most)}, the most", **style))
+        if self.network.unsure:
+            style = {"linestyle": "--", "linewidth": _THIN, "color": GREY}
+            keys.append(Line2D([], [], label="one of several routes", **style))
+        return keys
+
+
+_SLANTED = 0.4  # a name that is less far aside of its node is centred on it
+
+
+def _align(share: float, more: str, less: str) -> str:
+    """Return how a name is aligned with its node, of which it stands so far aside."""
+    return "center" if abs(share) < _SLANTED else more if share > 0 else less

@@ -2,8 +2,9 @@
 
     python -m tests.sim.array_worlds --count 10000
 
-Times are on a grid in most of them, so that much happens at one instant. The log's digest, which
-covers every row and name, the traffic and the end have to be the same.
+Times are on a grid in most of them, so that much happens at one instant; with `--tied` in all of
+them, of which radios in stages are the only difference. The log's digest, which covers every row
+and name, the traffic and the end have to be the same.
 """
 
 import argparse
@@ -174,12 +175,27 @@ def fleet(rng: Generator) -> list[ClientConfig]:
     return members
 
 
-def world(number: int) -> WorldConfig:
+def tied_fleet(rng: Generator) -> list[ClientConfig]:
+    """Draw clients whose messages and stages take whole quarters of a second."""
+    members, device = list[ClientConfig](), device_of(1.0, active=1.0)
+    for _ in range(rng.integers(2, 4)):
+        times, wakes = rng.choice([0.25, 0.5, 0.75, 1.0], size=(2, 4)) * (rng.random((2, 4)) < 0.6)
+        stages = [
+            RadioStage(3.0 - n, times[n] or 1.25, 0.0, wakes[n] * (n > 0), 0.5) for n in range(3)
+        ]
+        own = tuple(stages[: rng.integers(1, 4)])
+        last = RadioStage(0.0, inf, 0.0, wakes[3], 0.5)
+        law = RadioModel(64.0, 64.0, _some(rng, 0.5, 0.25), stages=(*own, last))
+        members += [client_of(device, law, NO_LOSS)] * int(rng.integers(1, 3))
+    return members
+
+
+def world(number: int, *, tied: bool = False) -> WorldConfig:
     """Return the world of a number."""
     rng = np.random.default_rng(number)
-    members, silent = fleet(rng), bool(rng.random() < 0.3)
-    count, rounds = len(members), int(rng.integers(1, 5))
-    sizes = rng.choice([1, 8, 64, 100, 1000], size=(rounds, 2)).tolist()
+    members, silent = (tied_fleet if tied else fleet)(rng), bool(rng.random() < 0.3)
+    count, rounds = len(members), int(rng.integers(1, 5)) + 2 * tied
+    sizes = rng.choice([16, 32, 64] if tied else [1, 8, 64, 100, 1000], size=(rounds, 2)).tolist()
     times = rng.choice([0.0, 0.5, 1.0, 1.25], size=(rounds, count, int(rng.integers(3)))).tolist()
     pieces = rng.choice([1, 1, 2, 3], size=np.shape(times)).tolist()
     whom = [
@@ -204,10 +220,11 @@ def world(number: int) -> WorldConfig:
         return Question(answer.load) if both and client.id % 2 else answer
 
     parts: dict[str, Any] = {"silence": deadline(1e5)} if silent else {}
-    if rng.random() < 0.3:
+    if not tied and rng.random() < 0.3:
         up, down = rng.choice([32.0, 300.0, inf], 2).tolist()
         parts["server"] = ServerLink(up, down, float(rng.choice([0.0, 0.125])))
-    made = setup(serve, handle, members, seed=number, header_bits=int(rng.choice([0, 8])), **parts)
+    parts["header_bits"] = 0 if tied else int(rng.choice([0, 8]))
+    made = setup(serve, handle, members, seed=number, **parts)
     object.__setattr__(made, "algorithm", Waits(serve, handle))
     return made
 
@@ -228,18 +245,18 @@ def played(made: WorldConfig) -> Outcome:
         return Outcome(book.log.sha256, reason, charged, stores)
 
 
-def compared(number: int) -> str:
+def compared(number: int, *, tied: bool = False) -> str:
     """Return "same", how a world differs, or why it is played as events."""
-    if why := why_events(world(number)):
+    if why := why_events(world(number, tied=tied)):
         return f"events: {why}"
     again = list[int]()
     with (
         patch.object(World, "_start_again", _noting(again)),
         patch.dict("os.environ", {VARIABLE: "arrays"}),
     ):
-        one = played(world(number))
+        one = played(world(number, tied=tied))
     with patch.dict("os.environ", {VARIABLE: "events"}):
-        other = played(world(number))
+        other = played(world(number, tied=tied))
     if one != other:
         return "different"
     return "made again" if again else "same"
@@ -260,11 +277,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000, help="how many worlds")
     parser.add_argument("--seed", type=int, default=1, help="the number of the first one")
+    parser.add_argument("--tied", action="store_true", help="with all times on a grid")
     asked_for = parser.parse_args()
     ends = Counter[str]()
     for number in range(asked_for.seed, asked_for.seed + asked_for.count):
         try:
-            ends[end := compared(number)] += 1
+            ends[end := compared(number, tied=asked_for.tied)] += 1
         except Exception as error:
             ends[end := f"different: {type(error).__name__}: {error}"] += 1
         if end.startswith("different"):

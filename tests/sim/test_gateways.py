@@ -290,6 +290,25 @@ def test_a_deadline_below_goes_on_without_a_late_client(tmp_path: Path) -> None:
     }
 
 
+def test_a_gateway_that_hears_of_nobody_keeps_the_model_of_its_round(tmp_path: Path) -> None:
+    """All its rounds are without a reply; they bear the number of the server's round."""
+    problem = local(tmp_path)
+    slow = {"kind": "ideal", "up": "0.1 kbit/s"}
+    policy = {"kind": "full", "deadline": "1 s", "late": "drop"}
+    blocks = {"fleet": [{"count": 2}, {"count": 3, "radio": slow}], "participation": policy}
+    seen = models(problem, tmp_path, {"count": 2, "rounds": 2}, **blocks, stop={"rounds": 3})
+    w, made, p = np.zeros(problem.dimension), list[Array](), problem.weights
+    for _ in range(3):
+        w = p[[0, 1]].sum() * edge(problem, w, BELOW[0], 2) + p[[2, 3, 4]].sum() * w
+        made.append(w)
+    check_near(seen, made)
+    rows = read_table(tmp_path / "run", "events").to_pylist()
+    due = np.cumsum([row["event"] == "round" for row in rows]) + 1
+    sent = [(row["event"], row["node"]) == ("send", "gateway-6") for row in rows]
+    assert sum(sent) == 3 * (2 * 3 + 1)  # to three clients in two rounds, and the answer
+    assert [row["round"] for row, own in zip(rows, sent, strict=True) if own] == [*due[sent]]
+
+
 def test_a_gateway_without_power_is_out_and_its_clients_with_it(tmp_path: Path) -> None:
     problem = local(tmp_path)
     low: dict[str, Any] = {"count": 1, "rounds": 1}  # the gateway of both, on mains
@@ -358,6 +377,24 @@ def test_what_a_gateway_sends_and_is_sent_breaks_off_when_its_power_is_out(
     broken = [row for row in rows if row["event"] == "lost"]
     assert [row["t"] for row in broken] == [gone] * 5
     assert {row["detail"] for row in broken} == {"aborted"}
+
+
+def test_the_answer_of_a_gateway_breaks_off_when_its_power_is_out(tmp_path: Path) -> None:
+    """Nothing takes time but the answer, and its battery lasts for half of it."""
+    device = {"kind": "custom", "speed": "1 Gflop/s", "active": "1 W", "idle": "1 W"}
+    half = BITS / 1024 / 2
+    battery = {"capacity": f"{half} J", "cutoff": "0 %", "discharge_efficiency": "100 %"}
+    radio = {"kind": "ideal", "up": "1024 bit/s"}
+    tier = {"count": 1, "device": device, "battery": battery, "radio": radio}
+    fedsim.run(scenario(local(tmp_path), tier, stop={"rounds": 5}), out=tmp_path / "runs")
+    (run,) = (tmp_path / "runs").glob("*/seed-1")
+    rows = read_table(run, "events").to_pylist()
+    (gone,) = [row["t"] for row in rows if row["event"] == "depleted"]
+    assert gone == pytest.approx(half)
+    broken = [row for row in rows if row["event"] == "lost"]
+    assert [(row["node"], row["t"], row["detail"]) for row in broken] == [
+        ("gateway-5", gone, "aborted")
+    ]
 
 
 def away(folder: Path, out: str, radio: dict[str, Any], work: float) -> Any:

@@ -111,8 +111,9 @@ def test_no_bits_take_no_time_at_any_rate() -> None:
     assert steady_end(3.0, 8, 16.0) == 3.5
 
 
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("first", some(range(1, 101, 25), 1))
-def test_small_worlds_are_the_same_in_arrays_and_as_events(first: int) -> None:
-    ends = [compared(number) for number in range(first, first + 25)]
+def test_small_worlds_are_the_same_in_arrays_and_as_events(first: int, *, tied: bool) -> None:
+    ends = [compared(number, tied=tied) for number in range(first, first + 25)]
     assert "different" not in ends
     assert ends.count("same") > 12

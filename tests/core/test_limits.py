@@ -61,6 +61,7 @@ def test_the_refusals_can_be_read(answers: list[dict[str, str]]) -> None:
         assert "Traceback" not in text
 
 
+@pytest.mark.slow
 @every(("name", "words"), [
     ("libsvm bomb.gz", ["bomb.gz", "of memory", "300 MB is accepted", "FEDSIM_MEMORY"]),
     ("libsvm pipe", ["it is a pipe; expected a file"]),

@@ -60,7 +60,7 @@ def joules(law: StagedRadio, silence: float) -> float:
 
 
 @every("block", [*NAMES, SUSPENDED])
-@every("silence", SILENCES)
+@every("silence", SILENCES, few=(0.05, 0.11, 2.0, 11.0, 25.0))
 def test_the_energy_of_a_silence_is_the_integral_of_what_is_on(
     block: str | dict[str, Any], silence: float
 ) -> None:

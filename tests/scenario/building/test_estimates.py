@@ -33,7 +33,7 @@ def notes(rows: list[int], participation: dict[str, Any], kind: str = "fedavg") 
     return [f"{each.key}: {each.text}" for each in found if "biased" in each.text]
 
 
-@every("rows", ROWS)
+@every("rows", ROWS, few=["equal", "one large"])
 @every("policy", LAWS)
 @every("estimate", ["unbiased", "self-normalised", "plain"])
 def test_there_is_a_note_where_the_expectation_is_not_the_mean_of_all(

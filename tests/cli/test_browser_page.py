@@ -13,6 +13,7 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -61,15 +62,15 @@ def test_the_figures_of_the_page_have_the_rounds_costs_and_gaps_of_its_curves() 
         page_of({}, progress_of(made(OWN), {("gd", 2): CURVE}))
     for number, (x, y) in enumerate((("round", "gap"), ("joules", "gap"), ("round", "joules"))):
         (line,) = found[f"progress-{number}"].get_lines()
-        assert line.get_xdata().tolist() == [getattr(point, x) for point in CURVE]
-        assert line.get_ydata().tolist() == [getattr(point, y) for point in CURVE]
+        assert np.asarray(line.get_xdata()).tolist() == [getattr(point, x) for point in CURVE]
+        assert np.asarray(line.get_ydata()).tolist() == [getattr(point, y) for point in CURVE]
 
 
 def test_without_an_optimum_the_curves_are_of_the_objective() -> None:
     with captured() as found:
         page_of({}, progress_of(made(OWN), {("gd", 2): [each._replace(gap=nan) for each in CURVE]}))
     (line,) = found["progress-0"].get_lines()
-    assert line.get_ydata().tolist() == [point.objective for point in CURVE]
+    assert np.asarray(line.get_ydata()).tolist() == [point.objective for point in CURVE]
 
 
 @pytest.mark.parametrize("value", [nan, inf, 1e308, 0.0])

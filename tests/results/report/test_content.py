@@ -157,7 +157,8 @@ def test_long_curves_are_thinned_and_keep_their_ends(study: ReportedStudy) -> No
     with captured() as found:
         convergence.figures(own, "gap", "long")
     curves = [line for line in found["long-round"].get_lines() if line.get_gid()]
-    (x,) = (line.get_xdata() for line in curves if len(line.get_xdata()))
+    every = [np.asarray(line.get_xdata(), float) for line in curves]
+    (x,) = (each for each in every if len(each))
     assert len(x) == 400
     assert (x[0], x[-1]) == (0, 4999)
 
@@ -360,7 +361,7 @@ def test_timelines_tell_where_every_client_was(
         rows = own[own["state"] == state]
         ends = np.minimum(rows["end"], window.end)
         wanted = zip(rows["node"], rows["begin"], ends, strict=True)
-        assert list(found.get(name, [])) == [
+        assert [tuple(bar) for bar in found.get(name, [])] == [
             (node, pytest.approx(begin), pytest.approx(end)) for node, begin, end in wanted
         ]
 

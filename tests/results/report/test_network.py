@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 import fedsim
 from fedsim.results.analysis import Comparison, edges, plot_network, quantity
-from fedsim.results.analysis.log.links import SERVER, Ends, Network
+from fedsim.results.analysis.log.frames import SERVER
+from fedsim.results.analysis.log.links import Ends, Network
 from fedsim.results.report.components import PageTable
 from fedsim.results.report.drawing import PageFigure
 from fedsim.results.report.network import drawings
@@ -36,7 +37,8 @@ def sent(run: ReportedRun) -> dict[Ends, float]:
     rows = run.events(["event", "node", "peer", *BITS])
     rows = rows[rows["event"].isin(["send", "retransmit"])].astype({"node": str, "peer": str})
     totals = rows[BITS].sum(axis=1).groupby([rows["node"], rows["peer"]]).sum()
-    return {(str(node), str(peer)): float(bits) for (node, peer), bits in totals.items()}
+    pairs: dict[Any, Any] = totals.to_dict()
+    return {(str(node), str(peer)): float(bits) for (node, peer), bits in pairs.items()}
 
 
 def both_ways(run: ReportedRun, clients: list[str]) -> tuple[float, float]:

@@ -5,6 +5,7 @@ import hashlib
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cycler import cycler
@@ -181,7 +182,11 @@ def test_words_of_figures_are_words_in_the_letters_of_the_page(page: Page) -> No
 def test_the_page_does_not_depend_on_settings_of_matplotlib(
     path: Path, runs: Path, tmp_path: Path
 ) -> None:
-    user = {"axes.facecolor": "red", "lines.linewidth": 9.0, "axes.prop_cycle": cycler(color=["k"])}
+    user: dict[Any, Any] = {
+        "axes.facecolor": "red",
+        "lines.linewidth": 9.0,
+        "axes.prop_cycle": cycler(color=["k"]),
+    }
     with rc_context({**user, "font.size": 30.0, "svg.fonttype": "path"}):
         again = report.write(runs, tmp_path / "b.html", targets=TARGETS)
     assert again.read_bytes() == path.read_bytes()

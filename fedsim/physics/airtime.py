@@ -54,12 +54,12 @@ class AirPlan:
 
     Attributes:
         up: whether its data go to the access point.
-        bits: of the message with its headers.
+        bits: the bits of the message with its headers.
         exchanges: N, of its data.
         seconds: that they and the handshake take of the channel, without contention, s.
         sent: that its data are on the air, s.
         after: from its last data to the next backoff, s.
-        windows: of TCP; 0 over UDP.
+        windows: the windows of TCP; 0 over UDP.
         segments: its packets.
         handshake: exchanges of the handshake.
         back: how frames of acknowledgements are timed.
@@ -117,8 +117,8 @@ def plan(
     """Return the exchanges of a message: the same plan for messages that are alike.
 
     Args:
-        law: of the cell.
-        bits: of the message with the headers of its packets.
+        law: the law of the cell.
+        bits: the bits of the message with the headers of its packets.
         packet: the bytes of the largest packet.
         there: how frames of the data are timed.
         back: how frames of the other side are timed.
@@ -158,7 +158,7 @@ def _windows(segments: int, most: int) -> list[int]:
     that all transmissions are full, and only turns limit how many there are for an answer.
 
     Args:
-        segments: of the message.
+        segments: the segments of the message.
         most: the segments of a transmission.
     """
     windows, window = list[int](), float(INITIAL_WINDOW)
@@ -213,7 +213,7 @@ class CellAir(NamedTuple):
     """The state of a cell.
 
     Attributes:
-        terms: of each plan.
+        terms: the terms of each plan.
         attempts: transmissions for each success.
         waiting: what contention costs the channel for each success, s.
     """
@@ -227,7 +227,7 @@ class _Way(NamedTuple):
     """What goes one way, up or down.
 
     Attributes:
-        plans: of its messages, and how many there are of each.
+        plans: the plans of its messages, and the number of messages of each.
         data: how many contend with them.
         answers: how many contend with acknowledgements.
         ratio: transmissions of data for each of acknowledgements, at most.

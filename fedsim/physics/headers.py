@@ -24,7 +24,7 @@ class Column:
 
     Attributes:
         name: as documented, such as "seconds".
-        unit: of its numbers, where no header gives another; empty for numbers without one.
+        unit: the unit of its numbers, where no header gives another; empty for numbers without one.
         base: the unit in which they are returned.
         words: that call it so in a header, in small letters.
         preferred: the word that decides between two columns of such a name.
@@ -140,7 +140,7 @@ class Choice(NamedTuple):
 
     Attributes:
         place: its place in a row, from 0.
-        unit: of its numbers.
+        unit: the unit of its numbers.
         title: its heading, where that says what it is; else empty.
         stated: whether the header gives the unit.
     """

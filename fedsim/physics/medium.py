@@ -248,7 +248,7 @@ class Contention:
     """Which transmissions may begin, beside those that are on the air.
 
     Args:
-        graph: of the nodes in range.
+        graph: the graph of the nodes in range.
         near: those in range of each node now, if they move; the caller reports changes.
     """
 

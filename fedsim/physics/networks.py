@@ -72,7 +72,7 @@ class Need(NamedTuple):
     """The memory that a network needs beside its clients.
 
     Attributes:
-        key: of the block, which determines the amount.
+        key: the key of the block, which determines the amount.
         what: a description, for messages.
         bytes: a lower bound.
     """

@@ -144,7 +144,7 @@ class Overlay:
         """Check that nodes send to those that expect it, and that the weights are what is needed.
 
         Args:
-            need: of a method; see `Need`.
+            need: the property that a method needs; see `Need`.
 
         Raises:
             DataError: under the key "kind", if neighbours do not expect each other, a weight is

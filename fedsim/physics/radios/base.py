@@ -152,7 +152,7 @@ class RadioLaw(KindFirst):
         """Return the rate laws of its two directions.
 
         Args:
-            signals: of its `traces`, by the same keys.
+            signals: the signals of its `traces`, by the same keys.
         """
 
     def natures(self) -> Iterator[tuple[str, Nature]]:

@@ -162,9 +162,9 @@ class Channel:
         """Return how a message is sent whose bits begin to flow; the channel's next one.
 
         Args:
-            bits: of the message, its header included.
+            bits: the bits of the message, its header included.
             framing: the bits of its packets' headers.
-            number: of its round.
+            number: the number of its round.
         """
         again, lost = 0, False
         # A message without a bit cannot be lost.
@@ -188,7 +188,7 @@ class Channel:
         Args:
             begin: when the first one begins to flow, s.
             bits: how many.
-            cap: of the message's terms, bit/s.
+            cap: the cap in the message's terms, bit/s.
         """
         if self.signal is not None:
             return self.signal.when(begin, bits)

@@ -200,15 +200,15 @@ def _unstated(
 
 
 class _Shape(NamedTuple):
-    """The rows of a file, and which of their cells are wanted.
+    """The rows of a file, and their wanted cells.
 
     Attributes:
         path: the file.
-        key: in errors.
+        key: the key of the scenario, for errors.
         numbers: the numbers of the lines.
-        lines: their texts.
-        columns: that are wanted.
-        choices: where they are.
+        lines: the texts of the lines.
+        columns: the wanted columns.
+        choices: the columns of the file that were chosen for them.
         width: the number of cells of a row.
     """
 
@@ -222,7 +222,7 @@ class _Shape(NamedTuple):
 
     @property
     def accepted(self) -> str:
-        """What a row is."""
+        """The accepted form of a row, in words."""
         if self.width > len(self.columns):
             return f"expected {self.width} cells, with {self._names} in numbers"
         return f"expected {self._names} in numbers"

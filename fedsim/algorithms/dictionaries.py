@@ -185,7 +185,7 @@ class Columnwise:
     """A dictionary for matrix models, shape (n, C): coefficients have the shape (D, C).
 
     Args:
-        atoms: of each column.
+        atoms: the atoms of each column.
         columns: C.
     """
 

@@ -110,7 +110,7 @@ class Tracker:
     Attributes:
         delta: delta_i, shape (d,).
         own: the Delta_i of its last message, shape (d,).
-        turn: of the last received Delta.
+        turn: the turn of the last received Delta.
     """
 
     delta: Array

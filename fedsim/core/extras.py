@@ -30,7 +30,7 @@ def missing(user: str, library: str, extra: str) -> str:
     Args:
         user: what needs it.
         library: its name, for people.
-        extra: of fedsim, which has it.
+        extra: the extra of fedsim that installs it.
     """
     return (
         f"{user} takes {library}, which is not installed here: {install(extra)} in the folder of"

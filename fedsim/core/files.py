@@ -85,7 +85,7 @@ def open_descriptor(path: Path, flags: int) -> int:
 
     Args:
         path: where it is.
-        flags: of `os.open`.
+        flags: the flags of `os.open`.
     """
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
     try:
@@ -146,7 +146,7 @@ def download(address: str, path: Path, size: int = 0, key: str = "fetch") -> Non
     """Download a file, and no more than its stated size.
 
     Args:
-        address: of the file, HTTP or HTTPS.
+        address: the address of the file, HTTP or HTTPS.
         path: the file to write.
         size: its length, bytes; 0 if unknown: then the memory budget is the bound.
         key: for errors, if that budget is invalid.

@@ -30,7 +30,7 @@ def limit(key: str = "data") -> int:
     """Return the bytes that the data of a run may take.
 
     Args:
-        key: of the scenario, for errors.
+        key: the key of the scenario, for errors.
 
     Raises:
         DataError: the environment variable is not a size.

@@ -23,7 +23,7 @@ class Column(NamedTuple):
         name: in files and frames.
         kind: text, whole numbers, or numbers, which may be NaN.
         meaning: for the documentation.
-        unit: of its values; empty for those that are counted or have none.
+        unit: the unit of its values; empty for those that are counted or have none.
         title: the head in tables and figures; empty if it is the name.
         cost: whether its sum over rounds is a cost of the run.
         filled: whether every row has a value.

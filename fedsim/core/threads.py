@@ -30,7 +30,7 @@ def share_out(work: Callable[[int, int], None], length: int) -> None:
     Args:
         work: pure but for what it writes, which no other part reads or writes. It releases
             Python's global lock, as operations on long arrays do.
-        length: of the range, which begins at 0.
+        length: the length of the range, which begins at 0.
 
     >>> found = np.zeros(5)
     >>> share_out(lambda begin, end: found[begin:end].fill(1.0), 5)

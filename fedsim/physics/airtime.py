@@ -54,16 +54,16 @@ class AirPlan:
 
     Attributes:
         up: whether its data go to the access point.
-        bits: of the message with its headers.
-        exchanges: N, of its data.
-        seconds: that they and the handshake take of the channel, without contention, s.
-        sent: that its data are on the air, s.
-        after: from its last data to the next backoff, s.
-        windows: of TCP; 0 over UDP.
-        segments: its packets.
-        handshake: exchanges of the handshake.
-        back: how frames of acknowledgements are timed.
-        acknowledgement: the bytes of one; 0 over UDP.
+        bits: the bits of the message with its headers.
+        exchanges: N, the number of exchanges of its data.
+        seconds: the time that these and the handshake take of the channel, without contention, s.
+        sent: the time for which its data are on the air, s.
+        after: the time from its last data to the next backoff, s.
+        windows: the windows of TCP; 0 over UDP.
+        segments: the number of its packets.
+        handshake: the number of exchanges of the handshake.
+        back: the timing of frames of acknowledgements.
+        acknowledgement: the bytes of an acknowledgement; 0 over UDP.
     """
 
     up: bool
@@ -97,11 +97,11 @@ class AirPlan:
         return times - spared, self.back.duration(at_once, self.acknowledgement)
 
     def channel_time(self, ratio: float, waited: float, share: float) -> float:
-        """Return what it takes of the channel, s.
+        """Return the time that the message takes of the channel, s.
 
         Args:
-            ratio: as for `answers`.
-            waited: what contention costs for each exchange, s.
+            ratio: see `answers`.
+            waited: the cost of contention for each exchange, s.
             share: 1 / M, where M messages are in the cell.
         """
         times, answer = self.answers(ratio, 0.5 * (1.0 + share))
@@ -117,11 +117,11 @@ def plan(
     """Return the exchanges of a message: the same plan for messages that are alike.
 
     Args:
-        law: of the cell.
-        bits: of the message with the headers of its packets.
+        law: the law of the cell.
+        bits: the bits of the message with the headers of its packets.
         packet: the bytes of the largest packet.
-        there: how frames of the data are timed.
-        back: how frames of the other side are timed.
+        there: the timing of frames of the data.
+        back: the timing of frames of the other side.
         up: whether the data go to the access point.
     """
     size = max(ceil(bits / 8), 1)
@@ -158,7 +158,7 @@ def _windows(segments: int, most: int) -> list[int]:
     that all transmissions are full, and only turns limit how many there are for an answer.
 
     Args:
-        segments: of the message.
+        segments: the segments of the message.
         most: the segments of a transmission.
     """
     windows, window = list[int](), float(INITIAL_WINDOW)
@@ -201,8 +201,8 @@ class AirTerms(NamedTuple):
     """The terms of the messages of one plan while the cell is as it is.
 
     Attributes:
-        airtime: what a bit takes of the channel, s.
-        turns: its chances of a turn times the bits of one, compared with the fastest in the cell.
+        airtime: the time that a bit takes of the channel, s.
+        turns: the chance of a turn times the bits of a turn, relative to the fastest in the cell.
     """
 
     airtime: float
@@ -213,9 +213,9 @@ class CellAir(NamedTuple):
     """The state of a cell.
 
     Attributes:
-        terms: of each plan.
-        attempts: transmissions for each success.
-        waiting: what contention costs the channel for each success, s.
+        terms: the terms of each plan.
+        attempts: the number of transmissions for each success.
+        waiting: the cost of contention for each success, s of the channel.
     """
 
     terms: Mapping[AirPlan, AirTerms]
@@ -224,12 +224,12 @@ class CellAir(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """What goes one way, up or down.
+    """The messages of one direction, up or down.
 
     Attributes:
-        plans: of its messages, and how many there are of each.
-        data: how many contend with them.
-        answers: how many contend with acknowledgements.
+        plans: the plans of its messages, and the number of messages of each.
+        data: the number of contenders that send data.
+        answers: the number of contenders that send acknowledgements.
         ratio: transmissions of data for each of acknowledgements, at most.
     """
 

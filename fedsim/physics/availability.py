@@ -194,7 +194,7 @@ class AvailabilityReader(Protocol):
         """Return the result of a function for a file.
 
         Args:
-            path: of the file, relative to that of the scenario.
+            path: the path of the file, relative to that of the scenario.
             read: the function, called with the path and the options.
             options: passed unchanged.
         """

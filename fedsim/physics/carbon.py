@@ -216,8 +216,8 @@ class Intensity:
         it is evaluated in closed form, at a cost independent of their number.
 
         Args:
-            begins: of the spans, s, shape (n,).
-            ends: of the spans, s, shape (n,), not before their begins.
+            begins: the beginnings of the spans, s, shape (n,).
+            ends: the ends of the spans, s, shape (n,), not before their beginnings.
         """
         if isinstance(self.signal, Constant):
             return np.full(len(begins), self.signal.value)

@@ -46,8 +46,8 @@ def find_epoch(first: float, unit: str, seconds: float, *, stated: bool) -> Cloc
 
     Args:
         first: the first of the numbers.
-        unit: of the numbers, if it is stated.
-        seconds: of one such unit.
+        unit: the unit of the numbers, if it is stated.
+        seconds: the length of one such unit, s.
         stated: whether it is.
 
     >>> find_epoch(1.7e12, "s", 1.0, stated=False)

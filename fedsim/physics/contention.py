@@ -30,11 +30,11 @@ class Backoff(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What a station does in a slot.
+    """The probabilities of a station in a slot.
 
     Attributes:
         transmits: tau, the probability that it transmits.
-        collides: p, the probability that what it transmits collides.
+        collides: p, the probability that its transmission collides.
     """
 
     transmits: float
@@ -94,12 +94,12 @@ class BlockRequest(NamedTuple):
 
 
 class ContentionCost(NamedTuple):
-    """What contention costs.
+    """The cost of contention.
 
     Attributes:
-        seconds: of the channel for each success, beside the success itself: empty slots,
+        seconds: the time of the channel for each success, beside the success itself: empty slots,
             collisions and requests.
-        attempts: transmissions for each success.
+        attempts: the number of transmissions for each success.
     """
 
     seconds: float

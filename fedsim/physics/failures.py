@@ -112,7 +112,7 @@ class FailingInTime:
 
     Attributes:
         base: the edges while they are up: always the same, or changing in time themselves.
-        failures: of the edges.
+        failures: the law by which edges fail.
     """
 
     base: Overlay | NeighboursInTime
@@ -179,7 +179,7 @@ class OverlayInTime:
 
     Attributes:
         nodes: their number.
-        law: of the changes.
+        law: the law of the changes.
         stream: returns the random stream of the graph, at its beginning.
     """
 

@@ -23,12 +23,12 @@ class Column:
     """A column that a reader wants.
 
     Attributes:
-        name: as documented, such as "seconds".
-        unit: of its numbers, where no header gives another; empty for numbers without one.
+        name: the documented name, such as "seconds".
+        unit: the unit of its numbers, if no header gives another; empty if they have none.
         base: the unit in which they are returned.
-        words: that call it so in a header, in small letters.
-        preferred: the word that decides between two columns of such a name.
-        implied: units that follow from a name, where a header gives none.
+        words: headings that stand for the column, in small letters.
+        preferred: the word that decides between two columns with such a heading.
+        implied: units that follow from a heading, if the header gives none.
     """
 
     name: str
@@ -87,10 +87,10 @@ class Heading(NamedTuple):
     """A cell of a header.
 
     Attributes:
-        text: as written.
-        name: without the unit, in small letters.
-        unit: as a scenario writes it; empty if there is none.
-        unknown: what stands in brackets and is no unit.
+        text: the text of the cell.
+        name: the text without the unit, in small letters.
+        unit: the unit in the notation of a scenario; empty if there is none.
+        unknown: the text in brackets, if it is no unit.
     """
 
     text: str
@@ -139,9 +139,9 @@ class Choice(NamedTuple):
     """A column of a file that was chosen for one that a reader wants.
 
     Attributes:
-        place: its place in a row, from 0.
-        unit: of its numbers.
-        title: its heading, where that says what it is; else empty.
+        place: the place of the column in a row, from 0.
+        unit: the unit of its numbers.
+        title: the heading, if it names the column; else empty.
         stated: whether the header gives the unit.
     """
 

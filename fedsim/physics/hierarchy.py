@@ -99,7 +99,7 @@ def tier_links(tree: Hierarchy, links: Mapping[ClientId, Topology]) -> Topology:
 
     Args:
         tree: the hierarchy.
-        links: of each server: those between it and the nodes below it, in their order.
+        links: the links of each server: those between it and the nodes below it, in their order.
     """
     every: list[Link] = []
     ups: dict[ClientId, Route] = {}

@@ -26,7 +26,7 @@ _ZOO_SPEED = ("LinkSpeed", "LinkSpeedUnits")
 _ZOO_UNITS = {"": "bit/s", "K": "kbit/s", "M": "Mbit/s", "G": "Gbit/s", "T": "Tbit/s"}
 
 _ZOO_TEXTS = frozenset(("LinkLabel", "LinkNote", "LinkStatus", "LinkType"))
-"""What says nothing of rates and latencies."""
+"""Attributes that say nothing about rates and latencies."""
 
 
 def link_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:

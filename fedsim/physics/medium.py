@@ -131,7 +131,7 @@ class RadioGraph:
     """The nodes in range of each other, and the medium that they share.
 
     Attributes:
-        medium: its law.
+        medium: the law of the medium.
         near: the nodes in range of each node, in order; at the beginning, if they move.
         colours: the slot of each node in a frame, from 0, under `tdma`; empty otherwise.
         moves: the graph in time, if nodes move, so that they come into range and leave it.
@@ -245,11 +245,11 @@ def two_hop_colours(near: Sequence[Sequence[ClientId]]) -> tuple[int, ...]:
 
 
 class Contention:
-    """Which transmissions may begin, beside those that are on the air.
+    """Which transmissions may begin, given those on the air.
 
     Args:
-        graph: of the nodes in range.
-        near: those in range of each node now, if they move; the caller reports changes.
+        graph: the graph of the nodes in range.
+        near: the nodes in range of each node now, if they move; the caller reports changes.
     """
 
     def __init__(self, graph: RadioGraph, near: Sequence[Sequence[ClientId]] | None = None) -> None:

@@ -54,7 +54,7 @@ class _Motion:
     """The legs that nodes are on, and the times at which pairs come into range and leave it.
 
     Args:
-        legs: of every node, each beginning where and when the last ends, from 0 s.
+        legs: the legs of every node, each beginning where and when the last ends, from 0 s.
         reach: the range, m.
     """
 

@@ -59,7 +59,7 @@ class Site:
         calendar: the simulated time.
         topology: links and routes.
         up, down: the rate laws of the radios; in a fleet one may stand for many (`own`).
-        latency: of the radios, one way, s; 0 by default.
+        latency: the latency of the radios, one way, s; 0 by default.
         watched: whether changes of a client's rates are reported; False by default.
         cellular: whether a radio is of LTE or 5G; False by default.
         changed: takes the rate of a client's bits when it changes; at the end of an instant.
@@ -122,7 +122,7 @@ class NetworkModel(KindFirst):
         """Return how long a message takes before its bits begin to flow, s.
 
         Args:
-            latency: of its route and its radio together, one way, s.
+            latency: the latency of its route and its radio together, one way, s.
         """
         return latency
 

@@ -61,7 +61,7 @@ _FAILS = "random failures of edges between peers; null: none"
 _MEDIUM = "the radio medium that peers in range of each other share; null: they send over links"
 
 BROADCAST = Nature(shares="a broadcast is received by a whole cell")
-"""What one transmission for all clients of a group is."""
+"""The nature of one transmission for all clients of a group."""
 
 ReadGraph = Callable[..., "nx.Graph[str]"]
 """Reads a file of edges with the attributes of `fedsim.physics.topology.build_routes`, given its
@@ -72,7 +72,7 @@ class Need(NamedTuple):
     """The memory that a network needs beside its clients.
 
     Attributes:
-        key: of the block, which determines the amount.
+        key: the key of the block that determines the amount.
         what: a description, for messages.
         bytes: a lower bound.
     """
@@ -163,7 +163,7 @@ class Network(KindFirst):
 
     @property
     def layers(self) -> tuple[tuple[str, Spec], ...]:
-        """What carries messages, each with its name: the model of flows, then what is around it."""
+        """The blocks that carry messages, by name: the model of flows, then those around it."""
         model = self.connections if isinstance(self.model, TcpFlows) else self.model
         around = {"cell": self.cell_sharing, "wifi": self._cells, "lora": self.gateway_of_lora}
         named = [(name, block) for name, block in around.items() if block is not None]
@@ -171,7 +171,7 @@ class Network(KindFirst):
 
     @property
     def _cells(self) -> Wifi | None:
-        """The Wi-Fi cells, of which each gateway has one unless the block says how many."""
+        """The Wi-Fi cells; each gateway has one unless the block gives their number."""
         if self.wifi is None or self.wifi.cells or not self.access_points:
             return self.wifi
         return self.wifi.model_copy(update={"cells": self.access_points})

@@ -62,12 +62,12 @@ class Overlay:
     The mixing matrix W has in row i, column j the weight that node i gives to what node j sends.
 
     Attributes:
-        neighbours: those that every node sends to, by number.
-        senders: those that every node receives from, by number, in a directed graph; None in an
+        neighbours: the nodes that every node sends to, by number.
+        senders: the nodes that every node receives from, by number, in a directed graph; None in an
             undirected one, in which they are the neighbours.
-        table: the weights of every node's senders, if a law of mixing has set them; None for those
-            that follow from the degrees (see `weights`).
-        diagonal: the own weights of the nodes, if `table` is given.
+        table: the weights of every node's senders, if a law of mixing has set them; None for
+            weights that follow from the degrees (see `weights`).
+        diagonal: the nodes' weights of themselves, if `table` is given.
     """
 
     neighbours: tuple[tuple[ClientId, ...], ...]
@@ -77,7 +77,7 @@ class Overlay:
 
     @property
     def edges(self) -> int:
-        """The number of pairs of neighbours; in a directed graph that of its edges."""
+        """The number of pairs of neighbours; in a directed graph, the number of edges."""
         ends = sum(map(len, self.neighbours))
         return ends if self.directed else ends // 2
 
@@ -88,7 +88,7 @@ class Overlay:
 
     @property
     def received_from(self) -> tuple[tuple[ClientId, ...], ...]:
-        """Those that every node receives from, by number."""
+        """The nodes that every node receives from, by number."""
         return self.neighbours if self.senders is None else self.senders
 
     def pairs(self) -> Iterator[tuple[ClientId, ClientId]]:
@@ -144,7 +144,7 @@ class Overlay:
         """Check that nodes send to those that expect it, and that the weights are what is needed.
 
         Args:
-            need: of a method; see `Need`.
+            need: the property that a method needs; see `Need`.
 
         Raises:
             DataError: under the key "kind", if neighbours do not expect each other, a weight is

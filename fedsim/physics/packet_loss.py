@@ -156,11 +156,11 @@ class IndependentLosses:
 
 @dataclass(slots=True)
 class LossesOnTheWay:
-    """Losses of a radio, and of the links behind it: what passes the one meets the other.
+    """Losses of a radio and of the links behind it: a packet has to pass both.
 
     Attributes:
-        own: those of the radio; None for none.
-        links: those of the links.
+        own: the losses of the radio; None if it has none.
+        links: the losses of the links.
     """
 
     own: LossProcess | None

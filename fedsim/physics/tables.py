@@ -43,7 +43,7 @@ class TraceTable:
 
     Attributes:
         path: the file.
-        key: the key of the scenario in errors.
+        key: the key of the scenario, for errors.
         lines: the text of each row.
         numbers: the line number of each row, from 1.
         wanted: the columns, as the reader wants them.
@@ -103,7 +103,7 @@ def read_table(
     Args:
         path: the file.
         wanted: the columns.
-        key: the key of the scenario in errors.
+        key: the key of the scenario, for errors.
         other: columns to look for in place of these, where a header has them all by name.
 
     Raises:
@@ -144,8 +144,8 @@ def read_whole(path: Path, name: str, key: str) -> TraceTable:
 
     Args:
         path: the file.
-        name: of the numbers.
-        key: the key of the scenario in errors.
+        name: the name of the numbers.
+        key: the key of the scenario, for errors.
 
     Raises:
         DataError: the file cannot be read, has no row, or a line is no integer.
@@ -200,15 +200,15 @@ def _unstated(
 
 
 class _Shape(NamedTuple):
-    """The rows of a file, and which of their cells are wanted.
+    """The rows of a file, and their wanted cells.
 
     Attributes:
         path: the file.
-        key: in errors.
-        numbers: of the lines.
-        lines: their texts.
-        columns: that are wanted.
-        choices: where they are.
+        key: the key of the scenario, for errors.
+        numbers: the numbers of the lines.
+        lines: the texts of the lines.
+        columns: the wanted columns.
+        choices: the columns of the file that were chosen for them.
         width: the number of cells of a row.
     """
 
@@ -222,7 +222,7 @@ class _Shape(NamedTuple):
 
     @property
     def accepted(self) -> str:
-        """What a row is."""
+        """The accepted form of a row, in words."""
         if self.width > len(self.columns):
             return f"expected {self.width} cells, with {self._names} in numbers"
         return f"expected {self._names} in numbers"
@@ -301,9 +301,9 @@ def _parse(
     """Return the numbers of all lines; None if a line is malformed.
 
     Args:
-        lines: of `width` cells.
+        lines: the lines of `width` cells.
         width: their number.
-        places: of the wanted cells; None for all.
+        places: the places of the wanted cells; None for all.
         whole: whether all numbers must be integers.
 
     Returns:

@@ -75,8 +75,8 @@ class Paths:
 
     Args:
         neighbours: the targets of the edges from every node.
-        edges: of the graph.
-        numbers: of the nodes that are clients.
+        edges: the edges of the graph.
+        numbers: the numbers of the nodes that are clients.
 
     Attributes:
         numbers: see the arguments.
@@ -115,7 +115,7 @@ def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Ed
     Args:
         source: the node that all routes start from.
         neighbours: the targets of the edges from every node.
-        edges: of the graph.
+        edges: the edges of the graph.
     """
     best, serial = Ways(), count(1)
     heap: list[tuple[float, int, int, Any, Any]] = [(0.0, 0, 0, source, None)]
@@ -254,7 +254,7 @@ def star(
         uplink: the rate from all clients together to the server, bit/s.
         downlink: the rate from the server to all clients together, bit/s.
         latency: one way, s.
-        discipline: of the connection.
+        discipline: the discipline of the connection.
 
     Example:
         >>> up, down = ConstantRate(10e6), ConstantRate(50e6)
@@ -288,13 +288,13 @@ def tree(
     Args:
         clients: the number of clients.
         gateways: the number of gateways, at least 1.
-        rate: of each direction of a gateway's link to the server, bit/s.
+        rate: the rate of each direction of a gateway's link to the server, bit/s.
         gateway_latency: of these links, one way, s.
         gateway_discipline: of these links.
         uplink: the rate from all clients together to the server, bit/s.
         downlink: the rate from the server to all clients together, bit/s.
-        latency: of the server's own connection, one way, s.
-        discipline: of the server's own connection.
+        latency: the latency of the server's own connection, one way, s.
+        discipline: the discipline of the server's own connection.
 
     Example:
         >>> gateway, server = ConstantRate(5e6), ConstantRate(50e6)

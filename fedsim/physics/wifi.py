@@ -102,7 +102,7 @@ def modulation_rate(standard: Standard, mcs: int, width: float = 20e6, streams: 
     Args:
         standard: n, ac or ax.
         mcs: the number of the modulation and coding scheme.
-        width: of the channel, Hz.
+        width: the width of the channel, Hz.
         streams: spatial ones.
     """
     bits, code = MODULATIONS[mcs]
@@ -115,7 +115,7 @@ class FrameTiming(NamedTuple):
     Attributes:
         preamble: s.
         symbol: s.
-        rate: of the data, bit/s.
+        rate: the rate of the data, bit/s.
         basic: of responses, bit/s.
     """
 

@@ -24,9 +24,9 @@ class Budget(NamedTuple):
     """What a table may take.
 
     Attributes:
-        path: of its file, for errors.
+        path: the path of its file, for errors.
         times: the bytes of memory that a byte of the table takes.
-        key: of the scenario, for errors.
+        key: the key of the scenario, for errors.
     """
 
     path: Path
@@ -43,7 +43,7 @@ def read_parquet(source: Any, budget: Budget) -> Any:
 
     Args:
         source: a path or a file.
-        budget: of its memory.
+        budget: the budget for its memory.
 
     Raises:
         ArrowException, OSError, ValueError: it is damaged.
@@ -74,7 +74,7 @@ def read_arrow(content: Any, budget: Budget) -> Any:
 
     Args:
         content: its bytes, which may be a memory map's.
-        budget: of its memory.
+        budget: the budget for its memory.
 
     Raises:
         ArrowException, OSError, ValueError: it is damaged.

@@ -87,9 +87,9 @@ class Stacks:
 
     Attributes:
         loss: the mathematics.
-        samples: of all clients, in one array.
+        samples: the samples of all clients, in one array.
         targets: their labels as encoded by `loss.encode`, shape (n,) or (n, outputs).
-        precision: of the computation.
+        precision: the precision of the computation.
     """
 
     loss: Loss
@@ -163,7 +163,7 @@ class Stacks:
             whose: see `gradients`.
             w: the models before, see `gradients`.
             eta: the step size.
-            count: of steps.
+            count: the number of steps.
             pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
         """
         return self._descend(
@@ -281,7 +281,7 @@ class ClientLosses(LazySequence[LocalLoss]):
 
         Args:
             loss: shared by all clients.
-            samples: of each client.
+            samples: the samples of each client.
             targets: the labels of all as encoded by `loss.encode`, client by client.
 
         Raises:

@@ -12,9 +12,9 @@ class Feature(NamedTuple):
     """A column of raw features.
 
     Attributes:
-        name: of the column in the data.
+        name: the name of the column in the data.
         role: number, category or date.
-        texts: of a category, by the number that stands for each in the features.
+        texts: the texts of a category, by their numbers in the features.
     """
 
     name: str
@@ -83,7 +83,7 @@ def names_of_clients(
 
     Args:
         client: the number of the client of the data that each row belongs to, shape (n,).
-        names: of the clients of the data, by number.
+        names: the names of the clients of the data, by number.
         rows: the indices of each client's rows.
     """
     if client is None or not names:

@@ -21,7 +21,7 @@ class LabelTest(NamedTuple):
     """A test of the hypothesis that all clients draw labels from one distribution.
 
     Attributes:
-        name: of the statistic.
+        name: the name of the statistic.
         statistic: its value.
         freedom: degrees of freedom.
         p: the probability of a value as large or larger under the hypothesis.
@@ -50,7 +50,7 @@ def label_counts(labels: Array, rows: NDArray[np.int64]) -> tuple[Array, NDArray
     """Return the distinct labels, and how many rows of each every client has, shape (M, labels).
 
     Args:
-        labels: of all rows, client by client, shape (n,).
+        labels: the labels of all rows, client by client, shape (n,).
         rows: the number of rows of each client, shape (M,).
     """
     distinct, kinds = np.unique(labels, return_inverse=True)
@@ -66,7 +66,7 @@ def label_test(labels: Array, rows: NDArray[np.int64]) -> LabelTest | None:
     by that of Kruskal and Wallis.
 
     Args:
-        labels: of all rows, client by client, shape (n,).
+        labels: the labels of all rows, client by client, shape (n,).
         rows: the number of rows of each client, shape (M,).
     """
     from scipy import stats  # takes a second, and few commands need it

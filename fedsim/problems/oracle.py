@@ -30,18 +30,18 @@ class LossOracle:
     A gradient costs the loss's operations for its rows; a value costs half of that.
 
     Args:
-        loss: of the client, as a function of the coefficients of the bases.
+        loss: the loss of the client, as a function of the coefficients of the bases.
         client: its number.
         bases: see `fedsim.core.ports.Work`.
         forming: operations that built the loss, charged to its first work.
         draw: the function that draws minibatches.
         losses: of all clients, from which this loss is looked up for each use, so that memory is
             not held for every client; without them the oracle stores it.
-        weight: of the loss in the objective.
+        weight: the weight of the loss in the objective.
 
     Attributes:
         rows: the number of samples, n_m.
-        weight: of the loss in the objective.
+        weight: the weight of the loss in the objective.
         random: whether stochastic gradients draw more than their samples, as by dropout.
     """
 
@@ -251,9 +251,9 @@ def oracles(
     """Return the oracles of all clients, in fleet order.
 
     Args:
-        losses: of the clients.
+        losses: the losses of the clients.
         draw: draws their minibatches.
-        weights: of the losses in the objective, shape (M,); 1 by default.
+        weights: the weights of the losses in the objective, shape (M,); 1 by default.
     """
     return LazySequence(len(losses), partial(_oracle, losses, draw, weights), kept=0)
 

@@ -72,7 +72,7 @@ class Partition(Sequence[Samples]):
     """The samples of each client, as slices of one array in client order.
 
     Args:
-        samples: of all clients, client by client; their features are an array.
+        samples: the samples of all clients, client by client; their features are an array.
         cuts: which rows are whose.
 
     Attributes:
@@ -167,7 +167,7 @@ class RowRuns(Sequence[Indices]):
     """The rows of each client, consecutive ones of an order; each is cut out as it is looked up.
 
     Args:
-        order: of all rows; a range where these are consecutive.
+        order: the order of all rows; a range where these are consecutive.
         cuts: which are whose; the rest is dropped.
     """
 
@@ -210,7 +210,7 @@ def partition(
     Sparse rows are copied for each client, as they cannot be views of others.
 
     Args:
-        samples: of all clients.
+        samples: the samples of all clients.
         rows: the indices of each client's rows, in its order.
         treat: preprocessing still to be applied to the features, row by row.
         kind: the number type of the features afterwards.

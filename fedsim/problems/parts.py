@@ -28,7 +28,7 @@ class ModelPart(NamedTuple):
         name: such as "head.weight".
         start: index of its first number.
         stop: index after its last number.
-        shape: of the part.
+        shape: the shape of the part.
     """
 
     name: str
@@ -54,7 +54,7 @@ class LocalParts:
     """The division of a model into what is sent and what stays with its client.
 
     Args:
-        parts: of the model, in order.
+        parts: the parts of the model, in order.
         local: the names of those that stay.
     """
 

@@ -8,8 +8,8 @@ class PassedFunctions(NamedTuple):
     """Functions of JAX that were passed in from Python.
 
     Attributes:
-        init: of a random key, returns the initial parameters: a tree of arrays.
-        apply: of parameters and inputs (b, ...), returns outputs (b, C), or (b,).
+        init: a function of a random key; it returns the initial parameters, a tree of arrays.
+        apply: a function of parameters and inputs (b, ...); it returns outputs (b, C) or (b,).
         loss: of outputs and targets, each row's, shape (b,); None for that of the criterion.
     """
 

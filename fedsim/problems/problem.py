@@ -67,7 +67,7 @@ class Problem:
             hexadecimal; of code that was handed over in Python, it shows only that there is some.
         truth: the model planted in the data by a generator, if any.
         penalty: the term h beside the losses.
-        samples: of each client, as passed.
+        samples: the samples of each client, as passed.
         test: rows that no client has, if any.
         weighting: the rule of the clients' weights w_m in the objective F = sum_m w_m f_m.
         naming: the names of clients and labels, if the data has names.
@@ -100,7 +100,7 @@ class Problem:
 
         Args:
             loss: shared by all clients.
-            samples: of each client.
+            samples: the samples of each client.
             penalty: the term h beside the losses; none by default.
             test: rows that no client has.
             weighting: of the objective; by default that of the pooled one, see `usual_weighting`.

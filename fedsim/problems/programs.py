@@ -45,8 +45,8 @@ class ProgramLoss(Loss):
 
         Args:
             clients: the size of the fleet; None where the block itself determines it.
-            seed: of all randomness.
-            folder: of the scenario file, to which paths are relative.
+            seed: the seed of all randomness.
+            folder: the folder of the scenario file, to which paths are relative.
 
         Raises:
             DataError: the clients' programs cannot be used like this.
@@ -64,8 +64,8 @@ class ProgramLoss(Loss):
         Args:
             method: not yet configured.
             clients: the size of the fleet; None where the block itself determines it.
-            seed: of all randomness.
-            folder: of the scenario file.
+            seed: the seed of all randomness.
+            folder: the folder of the scenario file.
 
         Raises:
             DataError, ParameterError: the programs, or the method, cannot be used like this.
@@ -111,7 +111,7 @@ class ProgramOracle(ABC):
     """The `Oracle` of a client that runs its own program, which can only train.
 
     Args:
-        loss: of the client.
+        loss: the loss of the client.
         rows: the number of its samples.
     """
 

@@ -99,7 +99,7 @@ def l1_ball(w: Array, radius: float, weights: Array | None = None) -> Array:
 
     Args:
         w: any shape.
-        radius: of the ball.
+        radius: the radius of the ball.
         weights: the c_j > 0 in the shape of `w`; ones when not given.
 
     Raises:

@@ -329,7 +329,7 @@ class SeededRows(np.ndarray[Any, np.dtype[np.intp]]):
     """The indices of a minibatch's samples, shape (b,), with the seed of what its step draws.
 
     Attributes:
-        seed: of dropout's masks, and of how images vary.
+        seed: the seed of dropout's masks, and of how images vary.
     """
 
     seed: int

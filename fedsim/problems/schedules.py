@@ -48,7 +48,7 @@ class Schedule(KindFirst):
 
         Args:
             eta: the step size.
-            number: of the round, from 1.
+            number: the number of the round, from 1.
             steps: the number of steps.
         """
         if self.by == "round":

@@ -65,7 +65,7 @@ def gradients(loss: LinearLoss, rows: Rows, models: Array) -> Array:
 
     Args:
         loss: the mathematics.
-        rows: of the clients, stacked: features of shape (k, n, d).
+        rows: the rows of the clients, stacked: features of shape (k, n, d).
         models: where, shape (k, d).
     """
     at = _room(models.shape, rows.X.dtype)
@@ -87,10 +87,10 @@ def steps(
 
     Args:
         loss: the mathematics.
-        rows: of the clients, stacked.
+        rows: the rows of the clients, stacked.
         start: the models before, shape (k, d).
         eta: the step size.
-        count: of steps.
+        count: the number of steps.
         pull: mu, for steps on f_m + mu/2 |. - w|^2; None for 0.
     """
     v = start

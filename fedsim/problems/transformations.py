@@ -27,10 +27,10 @@ class Transformation:
     Its state is arrays of real numbers, and whole numbers that count its steps.
 
     Args:
-        make: of a step size, returns the optimizer.
-        name: of the optimizer.
+        make: a function of a step size; it returns the optimizer.
+        name: the name of the optimizer.
         numbers: the type to compute in.
-        parts: of the model.
+        parts: the parts of the model.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ def targets(
 
     Args:
         stop: the rules.
-        measures: of the scenario.
+        measures: the measures of the scenario.
         reported: the figures that the clients' own programs say of a model; None where that is
             not known: then a name may be theirs, unless it is nearly that of a rule.
     """
@@ -76,7 +76,7 @@ def unread_targets(tree: Located, context: object) -> list[tuple[str, str]]:
 
     Args:
         tree: the scenario as written.
-        context: of its validation.
+        context: the context of its validation.
 
     Returns:
         The key and the message of each.
@@ -115,7 +115,7 @@ def find_unmeasured(
 
     Args:
         best: the figure; None for none.
-        measures: of the scenario.
+        measures: the measures of the scenario.
         reported: the figures that the clients' own programs say of a model.
     """
     measured = [name for measure in measures for name in measure.columns]

@@ -117,7 +117,7 @@ class BlockReader:
     Attributes:
         model: the class of the whole.
         tree: what was written.
-        context: of the validation.
+        context: the context of the validation.
     """
 
     model: type[BaseModel]

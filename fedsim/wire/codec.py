@@ -59,7 +59,7 @@ def encode(payload: Payload) -> bytes:
     """Encode one payload, without the notes of its sender.
 
     Args:
-        payload: of a message; its `values` are as decoded.
+        payload: the payload of a message; its `values` are as decoded.
 
     Raises:
         TypeError: the payload's class has no encoding.

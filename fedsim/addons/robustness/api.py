@@ -67,7 +67,7 @@ def robust(
         target: such as "gap=1e-5"; chosen as by `compare` if None.
         against: the variant that the others are compared with; the first one if None.
         worlds: least number of samples of the constants; in each, runs are re-priced, not trained.
-        seed: of the sampling, from 1.
+        seed: the seed of the sampling, from 1.
         intervals: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
         runs: number of worlds in which runs that cannot be re-priced are made; 0 to refuse them.
         out: the folder in which prices are stored for reuse; None for no folder.
@@ -319,8 +319,8 @@ def draw_worlds(
     Args:
         source: the scenario, as for `run`.
         count: number of independent worlds, from 1.
-        overrides: of the scenario.
-        seed: of the sampling.
+        overrides: the overrides of the scenario.
+        seed: the seed of the sampling.
         intervals: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
         blocks: user-defined classes that the scenario names.
 

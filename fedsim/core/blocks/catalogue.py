@@ -39,7 +39,7 @@ def find_installed(
     """Return the entry points for a kind of block by name; several of one name are an error.
 
     Args:
-        registry: of the kind.
+        registry: the registry of the kind.
         installed: the entry points of all packages; None to look for them.
     """
     if registry.base is None:
@@ -124,7 +124,7 @@ class BlockCatalogue:
         """Register the classes that the caller passes.
 
         Args:
-            registries: of all kinds of block.
+            registries: the registries of all kinds of block.
             blocks: the classes; fedsim's own may be among them.
 
         Raises:
@@ -184,7 +184,7 @@ class BlockCatalogue:
         """Return every class of a kind of block; of fedsim's extras, those that are loaded.
 
         Args:
-            registry: of the kind.
+            registry: the registry of the kind.
             failed: called for each unusable class of an installed package, which is left out.
 
         Raises:

@@ -35,7 +35,7 @@ class Plugin:
 
     Attributes:
         file: its path, absolute.
-        text: of the file.
+        text: the text of the file.
     """
 
     file: str

@@ -22,9 +22,9 @@ class Citation(NamedTuple):
     """The source of a figure.
 
     Attributes:
-        authors: of a paper or a page; the manufacturer, for a data sheet.
-        title: of the publication.
-        year: of publication; for a page, that of access.
+        authors: the authors of the paper or page; for a data sheet, the manufacturer.
+        title: the title of the publication.
+        year: the year of publication; for a page, that of access.
         where: a DOI, or the address of a repository or a document.
     """
 
@@ -58,7 +58,7 @@ class Doubt(NamedTuple):
         basis: "meas" if the source measured the figure, or values around it; "lit" if the source
             states the figure, its range, or a bound; "est" if it is an estimate, and the source the
             nearest published one.
-        source: of the figure and its interval.
+        source: the source of the figure and its interval.
         aside: why the figure lies near an end of its interval, if it does.
     """
 
@@ -197,7 +197,7 @@ def faults_of_doubts(
 
     Args:
         model: the class of the block.
-        name: of the preset.
+        name: the name of the preset.
         preset: replaces the preset of this name.
     """
     row = model.presets[name] if preset is None else preset

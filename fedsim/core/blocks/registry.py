@@ -41,11 +41,11 @@ class Registry(Generic[Block_co]):
     """A kind of block. Iterating over it yields fedsim's own classes, in the order of lists.
 
     Attributes:
-        name: of one block, such as "packet loss".
+        name: the name of one block, such as "packet loss".
         classes: fedsim's own; a table names them by kind, and imports each when it is looked up.
         base: the base class of user-defined classes; None if there can be none.
         plural: of the name, used for the group of entry points; `name` and an s by default.
-        title: of the table in `fedsim list`; the plural by default.
+        title: the title of the table in `fedsim list`; the plural by default.
         key: the field that chooses the class of a block.
         names: returns the names of a class; the literals of the field `key` by default.
     """

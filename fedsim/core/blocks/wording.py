@@ -66,7 +66,7 @@ class UserLine(NamedTuple):
 
     Attributes:
         file: its absolute path.
-        number: of the line, from 1.
+        number: the number of the line, from 1.
         function: that the line belongs to.
         source: its text; empty if the file cannot be read.
     """

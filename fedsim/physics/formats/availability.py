@@ -38,7 +38,7 @@ class Cycle:
 
     Attributes:
         begins, ends: increasing, between 0 and the period, s, without overlaps.
-        period: of a cycle, s.
+        period: the period of a cycle, s.
         offset: the time in the cycle at which the run starts, s.
 
     Raises:
@@ -179,7 +179,7 @@ def read_charging(path: Path, user: int, power: float) -> Steps:
     Args:
         path: as for `read_states`.
         user: index, from 0, among the users that ever reported charging.
-        power: of the charger, W.
+        power: the power of the charger, W.
 
     Raises:
         DataError: see `read_states`; or the file has fewer users.

@@ -29,7 +29,7 @@ class Reception(NamedTuple):
     """The frames of a device received by gateways.
 
     Attributes:
-        address: of the device.
+        address: the address of the device.
         spreading: the spreading factor of most of its frames, 7 to 12.
         snr: the median of its frames' signal-to-noise ratios, each at the gateway with the best
             reception, dB.
@@ -141,8 +141,8 @@ class Capacity(NamedTuple):
     """The capacity of a client's device and link.
 
     Attributes:
-        seconds: of a sample's forward pass.
-        rate: of each direction, bit/s.
+        seconds: the time of a sample's forward pass, s.
+        rate: the rate of each direction, bit/s.
     """
 
     seconds: float

@@ -59,7 +59,7 @@ def read_plain(path: Path, key: str) -> Any:
 
     Args:
         path: the file.
-        key: the key of the scenario in errors.
+        key: the key of the scenario, for errors.
 
     Returns:
         A value composed of dict, list, str, int, float, bool and None.
@@ -155,7 +155,7 @@ def _check_hash(number: int, alike: dict[int, set[int]], where: str, key: str) -
         number: an integer in the file.
         alike: the integers before it by hash, to which it is added.
         where: its position, for the error.
-        key: of the scenario in errors.
+        key: the key of the scenario, for errors.
     """
     if abs(number) < sys.hash_info.modulus:
         return
@@ -210,7 +210,7 @@ class Tree:
         value: the parsed value.
         file: the file.
         place: the path from the top, such as ["res_details"][0].
-        key: of the scenario in errors.
+        key: the key of the scenario, for errors.
     """
 
     value: Any

@@ -32,8 +32,8 @@ class PublicFile:
     """A public file.
 
     Attributes:
-        name: of the file.
-        address: of the download.
+        name: the name of the file.
+        address: the address of the download.
         known: the checksum, "sha256:..." or "git:...".
         size: bytes; 0 if unknown.
         unpacked: the suffix of the names extracted from an archive; empty for no archive.
@@ -132,7 +132,7 @@ class PublishedTraces:
 
     Attributes:
         serves: its use in a scenario.
-        licence: of the set; "none said" if none is stated.
+        licence: the licence of the set; "none said" if none is stated.
         origin: its authors and publication.
         page: its address.
         files: to be downloaded; empty if it must be obtained by hand.
@@ -295,7 +295,7 @@ def fetch_traces(name: str, folder: Path) -> list[Path]:
     """Download a set of traces into a folder, check it, and return where its files are.
 
     Args:
-        name: of the set.
+        name: the name of the set.
         folder: a cache; the set has a folder of its own in it.
 
     Returns:

@@ -31,7 +31,7 @@ class TextColumns:
         path: the file.
         key: that faults are at.
         lines: the number of each row's line, from 1.
-        cells: of each wanted column, its texts by row.
+        cells: the cells of each wanted column, its texts by row.
     """
 
     path: Path
@@ -55,7 +55,7 @@ class TextColumns:
         """Return what a function makes of each cell of a column.
 
         Args:
-            name: of the column.
+            name: the name of the column.
             parse: raises a ValueError where a cell is not what it should be.
             accepted: what a cell would have to be.
 

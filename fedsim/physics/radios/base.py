@@ -48,11 +48,11 @@ def check_listening(radio: Spec, on: str, cycle: str) -> None:
 
     Args:
         radio: the radio.
-        on: the field of the time for which it listens.
-        cycle: that of the cycle, 0 for always.
+        on: the name of the field with the time for which it listens.
+        cycle: the name of the field with the cycle, which is 0 if it listens always.
 
     Raises:
-        ValidationError: it listens for longer.
+        ValidationError: it listens for longer than the cycle.
     """
     seen, most = getattr(radio, on), getattr(radio, cycle)
     if 0 < most < seen:
@@ -152,7 +152,7 @@ class RadioLaw(KindFirst):
         """Return the rate laws of its two directions.
 
         Args:
-            signals: of its `traces`, by the same keys.
+            signals: the signals of its `traces`, by the same keys.
         """
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
@@ -176,12 +176,12 @@ class RadioLaw(KindFirst):
 
     @property
     def draw(self) -> Draw:
-        """Its powers during transfers."""
+        """The powers during transfers."""
         return self if isinstance(self, Draw) else NO_DRAW
 
     @property
     def connection(self) -> Connection:
-        """Its promotion and tail."""
+        """The promotion and the tail of the radio."""
         return self if isinstance(self, Connection) else ALWAYS_READY
 
     @property
@@ -191,7 +191,7 @@ class RadioLaw(KindFirst):
 
     @property
     def states(self) -> States:
-        """Its stages between two messages, with powers relative to the idle one."""
+        """The stages between two messages, with powers relative to the idle power."""
         return self.connection.as_states.above(self.waiting)
 
     @property
@@ -201,7 +201,7 @@ class RadioLaw(KindFirst):
 
     @property
     def resting(self) -> float:
-        """Its power in the last of its stages, W, which it draws while the client is on.
+        """The power in the last stage, W, which the radio draws while the client is on.
 
         The power of any other stage is at least this.
         """

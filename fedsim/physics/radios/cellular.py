@@ -78,7 +78,7 @@ class StagedRadio(Presettable, PacketRadio):
 
     @property
     def cellular(self) -> bool:
-        """It is."""
+        """True: it is one of LTE or 5G."""
         return True
 
     @property
@@ -113,7 +113,7 @@ class StagedRadio(Presettable, PacketRadio):
 
     @property
     def draw(self) -> Draw:
-        """What it draws while bits flow, beyond what it draws at rest."""
+        """The power while bits flow, beyond the power at rest."""
         powers = {"base": self._beyond(self.base)}
         bits = {"energy_up": self.energy_up, "energy_down": self.energy_down}
         return NO_DRAW.model_copy(update={**powers, **bits})

@@ -29,7 +29,7 @@ def packet_count(message: Whole, overhead: Whole, packet: Whole) -> Whole:
         2
 
     Args:
-        message: its bits.
+        message: the bits of the message.
         overhead: the header bytes of each packet.
         packet: the largest packet, bytes, including the overhead.
     """
@@ -98,8 +98,8 @@ class Transmission(NamedTuple):
     """How a message is sent.
 
     Attributes:
-        terms: its terms.
-        again: the bits that are sent again, since packets were lost.
+        terms: the terms of the message.
+        again: the number of bits that are sent again, since packets were lost.
         lost: whether a packet is lost for good, so that the message does not arrive.
     """
 
@@ -121,12 +121,12 @@ class Channel:
     """The rate and the losses of one direction of one client's radio.
 
     Args:
-        rate: its law.
+        rate: the rate law.
         carrier: the client's own, of that law.
-        process: its losses; None for none.
-        packets: how messages are cut up.
+        process: the losses; None for none.
+        packets: the division of messages into packets.
         tries: the largest number of transmissions of a packet; None for no limit.
-        factor: what the model of the network leaves of the radio's rate.
+        factor: the share of the radio's rate that the network model leaves.
 
     Attributes:
         cap: the rate of every message where it is always the same, else None.
@@ -162,9 +162,9 @@ class Channel:
         """Return how a message is sent whose bits begin to flow; the channel's next one.
 
         Args:
-            bits: of the message, its header included.
+            bits: the bits of the message, its header included.
             framing: the bits of its packets' headers.
-            number: of its round.
+            number: the number of its round.
         """
         again, lost = 0, False
         # A message without a bit cannot be lost.
@@ -188,7 +188,7 @@ class Channel:
         Args:
             begin: when the first one begins to flow, s.
             bits: how many.
-            cap: of the message's terms, bit/s.
+            cap: the cap in the message's terms, bit/s.
         """
         if self.signal is not None:
             return self.signal.when(begin, bits)

@@ -53,10 +53,10 @@ def supply_watts(
     (0.792, 0.371)
 
     Args:
-        full: what it draws at its maximum, W.
-        radiated: its power, dBm.
-        efficiency: of the amplifier; the rest of the radio draws the same at any power.
-        most: its maximum, dBm.
+        full: the power that the radio draws at its maximum, W.
+        radiated: the radiated power, dBm.
+        efficiency: the efficiency of the amplifier; the rest of the radio draws a constant power.
+        most: the largest radiated power, dBm.
     """
     saved = (10 ** (most / 10) - 10 ** (radiated / 10)) * 1e-3 / efficiency
     return max(full - saved, 0.0)

@@ -69,7 +69,7 @@ def rate_laws(up: float, down: float, signals: Mapping[str, Signal]) -> Rates:
     Args:
         up: bit/s.
         down: bit/s.
-        signals: of the traces, by their keys in the block.
+        signals: the signals of the traces, by their keys in the block.
     """
     return Rates(_law(up, signals.get("up_trace")), _law(down, signals.get("down_trace")))
 

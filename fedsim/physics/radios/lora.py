@@ -248,7 +248,7 @@ class LoRaRadio(Moded, Listening, Presettable, RadioLaw):
         Every frame is an answer to a frame of the device, and its duty cycle keeps those apart.
 
         Args:
-            bits: of the message.
+            bits: the bits of the message.
             second_delay: from the end of a frame up to the second window, s.
         """
         if self.end_device.device_class != "a":

@@ -33,8 +33,8 @@ class Carrier(Protocol):
         """Return the terms.
 
         Args:
-            bits: of the message, its header included.
-            framed: of the message, with framing.
+            bits: the bits of the message, its header included.
+            framed: the bits of the message, with framing.
             round_number: the round in which it starts.
         """
         ...
@@ -86,7 +86,7 @@ class RateLaw(ABC):
         """Return the long-run duration of a message, with the silence after it, s.
 
         Args:
-            bits: of the message, its header included.
+            bits: the bits of the message, its header included.
             framed: the same and the framing.
         """
 

@@ -96,7 +96,7 @@ class States:
         """Return the time at which a downlink message reaches the radio, unless it wakes before, s.
 
         Args:
-            number: of the current stage.
+            number: the number of the current stage.
             since: the start of the stage, s.
             now: the time at which the message is ready, s.
         """
@@ -115,8 +115,8 @@ class States:
         """Return a figure of the stage that each radio is in.
 
         Args:
-            name: of an attribute of `RadioStage`, such as "power".
-            number: of each radio's stage.
+            name: the name of an attribute of `RadioStage`, such as "power".
+            number: the number of each radio's stage.
         """
         first, *others = (getattr(stage, name) for stage in self.stages)
         found = first
@@ -128,7 +128,7 @@ class States:
         """Let the stages end that do so before a time.
 
         Args:
-            number: of each radio's stage.
+            number: the number of each radio's stage.
             since: its start, s.
             until: the time before which a stage has to end, s.
 

@@ -107,7 +107,7 @@ class Architecture(Spec):
         """Return the loss of each row, shape (b,), or their mean, shape ().
 
         Args:
-            outputs: of the module.
+            outputs: the number of outputs of the module.
             targets: classes, shape (b,), whole numbers from 0; or for `squared` numbers, (b,).
             criterion: the loss to compute.
         """

@@ -69,7 +69,7 @@ class Entry:
     A file without a checksum is recognised by its shape and its labels.
 
     Attributes:
-        format: of its files.
+        format: the format of its files.
         parts: its training part, and its test part where it has one.
         origin: the set's authors, and the licence of a copy, where it is stated.
         made: how a user creates the file where it cannot be downloaded.
@@ -341,7 +341,7 @@ def fetch(name: str) -> Path:
     """Download a data set into the user's cache, check it, and return its folder or file.
 
     Args:
-        name: of the catalogue, as `fedsim fetch` lists them.
+        name: the name of the catalogue, as `fedsim fetch` lists them.
 
     Raises:
         DataError: there is no such set, it cannot be had, or it is not what is expected.

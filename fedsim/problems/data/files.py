@@ -46,7 +46,7 @@ def samples_of(found: dict[str, NDArray[np.generic]], path: Path) -> Samples:
 
     Args:
         found: its arrays, by name.
-        path: of the archive, for errors.
+        path: the path of the archive, for errors.
 
     Raises:
         DataError: an array is missing, or one is not of numbers.

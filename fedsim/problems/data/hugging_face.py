@@ -28,7 +28,7 @@ def whole_column(table: Any, name: str, key: str, where: str) -> Any:
     """Return a column as one array without empty cells.
 
     Args:
-        table: of pyarrow.
+        table: the table of pyarrow.
         name: the column's name.
         key: the scenario key that names the column, for errors.
         where: the origin of the table, for errors.

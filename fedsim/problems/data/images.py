@@ -82,7 +82,7 @@ class ImageReader:
         count: the number of images to come, at least one.
         size: see `PictureSource`.
         channels: see `PictureSource`.
-        key: of the scenario, for errors.
+        key: the key of the scenario, for errors.
 
     Attributes:
         X: the rows, shape (count, channels x height x width), as far as images have been added.

@@ -51,7 +51,7 @@ def cached_kernel(function: Function, folder: str, **options: Any) -> Function:
     Args:
         function: to compile.
         folder: see `kernel_folder`.
-        options: of `numba.njit`.
+        options: the options of `numba.njit`.
     """
     settings = {"CACHE_DIR": folder, "CACHE_LOCATOR_CLASSES": _LOCATOR}
     before = {name: getattr(numba.config, name, "") for name in settings}

@@ -24,7 +24,7 @@ class SerialEvaluator:
     """Evaluates each piece of work by itself, when its result is requested.
 
     Args:
-        losses: of the clients in fleet order; empty if no work needs them.
+        losses: the losses of the clients in fleet order; empty if no work needs them.
 
     Attributes:
         losses: the same losses, with a cache of the latest evaluations.
@@ -101,7 +101,7 @@ def evaluate(work: Work, losses: Sequence[LocalLoss]) -> Array:
 
     Args:
         work: the description of the computation.
-        losses: of the clients in fleet order.
+        losses: the losses of the clients in fleet order.
     """
     if work.client is None:
         return work.kernel(*work.arguments)

@@ -22,7 +22,7 @@ class ThreadedEvaluator:
     """Evaluates work on background threads, and on the thread that requests a result.
 
     Args:
-        losses: of the clients in fleet order; their methods must be pure functions.
+        losses: the losses of the clients in fleet order; their methods must be pure functions.
         threads: the number of threads, including the one that requests results.
     """
 

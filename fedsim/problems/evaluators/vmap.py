@@ -101,7 +101,7 @@ class VmapTicket:
         work, drawn: see the arguments.
         key: equal for work that can be evaluated together.
         task: which evaluates it, with others; None while it is pending.
-        result: of the work; None until it is evaluated.
+        result: the result of the work; None until it is evaluated.
     """
 
     __slots__ = ("drawn", "key", "result", "task", "work")
@@ -122,7 +122,7 @@ class VmapEvaluator:
     """Evaluates steps and stochastic gradients of many clients together.
 
     Args:
-        loss: of all clients.
+        loss: the loss of all clients.
         others: the evaluator of all other work.
         divided: whether batches have groups.
         threads: the number of threads that evaluate them, including the one that requests results.

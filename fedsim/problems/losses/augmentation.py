@@ -57,7 +57,7 @@ def augment(
 
     Args:
         X: images, flattened; not modified.
-        shape: of an image, (channels, height, width).
+        shape: the shape of an image, (channels, height, width).
         steps: applied in this order.
         rng: the stream to draw from.
     """

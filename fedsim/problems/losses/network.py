@@ -50,7 +50,7 @@ def encode_labels(labels: Array, criterion: str, outputs: int | None) -> Array:
     """Return one column a class (cross entropy), or the labels.
 
     Args:
-        labels: of all clients, shape (n,).
+        labels: the labels of all clients, shape (n,).
         criterion: "cross-entropy" or "squared".
         outputs: how many classes there are; None for as many as there are labels.
 

@@ -30,7 +30,7 @@ def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> T
     Args:
         architecture: with a user-defined loss.
         criterion: the loss to compute.
-        outputs: of a module, for any rows, shape (PROBED, outputs) or (PROBED,).
+        outputs: the outputs of a module, for any rows, shape (PROBED, outputs) or (PROBED,).
 
     Returns:
         Targets that the loss is defined for, shape (PROBED,).

@@ -149,8 +149,8 @@ class ResidualBlock(nn.Module):
 
     Args:
         inside, outside: channels.
-        stride: of the first convolution.
-        groups: of channels that are normalised together.
+        stride: the stride of the first convolution.
+        groups: the number of groups of channels that are normalised together.
     """
 
     def __init__(self, inside: int, outside: int, stride: int, groups: int) -> None:
@@ -175,10 +175,10 @@ class Residual(nn.Module):
     """A convolution, stages of residual blocks, the mean of each channel, a dense layer.
 
     Args:
-        channels: of an image.
+        channels: the number of channels of an image.
         widths: channels of each stage; from the second on, the first block halves the image.
-        blocks: of each stage.
-        groups: of channels that are normalised together.
+        blocks: the number of blocks of each stage.
+        groups: the number of groups of channels that are normalised together.
         outputs: classes.
     """
 

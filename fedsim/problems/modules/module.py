@@ -19,7 +19,7 @@ class Layer(NamedTuple):
         name: in the module.
         start: index of its first number.
         stop: index after its last number.
-        shape: of the parameter.
+        shape: the shape of the parameter.
     """
 
     name: str
@@ -75,7 +75,7 @@ class FlatModule:
 
     Args:
         module: modified in place; afterwards used by this thread only.
-        dtype: of parameters and results, where they are real numbers.
+        dtype: the number type of parameters and results, if they are real numbers.
         device: to compute on.
         statistics: whether those of batch normalisation are part of it; see `statistics_of`.
 
@@ -84,7 +84,7 @@ class FlatModule:
         whole: its trained parameters, and statistics behind them, shape (d,); write into it.
         model: its trained parameters, a view, shape (p,).
         parts: the same, by parameter.
-        schedules: of optimizers that were made for it.
+        schedules: the schedules of optimizers that were made for it.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ def platform(device: str) -> Mapping[str, str]:
     """Return PyTorch's version and compute backend, which determine the last bits of results.
 
     Args:
-        device: of the loss; it exists.
+        device: the device of the loss; it exists.
     """
     if device == "cpu":
         name = f"cpu, {torch.backends.cpu.get_cpu_capability()}"

@@ -63,7 +63,7 @@ def record(
     """Return a function that repeats the operations of another one.
 
     Args:
-        function: of tensors; returns a list of tensors.
+        function: a function of tensors; it returns a list of tensors.
         arguments: tensors of the shapes for which it is recorded.
     """
     graph = make_fx(function)(*arguments)

@@ -20,7 +20,7 @@ class SchedulePlace(NamedTuple):
 
     Attributes:
         steps: that it had taken.
-        state: of the schedule.
+        state: the state of the schedule.
         groups: the settings of the optimizer's groups of parameters, which it changes.
     """
 

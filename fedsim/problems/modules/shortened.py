@@ -27,7 +27,7 @@ def shorten(graph: Graph) -> None:
     A graph that writes into its tensors keeps all that are used.
 
     Args:
-        graph: of operations of ATen, with the shapes that `make_fx` notes.
+        graph: the graph of operations of ATen, with the shapes that `make_fx` notes.
     """
     if not any(_writes(node) for node in graph.nodes):
         seen: dict[Hashable, Node] = {}

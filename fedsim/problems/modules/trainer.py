@@ -61,7 +61,7 @@ class TensorBatch(NamedTuple):
         rows: the same rows.
         X: in the shape that the module takes, shape (b, ...).
         t: classes or numbers, shape (b,).
-        seed: of what their step draws; None where it has none of its own.
+        seed: the seed of their step's other draws; None if it has none.
     """
 
     rows: Rows
@@ -74,7 +74,7 @@ class Trainer:
     """A network used by one thread.
 
     Args:
-        recipe: of the network.
+        recipe: the recipe of the network.
         numbers: the number type; bfloat16 in matrix products and convolutions alone, with
             parameters in float32.
         device: to compute on.
@@ -235,7 +235,7 @@ class Trainer:
         """Yield the gradients of each step, one a parameter, at what the model then is.
 
         Args:
-            rows: of the client.
+            rows: the rows of the client.
             anchor: the model that steps are pulled to, shape (p,); not read without a pull.
             drawn: the minibatch of each step.
             pull: mu, see `fedsim.core.ports.Oracle`.

@@ -36,7 +36,7 @@ class Together:
     """A network computed for many clients at once, on as many threads as call it.
 
     Args:
-        recipe: of the network, which must not draw random numbers.
+        recipe: the recipe of the network, which must not draw random numbers.
         numbers, device: as those of a `Trainer`.
     """
 
@@ -63,7 +63,7 @@ class Together:
         """Return the models that stochastic gradient steps reach, one a client, shape (d,).
 
         Args:
-            rows: of each client.
+            rows: the rows of each client.
             models: the initial models, shape (clients, d).
             eta: the step size.
             drawn: their minibatches, shape (clients, steps, b).
@@ -87,10 +87,10 @@ class Together:
         """Return what the steps of an optimizer reach, shape (d,), states behind if kept.
 
         Args:
-            rows: of each client.
+            rows: the rows of each client.
             models: the initial models, shape (clients, d).
             drawn: their minibatches, shape (clients, steps, b).
-            trainings: of each client, equal but for the state's moments.
+            trainings: the trainings of the clients, which may differ only in the moments.
             terms: beyond the loss of the rows.
         """
         model, training = self._load_models(models), trainings[0]

@@ -97,7 +97,7 @@ def solve_bounded(
     Source: Lions, Mercier, SIAM J. Numer. Anal. 1979.
 
     Args:
-        prox: of h, scaled by the second argument.
+        prox: the prox of h, scaled by the second argument.
         project: the nearest point of the ball around zero.
         w: any shape.
         centre: in the shape of `w`.
@@ -117,7 +117,7 @@ class _SplittingSearch:
         x: the last minimiser of the objective, in the shape of w.
         dual: a subgradient of the objective there.
         point: the point of the ball that came with the least residual.
-        residual: of that point: how far the two are apart, relative to the data.
+        residual: the residual of that point: how far the two are apart, relative to the data.
         used: the number of iterations.
     """
 

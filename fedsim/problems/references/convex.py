@@ -130,7 +130,7 @@ class OptimumTask:
 
     Attributes:
         problem: whose optimum it is; if it has code handed over in Python, no cache is used.
-        name: of its file in the cache; two tasks with one name are the same.
+        name: the name of its file in the cache; two tasks with one name are the same.
         value: the objective.
         residual: the violation of the optimality conditions at a point.
         solve: computes it.

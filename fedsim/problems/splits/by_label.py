@@ -81,7 +81,7 @@ class Clusters(SizedSplit):
 
         Args:
             X: features, shape (n, d).
-            rng: of the split; one number is drawn from it.
+            rng: the stream of the split; one number is drawn from it.
         """
         return _cluster(X, self.clusters, int(rng.integers(2**31)))
 

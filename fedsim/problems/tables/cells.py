@@ -135,7 +135,7 @@ def numbers(column: "pd.Series", decimal: str | None, *, thousands: bool = False
     """Return a cleaned column as numbers.
 
     Args:
-        column: of `clean`.
+        column: the column of `clean`.
         decimal: the decimal sign; None to find it.
         thousands: whether a comma before exactly three digits in all cells divides thousands, as
             where commas separate the cells; else it is the decimal sign.

@@ -46,8 +46,8 @@ class TableColumn:
     """A column, and what it was taken for.
 
     Attributes:
-        name: of the column.
-        type: of its cells: "number", "text", "date", "truth value", "nothing".
+        name: the name of the column.
+        type: the type of its cells: "number", "text", "date", "truth value", "nothing".
         role: what it is used for.
         missing: the number of missing cells.
         reason: why it has this role, or cannot be used; may be empty.

@@ -28,7 +28,7 @@ class FeatureRecipe:
 
     Attributes:
         features: the raw columns.
-        scale: of numbers and dates.
+        scale: the scale of numbers and dates.
         rare: texts in a smaller share of the rows are pooled into one feature.
     """
 
@@ -77,7 +77,7 @@ def fit_clients(
         X: raw rows of all clients, shape (n, raw columns).
         rows: the indices of each client's rows.
         recipe: how features are made.
-        names: of the clients, for errors; may be empty.
+        names: the names of the clients, for errors; may be empty.
 
     Returns:
         The functions of the clients, and the last step of all of them, which encodes categories.

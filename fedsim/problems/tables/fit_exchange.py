@@ -47,7 +47,7 @@ class TableFit:
     """What a server has fitted to the statistics of all clients.
 
     Attributes:
-        medians: of each column of numbers or dates; NaN where nothing is missing.
+        medians: the medians of each column of numbers or dates; NaN where nothing is missing.
         origin, unit: subtracted and divided by, after gaps are filled; empty without a scale.
         counts: of each category the count of every text, gaps filled by the most frequent one.
     """

@@ -60,9 +60,9 @@ class Reading(NamedTuple):
 
     Attributes:
         separator: between two cells.
-        encoding: of the characters, by Python's name.
+        encoding: the encoding of the characters, by Python's name.
         header: whether the first line names the columns; of a workbook it does if None.
-        sheet: of a workbook: its name; the first if None.
+        sheet: the sheet of a workbook: its name; the first if None.
     """
 
     separator: str | None = None
@@ -77,7 +77,7 @@ class Found(NamedTuple):
     Attributes:
         frame: its cells; those of text files are texts, or missing.
         words: what was found about the file, as a clause.
-        separator: of a text file; empty for others.
+        separator: the separator of a text file; empty for others.
         typed: whether it knows its gaps, so that "NA" in it is a text.
     """
 

@@ -86,7 +86,7 @@ def guess(
     """Read a table and find what its columns are for.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         label: the column of labels, if given.
         client: the column of clients, if given.
         drop: columns that are left out in any case.

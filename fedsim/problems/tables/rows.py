@@ -327,7 +327,7 @@ def _left_out(rows: int, about: tuple[str, str], key: str = "") -> str:
     Args:
         rows: how many.
         about: the words before and after "rows".
-        key: of the scenario by which they are; may be empty.
+        key: the key of the scenario under which they are; may be empty.
 
     >>> _left_out(1, ("", "without a label")), _left_out(2, ("empty", ""))
     ('1 row without a label is left out', '2 empty rows are left out')

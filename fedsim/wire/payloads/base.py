@@ -109,9 +109,9 @@ class Update:
 
     Attributes:
         sent: the payload that is added.
-        number: of the vector among its sender's, below `MOST_UPDATED`.
+        number: the number of the vector among its sender's, below `MOST_UPDATED`.
         before: the vector before the update, shape (d,); None for zero.
-        note: of the sender; it is not sent.
+        note: the note of the sender; it is not sent.
     """
 
     kind: ClassVar[int] = 10

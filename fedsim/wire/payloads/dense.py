@@ -34,7 +34,7 @@ class Dense:
 
     Attributes:
         values: the rounded entries, read-only.
-        format: of a value.
+        format: the format of a value.
     """
 
     kind: ClassVar[int] = 1
@@ -68,7 +68,7 @@ class Dense:
 
         Args:
             some: which.
-            room: of their length, which may hold them.
+            room: a buffer of their length, which may hold them.
             factor: None for 1.
         """
         part = self.values[some]
@@ -147,7 +147,7 @@ class Scalar:
 
     Attributes:
         values: the rounded number as a read-only array of shape ().
-        format: of the number.
+        format: the format of the number.
     """
 
     kind: ClassVar[int] = 3
@@ -185,7 +185,7 @@ class LowRank:
         left: U, the rounded factor of shape (m, r), read-only.
         right: V, the rounded factor of shape (n, r), read-only.
         dimension: d.
-        format: of a value.
+        format: the format of a value.
     """
 
     kind: ClassVar[int] = 8

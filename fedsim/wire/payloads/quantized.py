@@ -46,7 +46,7 @@ class Quantized:
 
     Attributes:
         norm: a float32, not negative.
-        indices: of the nonzero levels, ascending, shape (k,).
+        indices: the indices of the nonzero levels, ascending, shape (k,).
         levels: the nonzero levels, shape (k,).
         steps: s.
         dimension: d.
@@ -309,7 +309,7 @@ class SparsePowers:
     """The nonzero codes of `Powers`, and their indices.
 
     Attributes:
-        indices: of the nonzero codes, ascending, shape (k,).
+        indices: the indices of the nonzero codes, ascending, shape (k,).
         codes: the upper nine bits of each float32, shape (k,), none of them 0.
         dimension: d.
     """

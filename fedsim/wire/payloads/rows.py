@@ -33,7 +33,7 @@ class AddRows(Protocol):
             total: contiguous, shape (c,), changed.
             rows: the address of each row, of c contiguous numbers, shape (n,).
             like: an empty array of their type, float64 or float32.
-            factors: of the rows, shape (n,).
+            factors: the factors of the rows, shape (n,).
         """
         ...
 
@@ -47,7 +47,7 @@ class DenseRows:
         add: adds them to a long sum, bit for bit as NumPy does; None to let NumPy do so.
 
     Attributes:
-        bits: of the encoding of one of them.
+        bits: the bits of the encoding of one of them.
     """
 
     def __init__(self, vectors: Array, form: ValueFormat, add: AddRows | None = None) -> None:

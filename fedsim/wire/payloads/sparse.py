@@ -23,10 +23,10 @@ class Sparse:
     """k of d coordinates, and their indices.
 
     Attributes:
-        indices: of the values, ascending, shape (k,).
+        indices: the indices of the values, ascending, shape (k,).
         entries: the rounded values, read-only, shape (k,).
         dimension: d.
-        format: of a value.
+        format: the format of a value.
     """
 
     kind: ClassVar[int] = 2
@@ -92,7 +92,7 @@ class SeededSparse:
         indices: drawn from the seed by `draw_indices`, ascending, shape (k,).
         entries: the rounded values, read-only, shape (k,).
         dimension: d.
-        format: of a value.
+        format: the format of a value.
     """
 
     kind: ClassVar[int] = 4

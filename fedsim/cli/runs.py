@@ -90,7 +90,7 @@ def run_command(
         with follow_in_browser(out) if browser else nullcontext():
             with show as callback, _theory():
                 result = make(watch=callback, fresh=fresh, carry=carry, tell=_remark, check=False)
-            code = print_ends(result, labels)  # above the tables, so that failures are not missed
+            code = print_ends(result, labels)  # before the tables, so that failures are not missed
             _print_result(result, _count_kept(result, before), share, as_json=as_json)
         if not as_json:
             _next(*after_run(result, typed) if shard is None else (), quiet=quiet)

@@ -167,7 +167,7 @@ def remove_copy(kept: Path) -> None:
 
 
 def _remove_empty(earlier: Path) -> None:
-    for folder in earlier.parents[:3]:  # of its variant, its state, and all
+    for folder in earlier.parents[:3]:  # folders of the variant, of the state, and of all
         with suppress(OSError):  # other runs are there
             folder.rmdir()
 

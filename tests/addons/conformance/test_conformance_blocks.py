@@ -130,7 +130,7 @@ RULES: list[StopRule] = [
     *(each.in_si(**{each.value_key(): 3}) for each in STOPS if each is not Patience),
     Patience(rounds=3, tolerance=0.01, measure="test_accuracy"),
 ]
-MODELS = [model() for model in NETWORK_MODELS]
+MODELS = [model.in_si() for model in NETWORK_MODELS]
 BLOCKS: list[Spec] = [
     *(*ALL.values(), *CONVEX, *NETWORKS, *MODULES),
     *(*RADIOS, *MACHINES, *DEALING, *DRAWING, *RULES, *MODELS),

@@ -294,9 +294,6 @@ class Algorithm(Spec, Generic[Memory]):
     clients; changes: it keeps a sum over all clients, which replies change, and which no draw makes
     biased; own: in a way of its own, which draws by other than equal chances would make biased."""
 
-    personal: ClassVar[bool] = False
-    """Whether each client has a model of its own, `own_model`, at which its loss is evaluated."""
-
     in_arrays: ClassVar[bool] = False
     """Whether `serve` and `handle`, as written in this very class, wait for nothing but messages
     and `compute`, so that rounds may be played in arrays. Of fedsim's own methods it is known."""
@@ -369,6 +366,11 @@ class Algorithm(Spec, Generic[Memory]):
         return type(self).afterwards is not Algorithm.afterwards
 
     @property
+    def personal(self) -> bool:
+        """Whether each client has a model of its own, at which its loss is evaluated."""
+        return type(self).own_model is not Algorithm.own_model
+
+    @property
     def late_replies_required(self) -> bool:
         """Whether the server's state stays wrong after it drops a late reply."""
         return Meaning.DIFFERENCE in self.up.values()
@@ -430,19 +432,12 @@ class Algorithm(Spec, Generic[Memory]):
 
     def own_model(self, state: Memory) -> Array:
         """Return the client's own model, shape (d,), never changed in place; see `personal`."""
-        raise TypeError(f"{self.kind} has no models of clients; its `personal` is False")
+        raise TypeError(f"{self.kind} has no models of clients")
 
     @property
     def uncompiled(self) -> str:
         """What of the clients' work no compiled kernel computes; empty for nothing."""
         return ""
-
-    def kept_state(self, dimension: int) -> int:
-        """Return those among `kept_values` that are the state of an optimizer.
-
-        They are stored in the number type in which the clients' loss trains.
-        """
-        return 0
 
     def kept_values(self, dimension: int) -> int:
         """Return how many numbers a client keeps between rounds: its optimizer's, its own model."""

@@ -255,7 +255,7 @@ class LocalUpdates(LocalSteps[Kept]):
         return ""
 
     def kept_state(self, dimension: int) -> int:
-        """Return the numbers in the state of an optimizer that is kept."""
+        """Return the numbers of a kept optimizer's state, of the type in which the loss trains."""
         if self.optimizer is None or self.optimizer_state == "reset":
             return 0
         return self.optimizer.moments * dimension + 1

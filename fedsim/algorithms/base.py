@@ -300,9 +300,6 @@ class Algorithm(Spec, Generic[Memory]):
     bring, so no sampling makes it biased. own: by its own formula, which is biased if clients are
     sampled with unequal probabilities."""
 
-    personal: ClassVar[bool] = False
-    """Whether each client has a model of its own, `own_model`, and its loss is evaluated there."""
-
     in_arrays: ClassVar[bool] = False
     """Whether `serve` and `handle`, as this class writes them, await only messages and `compute`,
     so that rounds can be simulated in arrays. The methods of fedsim need not declare it."""
@@ -377,6 +374,11 @@ class Algorithm(Spec, Generic[Memory]):
         return type(self).afterwards is not Algorithm.afterwards
 
     @property
+    def personal(self) -> bool:
+        """Whether each client has a model of its own, at which its loss is evaluated."""
+        return type(self).own_model is not Algorithm.own_model
+
+    @property
     def late_replies_required(self) -> bool:
         """Whether the server's state stays wrong after it drops a late reply."""
         return Meaning.DIFFERENCE in self.up.values()
@@ -438,19 +440,12 @@ class Algorithm(Spec, Generic[Memory]):
 
     def own_model(self, state: Memory) -> Array:
         """Return the client's own model, shape (d,), never changed in place; see `personal`."""
-        raise TypeError(f"{self.kind} has no models of clients; its `personal` is False")
+        raise TypeError(f"{self.kind} has no models of clients")
 
     @property
     def uncompiled(self) -> str:
         """The part of the clients' work that no compiled kernel computes; empty for none."""
         return ""
-
-    def kept_state(self, dimension: int) -> int:
-        """Return how many of the `kept_values` belong to the state of an optimizer.
-
-        Memory counts them in the number type in which the clients' loss trains.
-        """
-        return 0
 
     def kept_values(self, dimension: int) -> int:
         """Return how many numbers a client keeps between rounds: optimizer state and own model."""

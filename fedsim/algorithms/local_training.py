@@ -256,7 +256,7 @@ class LocalUpdates(LocalSteps[Kept]):
         return ""
 
     def kept_state(self, dimension: int) -> int:
-        """Return the size of the optimizer's state; 0 if it is reset in each round."""
+        """Return how many numbers of a kept optimizer's state are of the type of the loss."""
         if self.optimizer is None or self.optimizer_state == "reset":
             return 0
         return self.optimizer.moments * dimension + 1

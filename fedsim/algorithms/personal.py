@@ -72,7 +72,6 @@ class OwnModel(KeptOptimizer):
 class PersonalModels(FedAvg):
     """Federated averaging by clients that have models of their own."""
 
-    personal: ClassVar[bool] = True
     handles_rows: ClassVar[bool] = False
 
     @model_validator(mode="after")

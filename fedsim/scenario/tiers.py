@@ -120,9 +120,10 @@ def _unfit(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def _averages(method: type[object]) -> bool:
     """Return whether gateways can run a method, as far as its class says."""
-    if not issubclass(method, LocalUpdates) or method.personal or method.asynchronous:
+    if not issubclass(method, LocalUpdates) or method.asynchronous:
         return False
-    return method.memory is LocalUpdates.memory
+    own = method.own_model is not LocalUpdates.own_model
+    return not own and method.memory is LocalUpdates.memory
 
 
 def _network(scenario: ScenarioKeys) -> Iterator[Conflict]:

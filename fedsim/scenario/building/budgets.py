@@ -1,6 +1,7 @@
 """Memory limits of clients, gateways and runs."""
 
 from fedsim.algorithms import Algorithm
+from fedsim.algorithms.local_training import LocalUpdates
 from fedsim.core.memory import check_budget
 from fedsim.core.ports import Meaning
 from fedsim.problems import Problem
@@ -57,7 +58,8 @@ def check_kept(
         what = f"{which} of {asked} clients, {values} values each,"
         # Optimizer states may have a narrower type than float64.
         narrow = 8 - problem.loss.state_type.itemsize
-        size = 8 * values - narrow * algorithm.kept_state(dimension)
+        state = algorithm.kept_state(dimension) if isinstance(algorithm, LocalUpdates) else 0
+        size = 8 * values - narrow * state
         check_budget(key, what, size * asked)
 
 

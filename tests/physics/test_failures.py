@@ -151,7 +151,12 @@ def test_edges_that_fail_in_time_keep_the_mean(tmp_path: Path) -> None:
             "network.failures.every",
             "leave it out",
         ),
-        ("choco-gossip", {"failures": {"probability": "5 %"}}, "network.failures", "stays as it"),
+        (
+            "choco-gossip",
+            {"failures": {"probability": "5 %"}},
+            "network.failures",
+            "does not change",
+        ),
         (
             "gossip",
             {"peers": {"kind": "one-peer"}, "failures": {"probability": "5 %"}},

@@ -1,6 +1,7 @@
 """One world, assembled from the draws of its blocks."""
 
 from fedsim.algorithms import ALGORITHMS
+from fedsim.algorithms.base import Algorithm
 from fedsim.core.blocks.registry import kinds_of
 
 from .computing import computing
@@ -80,8 +81,9 @@ def world(number: int) -> Block:
     # Last, so that worlds whose number is known are as they were.
     if weighted and (blocks["problem"].get("data") or not dice.careful):
         blocks["problem"]["weights"] = dice.one(["rows", "equal", "sum"])
+    has_own_models = final.own_model is not Algorithm.own_model
     local = "local" in {*blocks["algorithm"], blocks["problem"]["loss"].get("statistics")}
-    if dice.chance(0.1) and not (dice.careful and (final.personal or local)):
+    if dice.chance(0.1) and not (dice.careful and (has_own_models or local)):
         blocks["counting"] = "iterates"
     estimate(dice, blocks)
     return blocks

@@ -182,13 +182,13 @@ def test_a_node_that_leaves_is_in_no_later_exchange(tmp_path: Path) -> None:
             {"kind": "extra", "step_size": ETA},
             {"peers": {"kind": "one-peer"}},
             "network.peers.kind",
-            "extra needs a graph that stays",
+            "extra needs a graph that does not change",
         ),
         (
             {"kind": "gossip"},
             {"peers": WALK, "mixing": {"kind": "best-constant"}},
             "network.mixing.kind",
-            "are those of metropolis",
+            "has weights by metropolis",
         ),
         (
             {"kind": "gossip"},

@@ -193,7 +193,7 @@ class TestClusters:
         (Dirichlet(), labelled([5, 5]), 11, "split.clients", ["11 clients", "10 rows"]),
         (LogNormal(clients=3), labelled([5]), 4, "split.clients", ["3 clients", "fleet has 4"]),
         (Clusters(clusters=6), labelled([5]), 2, "split.clusters", ["6 clusters", "5 rows"]),
-        (Clusters(clusters=2, per_client=3), labelled([3, 3]), 2, "split.per_client", ["but 2"]),
+        (Clusters(clusters=2, per_client=3), labelled([3, 3]), 2, "split.per_client", ["only 2"]),
     ],
 )
 def test_what_cannot_be_split_is_refused(

@@ -72,7 +72,7 @@ class Clusters(SizedSplit):
         if self.per_client > present:
             raise DataError(
                 "split.per_client",
-                f"{self.per_client} clusters a client, but only {present} of {self.clusters} exist",
+                f"got {self.per_client} clusters per client, but there are only {present}",
             )
         return _deal(kinds, count, self.per_client, rng)
 

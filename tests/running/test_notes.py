@@ -303,7 +303,7 @@ def compressed(fraction: float) -> dict[str, Any]:
             {"fleet": [{"count": 8, "device": SLOW, "radio": "wifi"}]},
             {"fleet": [{"count": 8, "device": {**SLOW, "speed": "1 Mflop/s"}, "radio": "wifi"}]},
             "fleet.0.device",
-            "computing is 0.0",
+            "computing takes at most 0.0",
         ),
         (compressed(0.9), compressed(0.1), "wire.up.compressor", "it saves nothing"),
         (

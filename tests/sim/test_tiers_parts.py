@@ -127,7 +127,7 @@ def test_a_gateway_has_no_loss_but_its_rounds() -> None:
     oracle = RoundsOracle(3)
     assert (oracle.rows, oracle.weight, oracle.random) == (3, 1.0, False)
     with pytest.raises(
-        fedsim.RunError, match="asks for gradient of a client's loss, but a gateway"
+        fedsim.RunError, match="the method needs `gradient` of a client's loss, which a gateway"
     ):
         oracle.gradient  # noqa: B018 - it raises
 

@@ -66,12 +66,12 @@ def test_all_clients_have_no_note() -> None:
     [
         ({"kind": "power-of-choice", "candidates": 3}, "fedavg", "prefers some clients"),
         ({"kind": "oort"}, "diana", "prefers some clients"),
-        ({"kind": "weighted"}, "signsgd", "in a way of its own"),
-        ({"kind": "weighted", "over": 1.5}, "fedavg", "over): the estimate takes them as missing"),
-        ({"kind": "weighted", "over": 1.5}, "diana", "over): the estimate takes them as missing"),
+        ({"kind": "weighted"}, "signsgd", "in its own way"),
+        ({"kind": "weighted", "over": 1.5}, "fedavg", "(over): the estimate assumes that they"),
+        ({"kind": "weighted", "over": 1.5}, "diana", "(over): the estimate assumes that they"),
         ({"kind": "age"}, "fedavg", "the weights of clients differ"),
         ({"kind": "weighted", "estimate": "self-normalised"}, "fedavg", "weighed by them again"),
-        ({"kind": "asynchronous"}, "fedbuff", "towards fast clients"),
+        ({"kind": "asynchronous"}, "fedbuff", "towards fast ones"),
     ],
 )
 def test_a_note_says_why_a_step_is_biased(policy: dict[str, Any], kind: str, words: str) -> None:

@@ -132,7 +132,7 @@ def check_equal(result: Result, names: list[str], columns: list[str]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@examples(40)
+@examples(40, few=4)
 @given(problem=problems(), share=st.floats(0.1, 1.0))
 def test_of_one_full_step_every_method_is_gradient_descent(problem: Drawn, share: float) -> None:
     step = {"step_size": f"{share}/L"}  # of F for those that add up, of F/W for those of means
@@ -162,7 +162,7 @@ def test_of_one_full_step_every_method_is_gradient_descent(problem: Drawn, share
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("draw", ["uniform", "weighted"])
-@examples(40)
+@examples(40, few=4)
 @given(problem=problems(), share=st.floats(0.1, 1.0))
 def test_of_a_sample_unbiased_estimates_are_the_same_step(
     draw: str, problem: Drawn, share: float
@@ -187,7 +187,7 @@ def test_of_a_sample_unbiased_estimates_are_the_same_step(
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@examples(40)
+@examples(40, few=4)
 @given(problem=problems(), share=st.floats(0.1, 1.0))
 def test_with_momentum_every_method_is_heavy_ball(problem: Drawn, share: float) -> None:
     step = {"step_size": f"{share}/L"}
@@ -202,7 +202,7 @@ def test_with_momentum_every_method_is_heavy_ball(problem: Drawn, share: float) 
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@examples(20)
+@examples(20, few=4)
 @given(problem=problems(), share=st.floats(0.1, 1.0))
 def test_a_step_is_a_number_on_what_the_method_steps_on(problem: Drawn, share: float) -> None:
     """alpha on F is alpha W on the clients' losses."""
@@ -219,7 +219,7 @@ def test_a_step_is_a_number_on_what_the_method_steps_on(problem: Drawn, share: f
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@examples(20)
+@examples(20, few=4)
 @given(problem=problems())
 def test_peers_on_a_complete_graph_and_gateways_of_one_round_are_gradient_descent(
     problem: Drawn,
@@ -245,7 +245,7 @@ def test_peers_on_a_complete_graph_and_gateways_of_one_round_are_gradient_descen
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@examples(20)
+@examples(20, few=4)
 @given(problem=problems())
 def test_the_table_has_the_objective_of_the_problem(problem: Drawn) -> None:
     methods = {

@@ -95,9 +95,9 @@ class Tier:
     few = False
 
 
-def examples(number: int, **more: object) -> settings:
+def examples(number: int, few: int = FEW, **more: object) -> settings:
     """Return the settings of a property test of so many examples, or few in the default tier."""
-    wanted = min(number, FEW) if Tier.few else number
+    wanted = min(number, few) if Tier.few else number
     return settings(max_examples=wanted, **more)  # type: ignore[arg-type]  # as settings has them
 
 

@@ -58,7 +58,7 @@ def test_a_sample_s_differences_converge_linearly_where_its_gradients_stall(
     problem, step = local(tmp_path), {"step_size": "0.05/L"}
     gap = gaps(problem, {"kind": "pp-marina", "probability": 0.2} | step, RANDOM, 1500, **TWO)
     assert gap[-1] < 1e-10 * gap[0]
-    with pytest.warns(TheoryWarning, match="a sample of the clients"):
+    with pytest.warns(TheoryWarning, match="assumes that all clients take part"):
         floor = gaps(problem, {"kind": "dcgd"} | step, RANDOM, 300, **TWO)
     assert floor[150:].min() > 1e-3 * floor[0]
 

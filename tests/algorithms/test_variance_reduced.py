@@ -87,7 +87,9 @@ def test_marina_is_its_paper_s_loop(loss: str, p: float | None, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*sample of the clients:fedsim.core.errors.TheoryWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*assumes that all clients take part:fedsim.core.errors.TheoryWarning"
+)
 @pytest.mark.parametrize(
     ("kind", "wire", "blocks"),
     [("diana", RANDOM, {}), ("diana", RANDOM, TWO), ("marina", RANDOM, {}), ("ef21", TOP, {})],

@@ -145,7 +145,7 @@ def scenarios(draw: st.DrawFn) -> tuple[dict[str, Any], list[str]]:
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # of a sample
-@examples(15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(15, few=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(scenarios())
 def test_whatever_the_tiers(drawn: tuple[dict[str, Any], list[str]]) -> None:
     with TemporaryDirectory() as folder:

@@ -63,7 +63,7 @@ def why_not_outer(method: Algorithm) -> str:
 
 
 def keys_of_clients(method: Algorithm) -> list[str]:
-    """Return the keys of a method for gateways that say something of clients' local steps."""
+    """Return the keys of a gateways' method that were set, but concern clients' local steps."""
     try:
         plain = type(method).model_validate({"kind": method.kind, **_STEP})
     except ValidationError:  # a user-defined method that requires more

@@ -242,7 +242,7 @@ def _restriction(loss: LocalLoss, basis: Basis) -> Restriction:
             f"got {basis.dtype} of shape {basis.shape}"
         )
     columns = Columns(basis.astype(np.float64, copy=False))
-    # Of coefficients in a skew basis l1 and l2 would be other functions than of the model.
+    # In a skew basis, the l1 and l2 norms of the coefficients are not those of the model.
     plain = isinstance(loss.loss, LinearLoss) and not (loss.loss.l1 or loss.loss.l2)
     return (Formed if plain else Embedded)(loss, basis, columns)
 

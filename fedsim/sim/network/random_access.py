@@ -32,7 +32,7 @@ _MEETS = 1e-9
 """Smallest share of a transmission that counts as an overlap; less is rounding."""
 
 MOST_DOUBLINGS = 10
-"""Most doublings of the backoff window, as in Ethernet."""
+"""The backoff window is doubled at most this many times, as in Ethernet."""
 
 
 class RandomAccessNetwork(MediumNetwork):

@@ -234,7 +234,7 @@ def _deliver_one(
 def _wait_for_more(W: Integers, F: Reals, m: int, last: float) -> None:
     """Finish with the last segment, or wait to acknowledge a single one."""
     if count_arrived(W, m) == W[m + at.TOTAL]:
-        # An earlier end may be known from a stream.
+        # A stream may have set an earlier end already.
         F[m + at.ENDS] = min(F[m + at.ENDS], last)
         call(W, F, last, at.FINISH, m)
     # One check at a time: it moves on if the deadline has moved.

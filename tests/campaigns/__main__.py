@@ -35,10 +35,9 @@ class Part(NamedTuple):
 CAMPAIGNS: dict[str, tuple[Part, ...]] = {
     "worlds": (Part("worlds", cases=20_000), Part("worlds.in_arrays", cases=12_000)),
     "soak": (
-        # Growth is told from a number of samples on, so a share of them would tell nothing.
-        Part("soak", ("events",), 10**8, shortened=("--count", "1000000")),
-        Part("soak", ("rounds",), 10**5, shortened=("--count", "10000")),
-        Part("soak", ("runs",), 10**4, shortened=("--count", "500")),
+        Part("soak", ("events",), 10**8),
+        Part("soak", ("rounds",), 10**5),
+        Part("soak", ("runs",), 10**4),
     ),
     "flips": (Part("flips", cases=10_000),),
     "same_bytes": (Part("same_bytes", shortened=("--few",)),),

@@ -253,7 +253,9 @@ def test_without_flower_it_is_said_how_to_get_it() -> None:
 
 
 def test_blocks_made_of_objects_stay_in_their_process() -> None:
-    with pytest.raises(fedsim.BlockError, match=r"flower-app.* use jobs=1, or put its class into"):
+    with pytest.raises(
+        fedsim.BlockError, match=r"flower-app.* use jobs=1 and no executor, or put its class into"
+    ):
         fedsim.run(scenario(seeds=2), jobs=2)
 
 

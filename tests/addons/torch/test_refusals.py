@@ -119,7 +119,7 @@ EVERYTHING: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "texts to be learned": (
         lambda: {"data": (X, [f"sentence {i}" for i in range(60)])},
-        "y has 60 distinct texts, such as 'sentence 0', and the outputs of Linear are 2, one per class",
+        "y has 60 distinct texts, such as 'sentence 0', and the outputs of Linear are 2, one per",
     ),
     "texts for a number": (
         lambda: {"module": nn.Linear(4, 1), "loss": "squared", "data": (X, [*"abc"] * 20)},

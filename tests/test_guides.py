@@ -82,7 +82,7 @@ def test_the_commands_of_a_study_follow_one_another(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
     study = tmp_path / "runs/study"
     page = (study / "report.html").read_text(encoding="utf-8")
-    assert page.count('<svg class="area"') > 10
+    assert page.count('role="img"') > 10
     assert page.rstrip().endswith("</html>")
     assert (study / "chb/seed-1/trace.json").exists()
     assert {path.suffix for path in (study / "comparison").iterdir()} >= {".csv", ".png", ".svg"}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.path import Path as MatplotlibPath
 
 import fedsim
 from fedsim.running.probe import opening
@@ -139,7 +140,9 @@ def test_the_figure_has_a_bar_for_every_method(costs: Any) -> None:
     figure = tails.draw({key: costs[key] for key in list(costs)[:2]})
     assert len(figure.axes) == 2
     for axis in figure.axes:
-        assert len(axis.patches) == len(tails.METHODS) * len(tails.RADIO_PARTS)
+        assert len(axis.patches) == len(tails.RADIO_PARTS)
+        for part in axis.patches:
+            assert list(part.get_path().codes).count(MatplotlibPath.MOVETO) == len(tails.METHODS)
 
 
 # -- compression and a shared uplink ---------------------------------------------------

@@ -117,7 +117,7 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """Return a command; the error for an unknown one suggests the nearest name.
 
-        typer would add a suggestion to click's error, which since click 8.4 already has one.
+        Since click 8.4 its own error suggests a name. typer would add a second suggestion.
         """
         name = args[0]
         unknown = self.get_command(ctx, name) is None and not name.startswith("-")

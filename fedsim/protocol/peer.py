@@ -37,7 +37,7 @@ class PeerProtocol:
         header_bits: the size of the header of every message.
         transport: carries the messages.
         senders: the nodes that it receives from, in order; by default its neighbours.
-        known: all nodes from which it may ever receive, if the graph changes; see `meet`.
+        known: where the graph changes, all nodes from which it may ever receive; see `meet`.
 
     Attributes:
         round: the current round, from 1.

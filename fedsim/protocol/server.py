@@ -381,7 +381,7 @@ class ServerProtocol:
         """End an abandoned exchange and its round; return the replies that are late now.
 
         Replies that have arrived count as late. An asynchronous server keeps them in its buffer
-        instead, and may ask the clients again that it was waiting for.
+        instead. It may then ask those clients again whose replies had not arrived.
         """
         ended = self._end()
         self.round += 1

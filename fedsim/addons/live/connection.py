@@ -23,11 +23,11 @@ class Timing:
 
     Attributes:
         beat: between heartbeats, which are sent if nothing else was sent meanwhile.
-        silence: until a peer that sends or reads no byte counts as gone.
+        silence: how long a peer may neither send nor read a byte before it counts as gone.
         handshake: from the connection to the client's proof.
         building: from WELCOME to READY, in which a client builds its part.
-        joining: from the start of a run until all clients are ready; at a client, from its start or
-            the end of a run until the server answers.
+        joining: how long the server waits for all clients to be ready, from the start of a run. A
+            client waits as long for the server's answer, from its start or from the end of a run.
         answer: from a message to its report, where the scenario has no shorter deadline.
     """
 

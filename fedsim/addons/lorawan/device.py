@@ -157,7 +157,7 @@ class Modem:
         return max(whole - self.radio.waiting, 0.0)
 
     def draw_frame(self, until: float) -> LoRaFrame:
-        """Return its next frame on a random channel; a frame below the sensitivity is lost at once.
+        """Return the device's next frame, on a random channel; one too weak to receive is lost.
 
         Args:
             until: the end of the frame, s.

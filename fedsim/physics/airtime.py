@@ -202,8 +202,8 @@ class AirTerms(NamedTuple):
 
     Attributes:
         airtime: the time that a bit takes of the channel, s.
-        turns: the chance of a turn, times the bits that a turn sends, as a share of the largest such
-            product in the cell.
+        turns: the chance of a turn, times the bits that a turn sends. It is a share of the largest
+            such product in the cell.
     """
 
     airtime: float

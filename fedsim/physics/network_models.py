@@ -1,14 +1,12 @@
 """Models of networks: how messages share what lies between radios and the server.
 
-A model is a block of a scenario (`network.model`), registered like a radio. fedsim's own are
-executed by layers that `fedsim.sim.network.models` finds by name; one of a user's own is its own
-execution.
+A model is a block of a scenario (`network.model`), registered like a radio. The site on which a
+network is built executes the built-in models; a user-defined model executes itself.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Annotated, Literal
 
 import numpy as np
@@ -49,6 +47,10 @@ def _generator(*entity: object) -> np.random.Generator:  # noqa: ARG001 - the sa
     return np.random.default_rng(0)
 
 
+def _no_built_in(kind: str, block: object, site: "Site") -> Bearers:  # noqa: ARG001
+    raise ValueError(f"the site executes no built-in model, got {kind}; give it built_in=...")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """Where a model of a network is built: the radios of a fleet, and the links behind them.
@@ -71,6 +73,8 @@ class Site:
         on_air: takes a client, whether its message goes up, and how long one of its bits is sent,
             and how long its answers are, s.
         collided: takes a client at the end of a message up, and how long it was sent in vain, s.
+        built_in: returns the bearers of a built-in model, given its kind, its block and a site; by
+            default an error.
     """
 
     calendar: Clock
@@ -87,6 +91,7 @@ class Site:
     rng: Callable[..., np.random.Generator] = _generator
     on_air: Callable[[ClientId, bool, float, float], None] = _nothing
     collided: Callable[[ClientId, float], None] = _nothing
+    built_in: Callable[[str, object, "Site"], Bearers] = _no_built_in
 
     @property
     def clients(self) -> int:
@@ -142,13 +147,11 @@ class NetworkModel(KindFirst):
 
 
 class _OwnModel(NetworkModel):
-    """A model of fedsim's own, executed by `fedsim.sim.network`."""
+    """A built-in model, executed by the site."""
 
     def bearers(self, site: Site) -> Bearers:
         """Return what carries the messages up and down of each client."""
-        layers = import_module("fedsim.sim.network.models")  # of a package that stands on this one
-        made: Bearers = layers.layer(self.kind, self).bearers(site)
-        return made
+        return site.built_in(self.kind, self, site)
 
 
 class FluidFlows(_OwnModel):
@@ -175,9 +178,7 @@ class TcpFlows(_OwnModel):
 
     def bearers(self, site: Site) -> Bearers:
         """Return what carries messages with the default parameters of TCP."""
-        layers = import_module("fedsim.sim.network.models")
-        made: Bearers = layers.layer(self.kind, Tcp()).bearers(site)
-        return made
+        return site.built_in(self.kind, Tcp(), site)
 
 
 NETWORK_MODELS: Registry[NetworkModel] = Registry(

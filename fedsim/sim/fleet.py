@@ -22,7 +22,7 @@ from fedsim.sim.lazy import LazyTable
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.medium import MediumNetwork
-from fedsim.sim.network.models import FleetSite
+from fedsim.sim.network.models import FleetSite, built_in
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
@@ -215,6 +215,7 @@ class Fleet:
             rng=setup.rng,
             on_air=self._set_airtime,
             collided=self._spend_collisions,
+            built_in=built_in,
             kinds=kinds,
             between=setup.topology,
             parts=NetworkParts(self._calendar, self.lane, self._log, self._traffic),

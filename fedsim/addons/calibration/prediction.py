@@ -21,7 +21,7 @@ from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.channel import Framing
 from fedsim.physics.topology import Topology
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.models import flows
+from fedsim.sim.network.models import built_in, flows
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,7 @@ class Prediction:
                 down=laws[1],
                 latency=latencies,
                 framing=packets.__getitem__,
+                built_in=built_in,
             )
         )
         first, durations = float(sent.start[which].min()), np.empty(len(which))

@@ -23,6 +23,7 @@ from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.channel import NONE, Framing
 from fedsim.physics.topology import star
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.models import built_in
 
 RATES = (1e6, 2e6, 5e5)
 """Of the radios of three clients, bit/s, in either direction; no link is shared."""
@@ -92,6 +93,7 @@ class _Played:
             down=[ConstantRate(rate) for rate in RATES],
             latency=[LATENCY] * len(RATES),
             rng=partial(_stream, seed),
+            built_in=built_in,
         )
         return cls(model.bearers(site), calendar)
 

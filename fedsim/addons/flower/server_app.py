@@ -279,7 +279,7 @@ class FlowerServerApp(AppMethod):
         """Close the round with the app's model, or without one if nobody evaluates it.
 
         Raises:
-            Failed: the model has to be evaluated, but the app has none.
+            Failed: the model has to be evaluated, but is not known.
         """
         if model is None and self.problem.evaluated_by != "nobody":
             raise Failed(_UNKNOWN.format(round=server.round))

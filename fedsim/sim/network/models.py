@@ -186,6 +186,11 @@ def layer(name: str, block: object = None, below: Layer | None = None) -> Layer:
     return result
 
 
+def built_in(kind: str, block: object, site: Site) -> Bearers:
+    """Return the bearers of a built-in model of flows; see `Site.built_in`."""
+    return layer(kind, block).bearers(site)
+
+
 def flows(network: Network) -> Layer:
     """Return the model of flows of a network, without the layers around it."""
     (kind, model), *_ = network.layers

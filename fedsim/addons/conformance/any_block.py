@@ -38,7 +38,7 @@ def _promises(block: Spec) -> Promises:
     if not any(isinstance(each, Holding) for each in specs_in(block)):
         yield "what is written of it reads back", _reads_back(block)
     yield "what it declares is said in words", _natures(block)
-    yield "it can be sent to another process and back", _pickles(block)
+    yield "it can be sent to another process and back", pickles(block)
 
 
 def _reads_back(block: Spec) -> Iterator[str]:
@@ -61,6 +61,7 @@ def _natures(block: Spec) -> Iterator[str]:
                 yield f"`{trait}` is {clause!r}; give the reason in words"
 
 
-def _pickles(block: Spec) -> Iterator[str]:
+def pickles(block: Spec) -> Iterator[str]:
+    """Yield the fault of a block that comes back as another one from another process."""
     if pickle.loads(dump(block)) != block:
-        yield "another one comes back"
+        yield "a different block comes back"

@@ -4,7 +4,6 @@ from fedsim.addons.conformance import check_network_model
 print(check_network_model(Satellite.in_si(period=5400, sight=600, rate=1e6)))
 """
 
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,8 +14,8 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 
+from fedsim.addons.conformance.any_block import pickles
 from fedsim.addons.conformance.findings import Promises, table
-from fedsim.core.blocks.plugins import dump
 from fedsim.core.ports.bearers import Bearer, Transfer
 from fedsim.physics.network_models import Bearers, NetworkModel, Site
 from fedsim.physics.radios import ConstantRate
@@ -168,7 +167,7 @@ def _promises(model: NetworkModel, seed: int) -> Promises:
     yield "equal random streams give equal times", _repeats(model, seed)
     yield "times depend on the other messages only if `shares` says so", _alone(model, seed)
     yield "times are the same later unless `nature` says otherwise", _later(model, seed)
-    yield "it can be sent to another process and back", _pickles(model)
+    yield "it can be sent to another process and back", pickles(model)
 
 
 def _delays(model: NetworkModel) -> Iterator[str]:
@@ -277,8 +276,3 @@ def _later(model: NetworkModel, seed: int) -> Iterator[str]:
             f"12000 bits take {first:g} s at first, and {last:g} s after {LATER:g} s; say"
             " Nature(varies=...) or Nature(waits=...)"
         )
-
-
-def _pickles(model: NetworkModel) -> Iterator[str]:
-    if pickle.loads(dump(model)) != model:
-        yield "another one comes back"

@@ -13,6 +13,7 @@ from math import inf, isclose, isfinite
 import numpy as np
 import pandas as pd
 
+from fedsim.addons.conformance.any_block import pickles
 from fedsim.addons.conformance.findings import Promises, table
 from fedsim.addons.robustness.blocks_in_worlds import differing_worlds
 from fedsim.core.blocks.plugins import dump
@@ -68,7 +69,7 @@ def _device_promises(device: DeviceLaw) -> Promises:
     yield "a constant speed holds for every task", _device_constant(device)
     yield "powers are finite and at least 0, and work draws no less than idling", _powers(device)
     yield _IN_WORLDS, _unlike_in_worlds(device)
-    yield "it can be sent to another process and back", _device_pickles(device)
+    yield "it can be sent to another process and back", pickles(device)
 
 
 def _device_times(device: DeviceLaw) -> Iterator[str]:
@@ -119,11 +120,6 @@ def _powers(device: DeviceLaw) -> Iterator[str]:
             yield f"`{name}` is {watts:g} W"
     if device.working() < device.idle:
         yield f"`working()` is {device.working():g} W, and `idle` {device.idle:g} W"
-
-
-def _device_pickles(device: DeviceLaw) -> Iterator[str]:
-    if pickle.loads(dump(device)) != device:
-        yield "a different block comes back"
 
 
 def _task_text(operations: float, samples: float) -> str:
@@ -280,8 +276,7 @@ def _packets(radio: RadioLaw) -> Iterator[str]:
 
 
 def _radio_pickles(radio: RadioLaw) -> Iterator[str]:
-    if pickle.loads(dump(radio)) != radio:
-        yield "a different block comes back"
+    yield from pickles(radio)
     for way, law in _laws(radio).items():
         other = pickle.loads(dump(law))
         if _carry(radio, other, 0) != _carry(radio, law, 0):

@@ -4,15 +4,14 @@ from fedsim.addons.conformance import check_stop_rule
 print(check_stop_rule(Budget(most=3)))
 """
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import isnan, nan
 
 import pandas as pd
 
+from fedsim.addons.conformance.any_block import pickles
 from fedsim.addons.conformance.findings import Promises, table
-from fedsim.core.blocks.plugins import dump
 from fedsim.protocol.stop_rules import RoundEnd, StopRule
 
 ROUNDS = 200
@@ -51,7 +50,7 @@ def _promises(rule: StopRule) -> Promises:
     yield "it reads only the columns it declares", _columns(rule)
     yield "without `physical`, time and energy do not decide", _costs(rule)
     yield "no moment is before the start, and batteries have a text", _moments(rule)
-    yield "it can be sent to another process and back", _pickles(rule)
+    yield "it can be sent to another process and back", pickles(rule)
 
 
 class _Figures(dict[str, float | None]):
@@ -162,8 +161,3 @@ def _moments(rule: StopRule) -> Iterator[str]:
         answer: object = rule.on_empty(count)
         if not isinstance(answer, str):
             yield f"{count} empty batteries are answered by {answer!r}; give a text"
-
-
-def _pickles(rule: StopRule) -> Iterator[str]:
-    if pickle.loads(dump(rule)) != rule:
-        yield "a different block comes back"

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.path import Path as MatplotlibPath
 
 import fedsim
 from tests.conftest import ROOT
+from tests.drawn import bars_of
 from tests.runs import small
 from tests.scripts import script
 from tests.tiers import every
@@ -128,7 +128,7 @@ def quiet() -> pd.DataFrame:
 def test_the_figure_has_a_bar_for_every_client(log: pd.DataFrame) -> None:
     shares, timeline = walk.draw(log).axes
     clients = log["node"].nunique() - 1
-    assert len(shares.patches) == len(walk.COLOURS)
-    for state in shares.patches:
-        assert list(state.get_path().codes).count(MatplotlibPath.MOVETO) == clients
+    assert {state: len(bars) for state, bars in bars_of(shares).items()} == dict.fromkeys(
+        walk.COLOURS, clients
+    )
     assert len(timeline.get_yticks()) == clients

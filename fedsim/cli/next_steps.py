@@ -113,7 +113,7 @@ def reached_by_all(
 
     None if a run never evaluated the measure, or if every initial model meets the value already.
     """
-    from fedsim.results.analysis.costs import feasible_figure
+    from fedsim.results.best import feasible_figure
 
     measure, higher = target.measure, higher_is_better(target.measure)
     selected = rounds[rounds["variant"].isin(list(variants))]

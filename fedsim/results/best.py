@@ -1,12 +1,12 @@
-"""The best round of a run among those with a stored model."""
+"""The rounds that count, and the best round of a run among those with a stored model."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pandas as pd
 
 from fedsim.core.errors import DataError
-from fedsim.core.table_columns import higher_is_better
+from fedsim.core.table_columns import CONSTRAINT, FEASIBLE, higher_is_better
 from fedsim.results.record.folder import SCENARIO
 from fedsim.results.record.models import folder_of, read_rounds
 from fedsim.results.record.scenarios import parse, read_text
@@ -24,6 +24,23 @@ class HasRounds(Protocol):
     def rounds(self) -> pd.DataFrame:
         """The round tables."""
         ...
+
+
+def feasible_figure(rounds: pd.DataFrame, measure: str) -> "pd.Series[Any]":
+    """Return a column of rounds; NaN where the model violates the method's constraint.
+
+    A run whose method has a constraint has the column `feasible`, with a value in each round that
+    was evaluated; in other runs every round counts.
+
+    Args:
+        rounds: see `Result.rounds`.
+        measure: the column.
+    """
+    if not {CONSTRAINT, FEASIBLE} <= set(rounds):
+        return rounds[measure]
+    runs = [rounds["variant"], rounds["seed"]]
+    constrained = rounds[FEASIBLE].notna().groupby(runs, observed=True).transform("any")
+    return rounds[measure].where(rounds[FEASIBLE].eq(1) | ~constrained)
 
 
 def best_round(
@@ -44,8 +61,6 @@ def best_round(
         DataError: `result.rounds` lacks the measure, or no round with a stored model has a value.
         ValueError: there is no such run.
     """
-    from fedsim.results.analysis.costs import feasible_figure  # loads rich
-
     rounds, name = result.rounds, variant or result.runs[0].parent.name
     folder = folder_of(result.runs, name, seed)
     named = measure or _measure_of(folder)

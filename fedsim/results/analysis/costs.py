@@ -10,9 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.core.table_columns import (
-    CONSTRAINT,
     COSTS,
-    FEASIBLE,
     SPENT,
     TITLES,
     UNITS,
@@ -21,6 +19,7 @@ from fedsim.core.table_columns import (
 from fedsim.core.tables import plain
 from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.log.frames import check_columns
+from fedsim.results.best import feasible_figure
 from fedsim.results.record.rounds import OWN
 from fedsim.results.record.schema import GRAMS
 
@@ -64,23 +63,6 @@ def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
     runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
     totals[costs] = runs[costs].cumsum()
     return totals
-
-
-def feasible_figure(rounds: pd.DataFrame, measure: str) -> "pd.Series[Any]":
-    """Return a column of rounds; NaN where the model violates the method's constraint.
-
-    A run whose method has a constraint has the column `feasible`, with a value in each round that
-    was evaluated; in other runs every round counts.
-
-    Args:
-        rounds: see `Result.rounds`.
-        measure: the column.
-    """
-    if not {CONSTRAINT, FEASIBLE} <= set(rounds):
-        return rounds[measure]
-    runs = [rounds["variant"], rounds["seed"]]
-    constrained = rounds[FEASIBLE].notna().groupby(runs, observed=True).transform("any")
-    return rounds[measure].where(rounds[FEASIBLE].eq(1) | ~constrained)
 
 
 def without_start(rounds: pd.DataFrame) -> pd.DataFrame:

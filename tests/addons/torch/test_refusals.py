@@ -1,6 +1,5 @@
 """What users get wrong in their first calls: one block of text each, and nothing has happened."""
 
-import importlib
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -311,7 +310,6 @@ FATAL = 6
 def test_a_run_leaves_what_a_process_shares_and_so_does_one_that_fails(
     batch: int, threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    importlib.import_module("rich.style")  # it draws from `random` once, when it is imported
     monkeypatch.setenv("FEDSIM_THREADS", threads)
     torch.manual_seed(3)
     module = Noisy()

@@ -10,7 +10,8 @@ from fedsim.core.text import format_number, quantity
 from fedsim.results.analysis.compare.cost_tables import Target
 from fedsim.results.analysis.compare.dominance import Decisions
 from fedsim.results.analysis.compare.verdict import Verdict, find_worlds, judge
-from fedsim.results.analysis.costs import feasible_figure, with_bits
+from fedsim.results.analysis.costs import with_bits
+from fedsim.results.best import feasible_figure
 
 LEADING = {cost: TITLES.get(cost, cost) for cost in ("joules", "t", "bits", "round")}
 """The cost that the sentence is about is the first of these that is not zero in all runs."""

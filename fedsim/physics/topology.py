@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from fedsim.core.blocks.wording import listed
 from fedsim.core.errors import DataError
 from fedsim.core.ports import SERVER, ClientId, node_name
+from fedsim.core.ports.messages import clients_behind
 from fedsim.core.remarks import remark
 from fedsim.physics.radios.rates import ConstantRate, RateLaw
 from fedsim.physics.run_length import RunLengthSequence
@@ -306,19 +307,13 @@ def tree(
     into = links.add(ConstantRate(uplink), discipline, "server.up")
     out = links.add(ConstantRate(downlink), discipline, "server.down")
     ups, downs = list[tuple[int, Route]](), list[tuple[int, Route]]()
-    for gateway in range(gateways):
-        members = _block(clients, gateways, gateway)
+    for gateway, members in enumerate(clients_behind(clients, gateways)):
         name = f"gateway-{gateway}"
         up_link = links.add(each, gateway_discipline, f"{name}.up")
         ups.append((members, Route(up_link + into, total)))
         down_link = links.add(each, gateway_discipline, f"{name}.down")
         downs.append((members, Route(out + down_link, total)))
     return Topology(tuple(links.links), RunLengthSequence(ups), RunLengthSequence(downs))
-
-
-def _block(total: int, blocks: int, number: int) -> int:
-    """Return the size of one of `blocks` contiguous blocks of nearly equal size."""
-    return (number + 1) * total // blocks - number * total // blocks
 
 
 def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topology:

@@ -2,6 +2,7 @@
 
 from dataclasses import Field, dataclass
 from enum import Enum
+from itertools import pairwise
 from math import inf
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, cast
 
@@ -50,6 +51,16 @@ def node_name(node: int, clients: float = inf) -> str:
         clients: the number of clients, if gateways have the numbers after theirs.
     """
     return "server" if node < 0 else f"{'client' if node < clients else 'gateway'}-{node}"
+
+
+def clients_behind(clients: int, gateways: int) -> list[int]:
+    """Return how many clients are behind each gateway of a tree, in contiguous blocks.
+
+    >>> clients_behind(8, 5)
+    [1, 2, 1, 2, 2]
+    """
+    ends = (number * clients // gateways for number in range(gateways + 1))
+    return [end - begin for begin, end in pairwise(ends)]
 
 
 class Payload(Protocol):

@@ -1,15 +1,19 @@
 """Edges: what went over each pair of nodes, against the log, and the graph that is drawn of it."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedsim
 from fedsim.core.errors import DataError
+from fedsim.physics.topology import tree
 from fedsim.results import analysis
 from fedsim.results.analysis import quantity
+from fedsim.results.analysis.log.links import Network
 from tests.tiers import every
 
 NODES, ROUNDS = 5, 4
@@ -208,3 +212,18 @@ def test_a_node_that_has_left_has_no_model_of_its_own() -> None:
     assert np.isfinite(models[:3]).all()
     assert np.isnan(models[3]).all()
     assert len(own.plot_network("disagreement").collections) == 1 + 2  # links, and two kinds
+
+
+def test_each_client_of_a_tree_is_drawn_behind_the_gateway_that_the_simulator_gives_it() -> None:
+    for clients, gateways in product(range(1, 30), range(1, 12)):
+        if gateways > clients:
+            continue
+        names = [f"client-{client}" for client in range(clients)]
+        fleet = pd.DataFrame({"client": names, "group": 0})
+        scenario = {"tiers": [], "network": {"topology": "tree", "gateways": gateways}}
+        none = pd.DataFrame({"source": [], "target": [], "bits": []})
+        drawn = Network.of(scenario, fleet, none).graph
+        simulated = tree(clients, gateways, rate=1e6)
+        for client, route in enumerate(simulated.up):
+            link = simulated.links[route.links[0]].name.removesuffix(".up")
+            assert drawn.has_edge(names[client], link), (clients, gateways, client)

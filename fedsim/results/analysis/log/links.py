@@ -19,6 +19,7 @@ from fedsim.core.blocks.quantities import Seconds
 from fedsim.core.errors import DataError
 from fedsim.core.files import open_file
 from fedsim.core.graph_files import ENDINGS, read_graph_file
+from fedsim.core.ports.messages import clients_behind
 from fedsim.results.analysis.log.frames import SERVER
 from fedsim.results.record.scenarios import tiers_of
 
@@ -248,10 +249,8 @@ def _links(network: Mapping[str, Any], clients: Sequence[str]) -> list[Ends] | N
         case "tree":
             count = int(network["gateways"])
             gateways = [f"gateway-{number}" for number in range(count)]
-            blocks = np.array_split(np.arange(len(clients)), count)
-            sizes = sorted(len(block) for block in blocks)  # the larger blocks come last
-            owners = np.repeat(np.arange(count), sizes)
-            ends = [(clients[place], gateways[owner]) for place, owner in enumerate(owners)]
+            owners = np.repeat(gateways, clients_behind(len(clients), count)).tolist()
+            ends = list(zip(clients, owners, strict=True))
             return [*((gateway, SERVER) for gateway in gateways), *ends]
         case "graph" if network.get("path"):
             return _from_file(Path(str(network["path"])))

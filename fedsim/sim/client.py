@@ -106,6 +106,8 @@ class Participant(Clocked):
         self._protocol = protocol
         self._make_rng = parts.rng
         self._device = device
+        # None if each piece of work has a duration of its own, to be drawn or computed by the
+        # device.
         self._speed = None if device.slowdown.drawn else device.constant
         self._take_back = parts.take_back
         self._evaluator = parts.evaluator
@@ -147,6 +149,7 @@ class Participant(Clocked):
 
     def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
         """Report to the algorithm that a message of this node is lost."""
+        # A beacon stands for silence: the method has sent nothing that it could take back.
         if isinstance(reply, Message) and reply is not BEACON:
             self._protocol.take_back(reply)
             self._take_back(self, reply)
@@ -217,6 +220,8 @@ class Worker(Participant):
         Raises:
             Diverged: a vector that was computed is not finite.
         """
+        # Submitted before time passes, so that an evaluator can compute the work of all clients
+        # that begin at this instant as one batch. The numbers are read only at the end of the work.
         ticket = self._submit(work)
         for number in range(1, work.pieces + 1):
             if begun is not None:
@@ -231,10 +236,14 @@ class Worker(Participant):
                 try:
                     await (self._waits.until(end) if end > now else asyncio.sleep(0))
                 except asyncio.CancelledError:
+                    # The work may still wait behind other work of this processor. Then it has not
+                    # begun, and costs nothing.
                     self._evaluator.withdraw(ticket)
                     self.processor.release(self._calendar.now, begin, end)
                     self._charge(max(self._calendar.now - begin, 0.0))
                     raise
+            # `end - begin` may differ from `seconds` in the last bit. The log keeps the span that
+            # passed on the clock, and energy has to be that of the same span.
             self._charge(end - begin, work.operations, work.samples)
         return self._collect(ticket)
 
@@ -381,6 +390,8 @@ class SimClient(Worker, Driver):
                 self.undelivered(self.id, reply)
             self._recover()
         elif not (self._ended or self._replied):
+            # The reply leaves at the instant at which the handler returns. Work after it runs as
+            # the same handling of the message, so the next message waits for it, too.
             self._answer(self._asked, reply)
             return None if self._follows is None else self._follows(self)
         return None
@@ -397,6 +408,8 @@ class SimClient(Worker, Driver):
 
     def _recover(self) -> None:
         """Get ready for the next message after an aborted one."""
+        # The cancellation is withdrawn as well. One that was not delivered yet would otherwise end
+        # the next handler.
         self._aborted = False
         if self._task is not None:
             self._task.uncancel()
@@ -404,6 +417,8 @@ class SimClient(Worker, Driver):
     def on_end(self, failure: BaseException | None) -> None:
         """Handle the end of the task: the inbox is empty, or the handler has failed."""
         self.driven = None
+        # `_done` exists only if the world ended while a handler was running: its error, if any, is
+        # then raised by the task that waits for it.
         if self._done is not None:
             settle(self._done, failure)
         elif failure is None:
@@ -435,7 +450,11 @@ class SimClient(Worker, Driver):
 
     def abort(self) -> None:
         """Drop the current message and those that wait: the client cannot go on."""
+        # Messages that wait were received, so they are not lost in the network: they vanish with
+        # the client's memory.
         self._inbox = None
+        # A second cancellation while the first is under way, say in the handler's `finally`, would
+        # be delivered to that handler again.
         if self.driven is not None and not self._aborted and self._task is not None:
             self._aborted = True
             self._task.cancel()

@@ -138,6 +138,8 @@ class Fleet:
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self.kinds = kinds = roster.kinds
+        # The order matters: `Presence` switches off the idle power of empty batteries, and a supply
+        # reports to `Presence` from its first event on.
         self.idle = IdleMeter(kinds.array(self._idle), log.emissions)
         self.presence = Presence(calendar, log, self.idle)
         owners = kinds.where(lambda kind: kind.battery and not in_arrays)
@@ -151,6 +153,8 @@ class Fleet:
             )
         self._processors: list[Processor] = []
         self._owners: list[ClientId] = []  # the clients of these processors
+        # One radio serves both lanes of a client, and its relay. It is created by the first of
+        # them.
         self.radios = LazyTable(self._radio)
         factor = setup.network.factor
         self.radio_kinds = kinds.map(lambda kind: RadioKind.of(kind.radio, kind.rates, factor))
@@ -243,6 +247,8 @@ class Fleet:
     def _law(self, client: ClientId, up: bool) -> RateLaw:
         """Return the rate law of one direction of a client's radio."""
         kind = self.kinds[client]
+        # Creating a member of the roster takes time in a large fleet. It is avoided where the
+        # representative has the same rates.
         differs = any(trace.starts_anywhere for trace in kind.radio.traces.values())
         rates = self._roster[client].rates if differs else kind.rates
         return rates.up if up else rates.down
@@ -307,6 +313,7 @@ class Fleet:
     def _on_change(self, client: ClientId, up: bool, rate: float) -> None:
         now = self._calendar.now
         self.radios[client].change(up, rate, now)
+        # In a broadcast one bearer carries the bits of all listeners, so only one client reports.
         if not up:
             for lane in self._followers.get(client, ()):
                 lane.radio.change(up, rate, now)
@@ -346,6 +353,8 @@ class Fleet:
 
         If all of it was spent in arrays, this is that very array, to which later exchanges write.
         """
+        # Rounds in arrays need neither processors nor radios of single clients. Where some exist
+        # all the same, their meters are added below.
         if self.vectorised_joules is not None and not (self._owners or self.radios):
             return self.vectorised_joules
         spent = np.zeros(len(self._roster))

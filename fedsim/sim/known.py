@@ -100,6 +100,9 @@ class TrueState:
                 raise TypeError(
                     f"participation: the oracle evaluates models, but a {message.label} has none"
                 )
+            # One client after another, without the calendar: an oracle costs neither simulated time
+            # nor energy. `Roster.oracle` does not keep the client, so a large fleet needs no
+            # memory.
             yield evaluator.result(submit_work(evaluator, work(self._roster.oracle(client), w)))
 
     def charges(self) -> Array:
@@ -114,6 +117,7 @@ class TrueState:
 
     def seconds(self) -> Array:
         """Return the mean time of a round of each client alone, s, shape (M,)."""
+        # Computed for the whole fleet at once, and cached by `of` for all servers of a hierarchy.
         return self._seconds()[self._nodes.start : self._nodes.stop]
 
 

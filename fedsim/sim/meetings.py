@@ -100,6 +100,7 @@ class BeginningTogether:
     def leave(self, node: ClientId) -> None:
         """See `Meetings.leave`."""
         self._present.discard(node)
+        # A node that leaves may have been the last one that all others waited for, hence `_look`.
         self._ready.pop(node, None)
         self._graph.remove(node)
         self._look()
@@ -121,10 +122,13 @@ class BeginningTogether:
         now, graph = self._calendar.now, self._graph
         # The graph is moved only here, so all nodes of an exchange see the same state of it.
         graph.advance(now)
+        # From this beginning, not from the time at which it could have begun: a late node delays
+        # all later exchanges, and they do not catch up.
         self._next = now + self._every
         ready, self._ready = self._ready, {}
         for node in sorted(ready):
             near, weights = graph.neighbours(node), graph.weights(node)
+            # Rows of the mixing matrix sum to 1 by construction, whatever edges exist now.
             own_weight = 1 - sum(weights.values())
             if not ready[node].done():  # done: cancelled at this instant
                 ready[node].set_result(Neighbourhood(near, near, weights, own_weight))

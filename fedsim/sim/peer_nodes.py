@@ -127,6 +127,7 @@ class SimNode(Worker):
 
     def on_end(self, failure: BaseException | None) -> None:
         """Handle the end of the coroutine; see `fedsim.sim.engine.light_task.Owner`."""
+        # Kept, as a node may fail only while it is cancelled at the end: see `Peers._cancel`.
         self.failure = failure
         if self._done is not None:
             settle(self._done, failure)
@@ -140,6 +141,8 @@ class SimNode(Worker):
             await self._never()
         if self._meetings is not None:
             await self._meet(self._meetings)
+        # Messages of neighbours that are already in this exchange have been stored. They count at
+        # once, so the exchange may be over before anything is sent.
         post = self._protocol.open(message)
         if not isinstance(message, Message):
             self._record_silence(message)
@@ -178,6 +181,8 @@ class SimNode(Worker):
     async def _wait_finished(self) -> None:
         """Wait until the open exchange is over."""
         assert self._task is not None, "only its coroutine exchanges"  # noqa: S101
+        # No event can come between this line and the `await` below: the calendar stands still while
+        # a coroutine runs. So no wake-up is missed.
         self._over = over = self._task.pause()
         span, timer = self._protocol.deadline, None
         if span < inf:

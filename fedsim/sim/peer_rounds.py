@@ -63,6 +63,8 @@ class PeerRounds:
 
     def _look(self) -> None:
         """Close the rounds that are complete."""
+        # A subset, not an equality: commits of nodes that have left count. Without any commit there
+        # is no mean, and the round stays open, even if all nodes have left.
         while (commits := self._open.get(self._round)) and self._remaining <= commits.keys():
             self.close()
 
@@ -120,6 +122,7 @@ def _close(
     mean = stack.mean(axis=0)
     names = dict.fromkeys(name for commit in commits for name in commit.measures)
     figures = {name: _mean_of(name, commits) for name in names}
+    # Counted before `commit`, which writes the row of the round with these totals.
     traffic.cohort += len(models)
     observer.commit(mean, figures, {CONSENSUS: distance(stack, mean)})
 
@@ -168,6 +171,8 @@ class PairRounds:
 
     def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:
         """Count an exchange of a node, with its measures."""
+        # Only the measures are used. The round closes with the models that nodes have then, which
+        # may have changed since this commit.
         self._commits.append(_Committed(model, measures))
         self._look()
 
@@ -182,6 +187,7 @@ class PairRounds:
             return
         commits, self._commits = self._commits, []
         self._round += 1
+        # Before `_close`, which may end the run by an exception.
         self._begin(self._round)
         _keep_all(models, self._nodes, self._observer)
         _close([*models.values()], commits, self._observer, self._traffic)

@@ -51,6 +51,7 @@ class Peers:
         self.network = fleet.peer_network()
         overlay, nodes = setup.overlay, range(len(setup.fleet))
         assert overlay is not None, "without an overlay it is a star"  # noqa: S101
+        # Set before the nodes are created, as `_node` reads them.
         self._overlay = overlay
         self._meetings = meetings(overlay, fleet.calendar, nodes)
         self._answer = getattr(setup.algorithm, "answer", None)  # only pairwise methods have one
@@ -60,6 +61,8 @@ class Peers:
             else PairRounds(self._models, len(setup.fleet), observer, traffic, self._begin_round)
         )
         self._nodes = [self._node(setup, fleet, n, looks) for n in range(len(setup.fleet))]
+        # `to_server` also for nodes: it decodes with the sender's number. `to_clients` would take
+        # the server for the sender of every message.
         received = [setup.transport.to_server(node.receive) for node in self._nodes]
         self.network.join(received, self._on_undelivered)
         self.network.prepare(fleet.supplies)
@@ -120,6 +123,8 @@ class Peers:
         except RunStopped as stopped:
             return ending_of(stopped)
         for node in self._nodes:
+            # All absent nodes are removed before the first node starts, so that no exchange waits
+            # for one.
             if not self._presence.is_present(node.id):
                 self._lost[node.id] = 0.0
                 self._leave(node.id)
@@ -153,6 +158,8 @@ class Peers:
     def lose(self, node: ClientId) -> None:
         """Abort all activity of a node: it cannot go on, and is gone for good."""
         if node in self._there and self._nodes[node].started:
+            # Before `_leave`: if this was the last node, that reports why nodes are gone from this
+            # table.
             self._lost[node] = self._calendar.now
             self._nodes[node].cancel()
             self.network.abort(node)
@@ -178,6 +185,8 @@ class Peers:
         self, node: ClientId, number: int, model: Array, measures: dict[str, float]
     ) -> None:
         """Store the model of a node; this call does not return if the run is over."""
+        # The run may be over because of this commit or of an earlier event. Either way the node
+        # must not go on.
         self._try(self._rounds.commit, node, number, model, measures)
         if isinstance(self._end, Ending):
             raise RunStopped(self._end.reason)
@@ -193,10 +202,13 @@ class Peers:
         except RunStopped as stopped:
             self._finish(ending_of(stopped))
         except RunError as error:
+            # Not raised: the caller may be an event of the calendar, as a node leaves. There no
+            # coroutine would pass the error on.
             self._finish(error)
 
     def _leave(self, node: ClientId) -> None:
         """Remove a node; the others go on without it."""
+        # First, since a round of pairs compares its count with the nodes that are left.
         self._there.discard(node)
         self._try(self._rounds.node_left, node)
         if self._meetings is not None:

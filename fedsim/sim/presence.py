@@ -87,12 +87,16 @@ class Presence:
         if availability.chance < 1:
             self._shares[client] = availability.chance, generator
         if supply is not None or not always:
+            # A battery alone makes a client one that may have to abort, even if it is always
+            # online.
             self._transient.add(client)
             self.always_complete = False
         if not online:
             self._offline[client] = 0.0
             self._write(Event.OFFLINE, client)
         self._await_toggle(client)
+        # Neither `on_lost` nor `on_depleted` is called: they are not set yet, see
+        # `World._assemble`.
         if supply is not None and not supply.store.alive:
             self.dead += 1
             self._idle.switch_off(client, 0.0)
@@ -102,6 +106,8 @@ class Presence:
     def hold(self, charges: Charges) -> None:
         """Use batteries that are computed in arrays; all of them are ready."""
         self._charges = charges
+        # `Selection` skips the eligibility of clients if all are always present. Here it has to ask
+        # `obstacle`, which brings the batteries up to now and may find a charge too low.
         self.always_complete = False
 
     def never_leaves(self, client: ClientId) -> bool:
@@ -118,6 +124,8 @@ class Presence:
         if self._charges is not None:
             self._charges.look(client)
         supply = self._supplies.get(client)
+        # `ready` advances the battery to now first; `store.ready` alone would be as of its last
+        # event.
         if supply is not None and not supply.ready:
             return LOW if supply.store.alive else EMPTY
         return OFFLINE if client in self._offline else ""
@@ -144,6 +152,8 @@ class Presence:
     def _await_toggle(self, client: ClientId) -> None:
         when = next(self._toggles[client], inf)
         if when < inf:
+            # A client that comes and goes does so for ever, and alone must not keep a run alive:
+            # see `Calendar.ensure_alive`.
             self._calendar.background += 1
             # A departure is the last event of its instant: what completes then still counts. An
             # arrival is a normal one: the client takes part from that instant on.
@@ -153,6 +163,8 @@ class Presence:
             self._gone.add(client)
 
     def _toggle(self, client: ClientId) -> None:
+        # In this order: this timer is no longer in the heap. Counted as a background timer still,
+        # it would hide one event that is left, and the run would end as a deadlock.
         self._calendar.background -= 1
         self._calendar.ensure_alive()
         now = self._calendar.now
@@ -160,6 +172,8 @@ class Presence:
             seconds = now - self._offline.pop(client)
             self._write(Event.ONLINE, client, seconds)
         else:
+            # Read before the client is marked offline. If its battery is empty, it is absent
+            # already, and what it did was aborted then.
             was_there = self.is_present(client)
             self._offline[client] = now
             self._write(Event.OFFLINE, client)
@@ -176,6 +190,7 @@ class Presence:
             self.dead += 1
             self._idle.switch_off(client, now)
             self._write(Event.DEPLETED, client)
+            # An offline client was absent already, and what it did was aborted then.
             if client not in self._offline:
                 self.on_lost(client)
             self.on_depleted(self.dead)
@@ -199,6 +214,7 @@ class Presence:
 
     def _notify(self) -> None:
         """Wake waiting tasks, after all events of this instant."""
+        # A new list, since a server that is woken may wait again at this same instant.
         news, self._news = self._news, []
         if news:
             self._calendar.at(self._calendar.now, _wake, news, priority=DEADLINE)
@@ -207,6 +223,8 @@ class Presence:
         """Wait until the presence or the battery of any client has changed."""
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._news.append(news)
+        # This wait ends by a background timer only. While it lasts, such timers are progress, and
+        # the calendar must not take them for the end of the run.
         self._calendar.background_waits += 1
         try:
             await news
@@ -235,6 +253,8 @@ class Presence:
     def _note_obstacle(self, client: ClientId) -> None:
         """Record since when a client cannot take part; clear it once it can."""
         supply = self._supplies.get(client)
+        # `store.ready` need not be advanced: it changes only at events of the battery, and each of
+        # these comes here.
         if client in self._offline or (supply is not None and not supply.store.ready):
             self._since.setdefault(client, self._calendar.now)
         else:

@@ -130,6 +130,7 @@ class Star:
 
     def lose(self, client: ClientId) -> None:
         """Abort all that a client does: it has left, or its battery is empty."""
+        # `in`, as a lookup would create the client: one that was never asked has nothing to abort.
         if client in self.clients:
             self.clients[client].abort()
         self.network.abort(client)
@@ -147,6 +148,8 @@ class Star:
         asked, answered, in_transit = self.server.answers
         if not asked:
             return ""
+        # A lane is created as a message is sent, and its client as the message arrives. Both take
+        # time in a large fleet, so each counts for half.
         created = (self.network.made + len(self.clients)) / 2
         if not answered and created < asked:
             return f"round {self.server.round}: making clients, {created / asked:.0%}"

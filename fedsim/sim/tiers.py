@@ -67,6 +67,8 @@ class RoundsOracle:
         change: bool = False,
     ) -> Work:
         """Describe rounds from the model `w`, shape (d,)."""
+        # No operations: the time and the energy are those of the rounds below. `SimGateway.compute`
+        # reads the arguments only, and calls no evaluator.
         return Work(_rounds, None, (w, change), 0.0)
 
     def optimizer_steps(self, w: Array, drawn: Sequence[object], training: object) -> Work:
@@ -129,6 +131,8 @@ class GatewayServer(SimServer):
         Raises:
             NoClientsLeft: none of the nodes below can take part any more.
         """
+        # A method's server begins from `initial`, so each call is a whole run of the method from
+        # the model that the gateway has received.
         self.initial = self._model = start
         self._left, self._number = self._rounds, number
         self._protocol.round = number
@@ -138,6 +142,7 @@ class GatewayServer(SimServer):
 
     def commit(self, model: Array, **measures: float) -> None:
         """Close a round; only the server at the top is observed."""
+        # Unlike a server at the top, it counts no round here: `_count` sets the number.
         self._keep(model, measures)
 
     def _keep(self, model: Array, _: dict[str, float]) -> None:
@@ -234,6 +239,7 @@ class Tiers(Star):
 
     def __init__(self, setup: WorldConfig, *world: Any) -> None:
         assert setup.hierarchy is not None, "without a hierarchy it is a star"  # noqa: S101
+        # All of this is set before `super().__init__`, which calls the overridden methods below.
         self._tree, self._hops = setup.hierarchy, setup.hops
         self._levels = [self._tree.level(node) for node in range(len(self._tree.above))]
         self._reach = Reach(world[0].presence)
@@ -250,6 +256,8 @@ class Tiers(Star):
 
     def _connect(self) -> None:
         """Connect the network to all servers, clients and gateways."""
+        # The nodes below one server are all of one level, so the first tells the transport. Each
+        # server has a decoder of its own, with its copies of the vectors of its nodes.
         ups = {
             server: self._hops[self._levels[nodes[0]]].transport.to_server(self._to(server))
             for server, nodes in self._tree.below.items()
@@ -276,6 +284,8 @@ class Tiers(Star):
     def _server_parts(self, number: ClientId, hop: Hop) -> tuple[ServerProtocol, dict[str, Any]]:
         """Return the endpoint of a server, and its other parts except its rounds."""
         setup, nodes, place = self._setup, self._tree.below[number], self._place(number)
+        # A policy counts nodes from 0, so it gets slices of the columns. The estimator looks
+        # weights up by the number of a node, so the server below gets the whole column.
         policy, rng = hop.participation.among(len(nodes)), setup.rng("cohort", place)
         samples, shares = (
             column[nodes.start : nodes.stop] for column in (self._samples, self._weights)
@@ -350,6 +360,7 @@ class Tiers(Star):
             deserted=self._on_deserted,
         )
         if self._main_task.over:
+            # The run may be over as a message in transit reaches a gateway for the first time.
             gateway.end()
         return gateway
 
@@ -377,6 +388,8 @@ class Tiers(Star):
             self.clients[client].abort()
         self.network.abort(client)
         for node in self._tree.below.get(client, ()):
+            # Only for a gateway: clients have nothing below them. `break_off` leaves the radios of
+            # these nodes on, since it is the gateway that has gone.
             self.network.break_off(node)
         self._server(self._tree.above[client]).lose(client)
 
@@ -391,6 +404,7 @@ def sum_below(tree: Hierarchy, figures: Array) -> Array:
     """Return an amount of each client, shape (M,), and the sum below each gateway."""
     sums = np.zeros(len(tree.above))
     sums[: tree.clients] = figures
+    # From the clients up, so that the sums of gateways exist before those of gateways above them.
     for nodes in tree.levels[1:]:
         for node in nodes:
             below = tree.below[node]

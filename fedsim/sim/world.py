@@ -83,6 +83,7 @@ class World(ObservedRun):
         self, setup: WorldConfig, book: RunRecorder, on_round: OnRound = ignore_round
     ) -> None:
         super().__init__()
+        # Before the fleet is created: its meter of idle power reads the emissions of the log.
         book.log.emissions = emissions_of(Roster.of(setup.fleet).kinds)
         if setup.hierarchy is not None:
             book.log.first_gateway = setup.hierarchy.clients
@@ -111,6 +112,9 @@ class World(ObservedRun):
             may_stay=limited or setup.hierarchy is not None or not fleet.presence.always_complete,
         )
         self.actors = self._make_actors(in_arrays=in_arrays)
+        # Only now, since actors need the fleet. No call is missed: of a client that is offline or
+        # empty from the start, nothing can be aborted, and `run` counts the batteries that are
+        # empty from the start.
         fleet.presence.on_lost = self.actors.lose
         fleet.presence.on_depleted = self._count_dead
 
@@ -146,6 +150,7 @@ class World(ObservedRun):
         for rule in self._rules:
             if (time := rule.ends_at) < inf:
                 reason = f"{rule.key}: {time:g} s"
+                # Last in its instant: a round that completes at this very time still counts.
                 self.calendar.at(time, self.actors.stop, reason, priority=DEADLINE)
         if self._fleet.presence.dead:  # before anything happens
             self.calendar.at(0.0, self._count_dead, self._fleet.presence.dead)
@@ -158,6 +163,9 @@ class World(ObservedRun):
                 try:
                     return simulate(self.actors.run(), self.calendar)
                 except ReactionError:
+                    # Nothing of the first attempt is reused, not even its random streams: streams
+                    # are made anew from the seed, so the second run draws the same numbers from the
+                    # start.
                     self._start_again()
                     return simulate(self.actors.run(), self.calendar)
         except Deadlock:
@@ -187,6 +195,8 @@ class World(ObservedRun):
 
     def meters(self) -> Meters:
         """Return the meters of the physical world, for the audit."""
+        # A broadcast is sent once and received by every listener: `bits_heard` counts each
+        # reception, the other figures count each message once, so that bits balance.
         messages = self.actors.network.message_log
         return Meters(
             bits_sent=self.traffic.bits_up + self.traffic.bits_down,
@@ -202,6 +212,8 @@ class World(ObservedRun):
 
     def close(self, reason: str) -> None:
         """Record what was in progress at the end, why the run ended, and what the meters show."""
+        # The network first: it charges messages in flight, and the meters below have to include
+        # that.
         self.actors.network.close()
         self._observer.write_idle(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
         meters = self.meters()
@@ -220,6 +232,8 @@ class World(ObservedRun):
             return None
         times = np.full(clients, nan)
         times[list(left)] = list(left.values())
+        # A client that leaves at the very end of the run has missed nothing, so it is no departure
+        # of the summary. The array of times has it all the same.
         before = {client: t for client, t in left.items() if t < self.now}
         reasons = Counter(presence.obstacle(client) or "left the graph" for client in before)
         self.departures = Departures(dict(reasons), min(before.values(), default=nan))

@@ -49,6 +49,7 @@ class MainTask:
 
     def stop(self, reason: str) -> None:
         """End the run now."""
+        # The first end counts, whether it is a stop or a failure: later ones are its consequences.
         if not self._stopped and not self._failures:
             self._stopped = reason
             self._cancel()
@@ -59,6 +60,7 @@ class MainTask:
 
     async def run(self) -> Ending:
         """Run to the end, and return how the run ended. The first client that fails ends it."""
+        # Known before the coroutine starts, as `stop` may be called at its first step.
         self._main = asyncio.current_task()
         try:
             return await self._serve_until_end()
@@ -83,6 +85,8 @@ class MainTask:
             return await self._serve()
         except asyncio.CancelledError:
             if self._failures:
+                # A cancellation has three origins: a failed client, a stop rule, or a caller
+                # outside. Only the last one is passed on as a cancellation.
                 raise self._failures[0] from None
             if not self._stopped or self._main is None:
                 raise

@@ -151,6 +151,8 @@ class Observer:
         start = constant(self._setup.initial if model is None else model)
         if self._keeps:
             self._held, self._about = start, about or {}
+        # A copy, here and below: `constant` returns a read-only array, and measures written by
+        # users may need one that they can write into.
         self.start, seen = self._evaluate(0, start.copy())
         self._close(0, self.start, {**seen, **(about or {})}, start, complete=False)
 
@@ -165,6 +167,8 @@ class Observer:
             about: further figures of this model, which appear in the row that evaluates it.
         """
         kept = constant(model)  # a copy: the method may go on to change its model
+        # Under `iterates` the row of round k has theta^k, the model before the step of the round;
+        # the figures that describe a model move with it.
         looked_at = self._held.copy() if self._iterates else model
         shown = constant(looked_at) if self._iterates else kept
         figures = {**measures, **((self._about if self._iterates else about) or {})}
@@ -190,9 +194,13 @@ class Observer:
         self, model: Array, kept: Array, measures: dict[str, float], *, complete: bool = True
     ) -> None:
         number = self._book.rounds.rounds + 1
+        # The last round is evaluated in any case, so that a run of all its rounds ends with an
+        # objective.
         looked = self._setup.observe.looks(number) or number >= self._setup.stop.rounds
         objective, seen = self._look(number, model) if looked else (nan, {})
         # After the evaluation, which reports a divergence with the objective that it saw.
+        # A sum needs no temporary array, unlike `isfinite(model).all()`. Infinities of both signs
+        # give NaN. Finite numbers whose sum overflows are taken for a divergence, too.
         if not isfinite(model.sum()):
             raise Diverged(number, "the model is not finite")
         if looked:
@@ -213,11 +221,14 @@ class Observer:
         complete: bool,
     ) -> None:
         """Write the row of a round, and stop the run if a rule applies."""
+        # The clock of a live run is past 0 by the time the initial model has been evaluated.
         gap, now = objective - self._setup.optimum, self._calendar.now if number else 0.0
         table, traffic = self._book.rounds, self._traffic
         table.add(
             number, now, traffic, objective=objective, gap=gap, measures=figures, complete=complete
         )
+        # The order below: the row, the checkpoint, the callback, and only then the stop rules,
+        # which leave by an exception. So the round that ends the run is complete on disk.
         end = RoundEnd(
             round=number,
             t=now,
@@ -267,6 +278,8 @@ class Observer:
         if (constraint := self._constraint(figures)) is not None:
             self.feasible = constraint.met
             figures[FEASIBLE] = int(self.feasible)
+        # The names are known only from an evaluation. Rounds that are not evaluated have the same
+        # columns, without values.
         self._unseen = dict.fromkeys(figures)
         return objective, figures
 

@@ -135,6 +135,7 @@ class RoundServer(Clocked):
 
         They may be read from another thread. Without an open exchange all are 0.
         """
+        # Read once: the exchange may close while another thread evaluates the lines below.
         exchange, sent = self._protocol.exchange, self._sent - self._sent_before
         if exchange is None:
             return 0, 0, 0
@@ -151,6 +152,8 @@ class RoundServer(Clocked):
 
     def commit(self, model: Array, **measures: float) -> None:
         """See `fedsim.core.ports.Server.commit`."""
+        # The observer first: its row belongs to the round that is still open, and it may end the
+        # run by an exception.
         self._commit(model, measures)
         self._protocol.round += 1
 
@@ -162,11 +165,14 @@ class RoundServer(Clocked):
         again: Callable[[], Message | Mapping[ClientId, Message]] | None = None,
     ) -> Sequence[Reply]:
         """See `fedsim.core.ports.Server.exchange`."""
+        # Before the first `await`, so that a second exchange is refused at its call.
         self._protocol.check_free()
         to = self._protocol.recipients(message, to)
         while True:
             # One pass per round: an abandoned round is repeated with another cohort.
             cohort = await self._cohort(to, message)
+            # `opened` is the time after a possible wait for clients: an abandoned round lasts from
+            # here.
             resolved, opened = resolve_pending(message, cohort.clients), self._calendar.now
             chosen: Cohort | None = cohort
             if cohort.drawn and self._protocol.asks_candidates:
@@ -187,6 +193,8 @@ class RoundServer(Clocked):
 
     async def _hold(self, message: Sent, cohort: Cohort) -> None:
         """Open an exchange, and wait until it is closed."""
+        # `open` may count replies that an asynchronous server has kept, and so close the exchange
+        # at once. Its messages are sent all the same.
         post = self._protocol.open(message, cohort.clients)
         self._sent_before = self._sent
         if self._watched:
@@ -195,6 +203,8 @@ class RoundServer(Clocked):
             self._send(post, "" if isinstance(message, Mapping) else message.label)
             await self._wait_finished()
         except BaseException:
+            # BaseException: a method may cancel its own wait, by `asyncio.timeout` say, and then
+            # open another exchange.
             self._protocol.cancel()
             raise
         if self._watched:
@@ -292,6 +302,8 @@ class RoundServer(Clocked):
 
     def _abandon(self, opened: float) -> None:
         """End a round with too few reports: the model stays."""
+        # In this order: `abandon` drops the exchange, whose progress the row describes, and raises
+        # the round number. `_stay` comes last, as it may end the run by an exception.
         now, number = self._calendar.now, self._protocol.round
         word = self._log.word(self._protocol.progress)
         self._log.append(now, now - opened, Event.ABANDONED, self.id, NO_PEER, number, detail=word)
@@ -330,6 +342,8 @@ class RoundServer(Clocked):
             if self._protocol.client_left(client):
                 self._wake()
         elif when < inf:
+            # By the time of the beat, the client may be back and at work for another exchange. The
+            # number of the exchange of now tells the two apart.
             asked = client, self._protocol.asked_in(client)
             self._calendar.at_deadline(when, self._notice, asked)
 

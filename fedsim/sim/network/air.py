@@ -60,6 +60,7 @@ class AirLink(ContendedLink):
     def enter(self, flow: Flow, hop: int) -> None:
         """Admit a message."""
         super().enter(flow, hop)
+        # The account is closed with the plans as they were, so `_change` comes before the update.
         plan = cast("AirPath", flow.path).plan
         self._change()
         self._plans[plan] = self._plans.get(plan, 0) + 1
@@ -94,6 +95,7 @@ class AirLink(ContendedLink):
     def waste(self) -> float:
         """Return the integral of failed transmissions per success until now, s."""
         elapsed = self._calendar.now - self._since
+        # Without messages there is nothing to integrate.
         if not (self._plans and elapsed):
             return self._wasted
         return self._wasted + (self.state().attempts - 1.0) * elapsed
@@ -163,6 +165,7 @@ class AirBearer:
         """Return the path of messages of this many bits."""
         if bits not in self._paths:
             if len(self._paths) == _KEPT:
+                # The oldest entry. A path that is in use stays alive through its flows.
                 del self._paths[next(iter(self._paths))]
             exchanges = plan(self._law, bits, self._packet, self._there, self._back, up=self._up)
             self._paths[bits] = AirPath(self._cell, self._links, exchanges)

@@ -192,6 +192,8 @@ class CellNetwork(ServerLanes):
             self._listen(cell, lane, ABORTED, [])
         for _, lanes in cell.queue:
             lanes.pop(client, None)
+        # The lane of the downlink is idle: broadcasts do not use it. So the base class aborts the
+        # uplink, and switches the radio off.
         super().abort(client)
 
     def close(self) -> None:
@@ -202,6 +204,7 @@ class CellNetwork(ServerLanes):
                     self._listen(cell, lane, IN_FLIGHT, [])
                 self._leave(cell, max(self._calendar.now - cell.began, 0.0))
             for envelope, _ in cell.queue:
+                # A queued broadcast is recorded as if it were the current one, with a span of 0.
                 cell.current = envelope
                 self._leave(cell, 0.0)
         super().close()

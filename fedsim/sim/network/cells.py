@@ -95,6 +95,7 @@ class CellBearers(ComputedSequence[Bearer]):
         lane = self._lanes[index]._replace(client=index)
         number, plan = self._law.cell(index), self._plan
         if number not in self._cells:
+            # In seconds of the cell per second; the load of clients outside the fleet is taken off.
             self._cells[number] = plan.fluid.link(ConstantRate(1.0 - self._law.load))
         cell, callback = self._cells[number], plan.callback(lane)
         return SharedTimeBearer(plan.fluid, cell, plan.links(lane), callback, self._fastest)

@@ -314,6 +314,7 @@ class Flow:
         self.peak = min(path.most, cap)
         self.limit: Limit | None = None
         self.signal: Signal | None = None
+        # The cap of a message bounds the signals, too: the limit is the least of all of them.
         if signal is not None or path.signals:
             followed = (*(() if signal is None else (signal,)), *path.signals)
             self.limit, self.signal = least(self.peak, followed)

@@ -110,6 +110,7 @@ class Fluid:
         flow = Flow(self, next(self._serial), path, bits, cap, finished, token, changed, signal)
         for queue_link in path.queues:
             queue_link.queue[flow] = None
+        # A flow that is not first is entered by `_leave_queues`, as the one before it leaves.
         if flow.first:
             self._enter(flow)
         return flow
@@ -134,6 +135,8 @@ class Fluid:
         """Follow a link's capacity while it is used."""
         if (signal := link.signal) is not None:
             now = self._calendar.now
+            # The next change is read from the signal each time: nothing is scheduled beyond it, so
+            # a trace of any length costs one timer.
             link.capacity = signal.at(now)
             link.timer = self._calendar.at(signal.next_change(now), self._resize, link)
 
@@ -142,6 +145,8 @@ class Fluid:
         self._open(link)
         if link.component is not None:
             self._components.resize(link)
+        # A fall of the capacity can strain an open link. A rise needs nothing: an open link delays
+        # none of its flows, and a component is solved anew anyway.
         elif link.contended:
             self._strained.append(link)
             self._wake()
@@ -222,6 +227,7 @@ class Fluid:
                 self._leave(flow)
                 flow.left = 0.0
         for flow in flows:
+            # If the last report was 0, or there was none, the radio knows that no bits flow.
             if flow.reported and flow.changed is not None:
                 flow.changed(flow.token, 0.0)
             flow.finished(flow.token)

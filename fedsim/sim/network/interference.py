@@ -30,6 +30,8 @@ class Interference:
     def reach(self, sent: OnAir, node: ClientId) -> None:
         """Start a transmission at a node; mark receptions that it disturbs, or vice versa."""
         now, here = self._calendar.now, self._audible.setdefault(node, {})
+        # A transmission that takes no time overlaps with none. One that ends at this instant does
+        # not overlap with one that begins now: times are compared up to rounding.
         for other in here if sent.seconds else ():
             if other.ends(now):
                 continue
@@ -48,5 +50,7 @@ class Interference:
 
     def end(self, sent: OnAir) -> None:
         """End a transmission."""
+        # With the present neighbours. Those that came or went during the transmission were handled
+        # by `reach` and `leave`.
         for node in (sent.sender, *self._near[sent.sender]):
             self.leave(sent, node)

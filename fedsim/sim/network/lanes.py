@@ -148,6 +148,8 @@ class Lane(Channel):
         self.latency = latency
         breaks_off = relays or self.reliable or self.may_leave
         self.direct = False
+        # The exact type: a bearer that a user derives from it need not end at a time known in
+        # advance.
         if type(bearer) is OpenBearer and self._steady is not None and not breaks_off:
             self.direct, self._end_at = True, bearer.end_at
         # From the most general class to the cheapest. A class may only skip steps that cannot
@@ -243,6 +245,7 @@ class Lane(Channel):
         # It is reported at its end.
         if sending.lost:
             self.fire(LaneEvent.DOOM)
+        # The silence follows the message even if its packets are lost: the air was used.
         self.silence = terms.rest
         if self.signal is not None:
             self.radio.follow_signal(self.up, now, None if self.bearer.open else self.signal)
@@ -259,6 +262,8 @@ class Lane(Channel):
 
     def bits_flown(self, now: float) -> float:
         """Return the bits of the current message that have passed by now."""
+        # `began` lies ahead while a message waits for its radio and the latency, and is infinite
+        # while its receiver is paged.
         if now <= self.began:
             return 0.0
         if self.transfer is not None:
@@ -304,6 +309,8 @@ class _Timed(ABC):
     def stop(self) -> None:
         """Cancel the transfer."""
         now = self._calendar.now
+        # A transfer may be stopped at the very instant of its end, before its timer is due. It has
+        # then passed whole, and its bits stay.
         if now < self._end:
             self._bits, self._end = self.passed(now), now
         self._timer.cancel()

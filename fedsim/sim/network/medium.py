@@ -101,6 +101,8 @@ class MediumNetwork(ServerLanes):
         """Accept a message for several nodes, and charge its bits once, or once per receiver."""
         together = self._graph.medium.broadcast
         for targets in (receivers,) if together else [(receiver,) for receiver in receivers]:
+            # The message is charged once, with the framing of the origin's radio. The time and the
+            # energy of each hop follow from the framing of that hop's own radio.
             framing = self._up[sender].count_framing(envelope.bits)
             packet = Packet(envelope, sender, framing, targets)
             self._traffic.charge_up(packet.bits, 1, envelope.payload_bits)
@@ -113,6 +115,7 @@ class MediumNetwork(ServerLanes):
         """Queue a message at a node that forwards it, after the latency of its radio."""
         if self._moving is not None:
             held = all_of(packet.holders.get(node, {}))
+            # Next hops are chosen anew as the message is sent, so only the receivers matter here.
             packet.holders[node] = {target: (target,) for target in sorted([*held, *targets])}
             if held:
                 return  # it has also arrived over another route, and is queued already
@@ -134,6 +137,8 @@ class MediumNetwork(ServerLanes):
     def _look(self, nodes: Iterable[ClientId]) -> None:
         """Check, at the end of this instant, whether nodes can send."""
         if not self._looks:
+            # Once per instant, after all arrivals and ends in it: which of several nodes sends
+            # first must not depend on the order of events within the instant.
             self._calendar.call(self._calendar.now, self._begin_all, None, SETTLE)
         self._looks.update(nodes)
 
@@ -143,6 +148,8 @@ class MediumNetwork(ServerLanes):
         waiting = list[tuple[float, ClientId, Packet, Onward]]()
         for node in sorted(looks):
             if node not in self._on_air and (next_packet := self._next_packet(node)) is not None:
+                # `_next_packet` may drop packets without a route, so the head of the queue is read
+                # only after it.
                 waiting.append((self._queues[node][0][0], node, *next_packet))
         for _, node, packet, onward in sorted(waiting, key=itemgetter(0, 1)):
             receivers = [receiver for receiver in onward if receiver not in self._gone]
@@ -171,6 +178,8 @@ class MediumNetwork(ServerLanes):
         """Put the next packet of a node on the air, for the receivers in range."""
         self._queues[node].popleft()
         self._far.discard(node)
+        # Removed before the end of the transmission: over another route the message may come back
+        # to this node, and is then a new copy.
         held = packet.holders.pop(node)
         if self._moving is not None:
             self._lose(packet, sorted({*all_of(held)} - {*all_of(onward)}), LOST)
@@ -178,18 +187,23 @@ class MediumNetwork(ServerLanes):
         now, envelope = self._calendar.now, packet.envelope
         framed = envelope.bits + self._up[node].count_framing(envelope.bits)
         lanes = [self._up[node], *(self._down[receiver] for receiver in receivers)]
+        # The slowest of sender and receivers sets the rate. A receiver that has left does not
+        # count.
         rates = [lane.carrier.terms(envelope.bits, framed, envelope.round).cap for lane in lanes]
         seconds = over(min(rates), framed)
         began, end = self._contention.span(node, now, seconds)
         sent = OnAir(packet, node, onward, receivers, framed, seconds, began)
         self._on_air[node] = sent
         self._contention.begin(node, sent.reserved)
+        # `end` may be later than now + seconds: under `tdma` a long transmission goes on in further
+        # slots.
         sent.timer = self._calendar.at(end, self._end, sent)
         if self._interference is not None:
             self._interference.begin(sent)
 
     def _end(self, sent: OnAir) -> None:
         """Charge a transmission, deliver the message, and forward it."""
+        # The sender pays first: without its energy nobody has received anything.
         packet, whole = sent.packet, self._pay_sender(sent, 1.0, "")
         self._release(sent)
         here, failed = list[ClientId](), list[ClientId]()
@@ -269,9 +283,11 @@ class MediumNetwork(ServerLanes):
             if self._interference is not None:
                 act = self._interference.reach if there else self._interference.leave
                 act(sent, node)
+            # A node that leaves at the very end of a transmission has received it.
             if not there and node in sent.reserved and not sent.ends(self._calendar.now):
                 sent.missed.add(node)
                 sent.deaf.setdefault(node, self._calendar.now)
+        # A lost edge frees the medium around both of its ends; a new one can only block it.
         near = self._moving.near if self._moving is not None and not there else ()
         around = [neighbour for node in (one, other) for neighbour in near[node]] if near else ()
         self._look({one, other, *around, *self._far})
@@ -285,6 +301,8 @@ class MediumNetwork(ServerLanes):
         watts = powers.held + powers.on_air[up] - awake_power(radio.law)
         joules = powers.per_bit[up] * sent.bits + max(watts, 0.0) * sent.seconds
         joules = owed = share * joules
+        # The whole energy is due at the end, in one amount: the load of a transmission is not drawn
+        # from the battery over time.
         if radio.supply is not None and owed:
             joules = radio.supply.spend(Part.RADIO, owed)
         radio.joules += joules
@@ -299,6 +317,8 @@ class MediumNetwork(ServerLanes):
             self._row(Event.SEND, node, packet.peer, packet, sent, joules, why, packet.charged)
             packet.sent = True
         else:
+            # A relay's row has its own framing. It is not charged to the message, which was charged
+            # once.
             bits = NO_BITS if why else packet.parts(sent.bits - packet.envelope.bits)
             self._row(Event.FORWARD, node, packet.origin, packet, sent, joules, why, bits)
         return paid
@@ -351,6 +371,8 @@ class MediumNetwork(ServerLanes):
         log = self.message_log
         if packet.received:
             log.delivered += packet.bits
+            # A message to several nodes is sent, and so charged, once; with one receiver or more,
+            # the bits count as delivered once.
             log.repeated_receptions += packet.bits * (packet.received - 1)
         elif why == IN_FLIGHT:
             log.in_flight += packet.bits
@@ -411,6 +433,8 @@ class MediumNetwork(ServerLanes):
             self._lose(other.packet, other.beyond(client), ABORTED, client)
             other.receivers.remove(client)
         self._queues.pop(client, None)
+        # A copy, as `_settle` removes packets. Every open packet may have become complete by the
+        # losses above.
         for packet in [*self._open]:
             if client in packet.holders:
                 self._give_up(packet, client, ABORTED)

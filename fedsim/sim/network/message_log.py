@@ -155,6 +155,8 @@ class MessageLog:
     ) -> None:
         self.lost += bits
         self._spend(lane, envelope, span, joules, why)
+        # `bits` less the message is the framing with which it was charged, which may be that of
+        # another radio than the lane's.
         sent = (envelope.payload_bits, envelope.header_bits, bits - envelope.bits)
         self._row(lane, envelope, Event.LOST, 0.0, sent, 0.0, why)
 

@@ -193,6 +193,7 @@ def built_in(kind: str, block: object, site: Site) -> Bearers:
 
 def flows(network: Network) -> Layer:
     """Return the model of flows of a network, without the layers around it."""
+    # The model of flows comes first: layers are listed from the lowest up.
     (kind, model), *_ = network.layers
     return layer(kind, model) if kind in _HOMES else _own(model)
 

@@ -258,6 +258,7 @@ class PeerNetwork(ServerLanes):
         framing = lane.count_framing(envelope.bits)
         bits, many = envelope.bits + framing, len(receivers)
         self._traffic.charge_up(bits, many, envelope.payload_bits)
+        # Bound once: without routes, the base class's method spares a call per message.
         queue = self._queue if self._routed else super()._queue
         for receiver in receivers:
             queue(lane, Parcel(envelope, sender, receiver, framing), framing)
@@ -267,6 +268,8 @@ class PeerNetwork(ServerLanes):
         if self._routed and lane.up and lane.state is IDLE:
             ends = lane.client, cast("Parcel", envelope).receiver
             route = self._known.get(ends) or self._choose_route(lane, ends)
+            # Losses are set before the route, since `set_route` chooses the steps of messages by
+            # them.
             if lane.client in self._own:
                 lane.set_losses(self._lossy.get(ends, self._own[lane.client]))
                 lane.set_route(*route)
@@ -283,6 +286,7 @@ class PeerNetwork(ServerLanes):
         if loss:
             radio = self._own.setdefault(lane.client, lane.process)
             self._lossy[ends] = LossesOnTheWay(radio, IndependentLosses(loss, self._rng(*ends)))
+        # The lane as it was created, before the first route changed it: routes are not added up.
         uplink, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
         relays = self.relays.of(clients) if self.relays is not None else ()
         route = uplink if bearer is None else bearer, least + latency, relays
@@ -298,6 +302,8 @@ class PeerNetwork(ServerLanes):
         """Store a message at the receiver's access point until the receiver's radio takes it."""
         parcel = cast("Parcel", envelope)
         lane = self._down[parcel.receiver]
+        # The receiver has left during the first leg. The sender is not told: it learns of losses on
+        # its own radio only.
         if parcel.receiver in self._gone:
             self.message_log.log_undelivered(lane, parcel, 0.0, 0.0, ABORTED)
         else:

@@ -158,6 +158,8 @@ class FairLink:
     def remove(self, flow: SharedTransfer) -> None:
         """Cancel an unfinished transfer in O(log n)."""
         self._advance()
+        # After `_advance`, which the virtual time of `remaining_bits` refers to. A transfer that
+        # was added at this instant is on neither side, and is dropped from `_waiting` by its link.
         left, started = self.remaining_bits(flow, self._calendar.now), flow.moves > 0
         if started and flow.capped:
             self._leave_capped(flow)
@@ -184,6 +186,7 @@ class FairLink:
         """Admit new transfers, recompute the share, and wait for the next end."""
         self._settling = False
         self._advance()
+        # Without a link: stopped at the instant of its start.
         waiting, self._waiting = [flow for flow in self._waiting if flow.link], []
         wanted = self._demand + sum([flow.cap for flow in waiting])
         # Term by term: a product would round differently from single transfers.
@@ -282,6 +285,8 @@ class FairLink:
         self._target = None
         if sharing:
             shared_end = self._calendar.now + (sharing.mark - self._virtual) / self._share
+            # A tie goes to this side, so that `_complete` sets the virtual time to the mark. Capped
+            # ends of the same instant are found by their times in any case.
             if shared_end <= end:
                 end, self._target = shared_end, sharing.mark
         if end < inf:
@@ -323,6 +328,7 @@ class FairLink:
     @staticmethod
     def _drop(flow: SharedTransfer, left: float = 0.0) -> SharedTransfer:
         flow.moves += 1
+        # `moves` makes its heap entries stale. `mark` keeps the bits that never pass, see `passed`.
         flow.link, flow.mark = None, left
         return flow
 

@@ -67,6 +67,7 @@ class RandomAccessNetwork(MediumNetwork):
         """Start queued transmissions, in the order of nodes."""
         looks, self._looks = self._looks, set()
         for node in sorted(looks):
+            # There is no carrier sensing, so nothing but the node itself has to be looked at.
             if self._queues.get(node) and node not in self._on_air and node not in self._planned:
                 self._plan(node, self._calendar.now)
 
@@ -84,6 +85,8 @@ class RandomAccessNetwork(MediumNetwork):
 
     def _try(self, node: ClientId) -> None:
         """Start the next transmission of a node, if it is still present."""
+        # A node may have left, or moved out of reach of all its receivers, since its slot was
+        # chosen.
         self._planned.discard(node)
         if node in self._gone or not self._queues.get(node):
             return
@@ -113,6 +116,8 @@ class RandomAccessNetwork(MediumNetwork):
     def _repeat(self, sent: OnAir, failed: Sequence[ClientId]) -> None:
         """Plan a retry for nodes that have missed a message, or give up on them."""
         packet, sender = sent.packet, sent.sender
+        # Tries are counted per message and hop, not per receiver: a retry to one of several
+        # receivers is the next try of all that are left.
         tries = self._tries.pop((sender, packet), 0) + 1
         most, after = self._law.most_tries, self._calendar.now
         if failed and (most is None or tries < most):
@@ -121,6 +126,8 @@ class RandomAccessNetwork(MediumNetwork):
             self._queues.setdefault(sender, deque()).appendleft((after, packet))
             self._plan(sender, after + self._backoff(sender, tries, sent.seconds))
             return
+        # The sender is free again. `_release`, before this call, has asked for another look at its
+        # queue, which happens at the end of this instant.
         self._planned.discard(sender)
         for node in failed:
             self._lose(packet, sent.beyond(node), LOST)
@@ -138,6 +145,7 @@ class RandomAccessNetwork(MediumNetwork):
 
     def _backoff(self, node: ClientId, failed: int, seconds: float) -> float:
         """Draw the backoff of a node after this many failed tries, s."""
+        # In slots under slotted ALOHA; otherwise in durations of the transmission that has failed.
         window = self._law.window * 2 ** min(failed - 1, MOST_DOUBLINGS)
         if self._law.slotted:
             return int(self._rng[node].integers(window)) * self._law.slot
@@ -149,6 +157,9 @@ class RandomAccessNetwork(MediumNetwork):
         if node != packet.origin or not packet.sent:
             return super()._pay_sender(sent, share, why)
         joules, paid = self._pay(node, sent, share, up=True)
+        # The first transmission was charged as the message was accepted, and is settled as
+        # delivered or lost. So the bits of every further one are overhead, which the ledger counts
+        # as lost.
         self.message_log.lost += sent.bits
         again = (0, 0, sent.bits)
         self._row(Event.RETRANSMIT, node, packet.peer, packet, sent, joules, why, again)

@@ -52,6 +52,8 @@ class Relay:
         joules = (draw.energy_up + draw.energy_down) * framed
         powers = draw.send, draw.receive
         for law, carrier, watts in zip(self._rates, self._carriers, powers, strict=True):
+            # The terms are those of the message in this relay's framing, without retransmitted
+            # bits, which go at the same rate.
             cap, share, _ = carrier.terms(bits, self.frame_bits(bits), round_number)
             # The energy is not integrated along a trace: its long-run mean stands for it.
             rate = cap if law.signal is None else law.average

@@ -84,6 +84,8 @@ class Relays:
         """
         for relay in lane.relays:
             self._lanes.get(relay.client, {}).pop(lane, None)
+        # A relay before the broken one has forwarded all bits that the sender sent. The broken one,
+        # and those behind it, saw only the share up to the break.
         for place, relay in enumerate(lane.relays):
             passed = share if lane.broken is None or place < lane.broken[0] else lane.broken[1]
             if passed and not self._pay(relay, lane, envelope, passed) and lane.broken is None:

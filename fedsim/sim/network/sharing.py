@@ -199,6 +199,7 @@ class Component:
     def remove(self, flow: Flow, now: float) -> None:
         """Remove a flow, and leave it paused."""
         slot, last = flow.slot, len(self.flows) - 1
+        # Read before the last column moves into this slot.
         flow.left, flow.since = self.remaining(slot, now), now
         flow.reported, flow.component = self._table.item(_REPORTED, slot), None
         self._watched -= flow.changed is not None
@@ -327,6 +328,8 @@ class ContendedFlows:
 
     def contend(self, link: SharedLink) -> None:
         """Put a newly contended link and all its flows into one component."""
+        # Its flows may be in components of other links already; `_join` then merges these. The link
+        # is adopted last, so that its rows are written for all of its flows at their final slots.
         component = Component(self._calendar.now)
         for flow in list(link.flows):
             component = self._join(flow, component)

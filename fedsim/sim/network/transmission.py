@@ -76,6 +76,7 @@ class FluidBearer:
 
     def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
         """See `Bearer.start`."""
+        # The signal has its factor already; only the constant cap lacks it.
         most, signal = cap * self._factor, self._signal
         return self._fluid.add(self._path, bits, most, finished, token, self._changed, signal)
 
@@ -200,6 +201,8 @@ class _Chooser:
             return self._open(lane, changed)
         if self._plan.simple(lane) and not self._fluid_alone:
             return self._fair_bearer(limiting[0])
+        # Several links bind, a link has a trace or a queue, a rate is watched, or cells share the
+        # link: `FairLink` covers none of these.
         path = self._fluid.path(self.fluid_links(lane))
         return FluidBearer(self._fluid, path, changed, lane.rate.signal)
 
@@ -211,6 +214,7 @@ class _Chooser:
         if (signal := lane.rate.signal) is None:
             return self._plain
         if changed is None or not lane.watched:
+            # Nobody has to know the rate along the way, so one integral gives the end.
             return TracedBearer(self._calendar, signal)
         return WatchedBearer(self._fluid, signal, changed)
 

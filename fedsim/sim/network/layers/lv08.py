@@ -40,6 +40,8 @@ class Lv08Layer(Layer):
         fluid = Fluid(calendar_of(site))
         lanes = [
             way._replace(client=n)
+            # Numbered by client, since the path needs the latency of each radio; `lanes_of` has one
+            # lane for a run of equal clients.
             for direction in lanes_of(site)
             for n, way in enumerate(direction)
         ]

@@ -179,6 +179,8 @@ class Handlers:
                 # from their streams.
                 if self._cohorts.remembers:
                     raise ReactionError("clients with one state are not alike") from error
+                # For good: groups are of no use to a method whose clients differ in what the
+                # handler uses.
                 self._cohorts = None
             else:
                 self._run_together(groups, cohort, order, rows)
@@ -233,6 +235,8 @@ class Handlers:
 
     def _pieces(self, ids: Ids, work: Work, at_once: bool) -> Pieces:
         """Return the durations of the same work on some clients."""
+        # Groups are formed by losses, classes by devices and radios: the clients of a group may
+        # differ in their durations.
         seconds = np.empty((work.pieces, len(ids)))
         for places in self._table.alike(ids):
             members = ids[places]
@@ -291,6 +295,8 @@ class Handlers:
                     answers[place] = end_of_handler.value
                 else:
                     going.append(place)
+            # Only `ArrayClient.compute` yields tuples. Anything else, such as a future, would have
+            # to be awaited on the event loop.
             if not all(type(piece) is tuple for piece in pieces):
                 raise ReactionError("a handler awaits something other than its work")
             places = going
@@ -326,6 +332,8 @@ class Handlers:
         # Each piece is an event of its own, scheduled by the end of the piece before it. Event
         # numbers run piece by piece, and client by client within a piece.
         count, size = work.seconds.shape
+        # Entry i belongs to piece i // size. Its parent is entry i - size, the piece before it on
+        # the same client; the first pieces follow from the events of the cohort.
         parents = order.following - size + np.arange(count * size)
         parents[:size] = cohort.events[indices]
         events = order.add(ends[1:].ravel(), parents)
@@ -334,6 +342,8 @@ class Handlers:
         cohort.turns[indices], cohort.crowded[indices] = -1, False
         ids = cohort.clients[indices]
         self._charge(ids, ends, events, work, number, rows)
+        # After `_charge`: changes in one event apply in the order in which they are added, and the
+        # end of a piece is settled before the next one begins.
         if self._supplies is not None:  # each piece begins as the last one ends
             self._begin_work(np.tile(ids, count), parents, ends[:-1].ravel())
 
@@ -354,6 +364,8 @@ class Handlers:
     ) -> None:
         """Advance some clients by one piece of work each, which may take no time."""
         begins = cohort.times[indices]
+        # Work may be shorter than the resolution of the clock. Then it takes no time here, as on
+        # the calendar.
         ends = begins + work.seconds
         lasting = np.flatnonzero(ends > begins)
         if len(lasting):
@@ -396,6 +408,7 @@ class Handlers:
         operations, samples = work.operations, work.samples
         # The sum over pieces is accumulated in their order, as the event-by-event run adds them.
         if count == 1:
+            # A client occurs once, so that `+=` with an array of indices adds every term.
             self._joules[ids] += joules[0]
         else:
             spent = np.concatenate([self._joules[ids][None], joules])

@@ -109,6 +109,8 @@ def _binding(capacity: float, leg: LinkLeg) -> Array:
     """Return the rates of radios, bit/s; infinite if a fair share never reaches them."""
     fair = capacity
     equal = all((column == column[0]).all() for column in (leg.began, leg.bits))
+    # The caps are then replaced, so that messages of different caps become one class. Without this,
+    # a fleet with as many rates as clients would be simulated one by one.
     if equal and leg.caps.min() > capacity / len(leg.caps):
         fair = 0.0  # all messages end together, so the share is constant and below every cap
     return np.where(leg.caps > fair, np.inf, leg.caps)

@@ -120,6 +120,8 @@ class MessageBatch:
     def _take(self, indices: Numbers) -> "MessageBatch":
         """Return some of the messages; `enter_words` reaches them, too."""
         all_indices = np.arange(len(self.clients))
+        # If each message has an envelope of its own, the part keeps all envelopes and picks its own
+        # by index, so that `enter_words` finds the numbers there.
         kinds = (
             all_indices
             if isinstance(self._kinds, slice) and len(self.envelopes) > 1

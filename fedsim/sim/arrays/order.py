@@ -162,6 +162,8 @@ class EventOrder:
         priorities = _spread(_rank(self._settles), np.int8)
         order = _sort_events((priorities, times))
         instants = np.empty(len(order), order.dtype)
+        # An instant is a time and a priority: events that differ in either are in order already,
+        # and only those of one instant are ordered by their parents.
         position, rank = 0, 0
         # In chunks that overlap by one event, so that no pair of neighbours is missed.
         while position < len(order):
@@ -256,6 +258,7 @@ def _first_of_joined(
 
     Returns `ranks` itself if no events are joined.
     """
+    # In the order of time, so that the members of one instant are neighbours.
     members = order[joined[order]]
     if not len(members):
         return ranks

@@ -112,6 +112,7 @@ class RadioArrays:
             waited = self._log_stage(ids[radios], began[radios], events[radios], rows)
         flow = self._channels.flow(leg, began)
         if self._supplies is not None:
+            # Copied, as `events` becomes the events of arrival below.
             self._begin(ids, began, events.copy(), flow, radios, waited)
         # `over` is preliminary for messages that share a link: `_pass_links` overwrites it.
         over = np.array(np.broadcast_to(flow.over, ids.shape))
@@ -172,6 +173,9 @@ class RadioArrays:
 
     def _meter(self, ids: Ids, flow: RadioFlow, spans: Array) -> Array:
         """Return the energy of messages, J, and add it to the joules of their radios."""
+        # The terms are added in the order of `RadioMeter.end`, which the last bit depends on. A
+        # client has one message per direction, so `+=` with an array of indices loses nothing, and
+        # no span is shared by two messages.
         joules = flow.per_bit * flow.bits + self._table.of("held", ids) * spans
         joules = joules + flow.on_air * spans
         self.joules[ids] += joules
@@ -266,6 +270,7 @@ class RadioArrays:
     def _connect(self, ids: Ids, now: Array, events: Numbers, *, busy: bool) -> None:
         """Enter stage 0 without bits. With `busy`, cancel timers that expired while bits flowed."""
         if busy:
+            # A timer that expired while bits flowed found the radio busy, and has set no other one.
             self._due[ids[self._due[ids] < now]] = inf
         self._stage[ids] = 0
         self._since[ids] = now
@@ -285,6 +290,8 @@ class RadioArrays:
         """Set the timers of the ends of stages that begin now."""
         times = self._table.of_stage("time", ids, self._stage[ids])
         self._due[ids] = now + times
+        # The event that sets the timer is the parent of its expiry: of timers that expire together,
+        # the one set first expires first.
         self._armed[ids] = events.astype(np.int64) + self._base
 
     def _log_stage(self, ids: Ids, now: Array, events: Numbers, rows: RowBlocks) -> _Paid:
@@ -384,6 +391,8 @@ class RadioArrays:
             new = new[self._armed[new] >= self._base]
             rank = places[self._armed[new] - self._base]
             self._armed[new] = rank.astype(np.int64) + self._base
+        # The roots of an exchange count among its places, so numbers of later exchanges are above
+        # all of these.
         self._base += len(places)
 
     def switch_off(self, now: float, rows: RowBlocks) -> int:

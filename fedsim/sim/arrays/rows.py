@@ -254,6 +254,8 @@ class OrderedRows:
                         spent.append((places, values))
                     else:
                         rows[name][places] = values
+            # The run's sum adds one number per row, as the event-by-event run does: joules of the
+            # two ends of a message are added to each other first.
             joules = np.add(rows["joules"], rows["peer_joules"])
             for places, values in spent:
                 joules[places] = values

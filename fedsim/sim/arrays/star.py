@@ -178,6 +178,8 @@ class ArrayLanes(ServerLanes):
         # Numbers below `count` are the roots, the instants of sending. A message that arrives in
         # its root has taken no time, so its handler runs within the turns of the loop.
         turns = np.where(moved.events < count, np.int32(0), np.int32(-1))
+        # Copied, as the handlers advance their times in place, and the rows of the downlink refer
+        # to `over`.
         times = moved.over.copy()
         return HandlerBatch(
             down.clients, self._decode(down), times, begun, turns, moved.crowded, []
@@ -186,8 +188,10 @@ class ArrayLanes(ServerLanes):
     def _reply(self, cohort: HandlerBatch, order: EventOrder, rows: RowBlocks) -> "_Replies":
         """Send the replies and settle the radios of the fleet; the replies arrive later."""
         senders, up = cohort.answers()
+        # A slice is a view, an array of indices a copy: usually all clients reply.
         indices = slice(None) if len(senders) == len(cohort.clients) else senders
         times, events = cohort.times[indices], cohort.events[indices]
+        # Without any reply the exchange ends at a deadline, which `closing` knows.
         last = now = self._calendar.now
         if len(senders):
             passage = self._move(up, times, events, order, rows, up=True)
@@ -245,6 +249,7 @@ class ArrayLanes(ServerLanes):
 
         A message that has taken no time is handled after the server has sent all messages.
         """
+        # Copied, as the rows of the downlink refer to the events of arrival.
         events = moved.events.copy()
         at_once = np.flatnonzero(events < len(events))
         if len(at_once):
@@ -272,6 +277,8 @@ class ArrayLanes(ServerLanes):
     def close(self) -> None:
         """End the world: record the radio tails in progress."""
         rows = RowBlocks()
+        # There is one event per radio whose stage is in progress, in the order of clients. There is
+        # at least one, which the changes of the other batteries refer to.
         places = np.arange(max(self.radios.switch_off(self._calendar.now, rows), 1))
         charges = None if self.supplies is None else self.supplies.settle(places)
         self._write(rows.in_order(places, self._log, charges))
@@ -301,6 +308,7 @@ class ArrayStar(Star):
         least = self._setup.participation.least_charge
         table = ClassTable(kinds, self._setup.topology or star(len(kinds)), least)
         channels = Channels(table, fleet.channel, fleet.radio_kinds.__getitem__)
+        # This runs within `Star.__init__`, before `_connect`, which needs what is set here.
         self._supplies: SupplyArrays | None = None
         if table.any("battery"):
             self._supplies = SupplyArrays(table, len(kinds), self._calendar)
@@ -347,6 +355,8 @@ class ArrayStar(Star):
     def _stream(self, purpose: str, number: ClientId) -> np.random.Generator:
         if purpose == "slowdown":
             return self._slowdowns.of(number)
+        # An evaluator that draws for many clients uses the streams in `_streams`. A second
+        # generator of the same name would draw the same numbers once more.
         shared = purpose == "client" and self._setup.evaluator.draws
         return self._streams.of(number) if shared else self._setup.rng(purpose, number)
 

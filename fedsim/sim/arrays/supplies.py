@@ -116,6 +116,8 @@ class SupplyArrays:
             ReactionError: a mark may have been reached meanwhile.
         """
         now = self._calendar.now
+        # Before the first exchange batteries have only idled, which `check` covers up to now.
+        # Later, nothing is known beyond the horizon of the last exchange.
         if now > self._until:
             if self._until > -inf:
                 raise ReactionError("the server waits after an exchange")
@@ -216,6 +218,8 @@ class SupplyArrays:
         touched = batteries[begins]
         counts = np.diff(np.concatenate([begins, [len(turns)]]))
         all_changes = _concatenate(changes, turns)
+        # A copy, written back at the end: if a battery reaches a mark, the run starts again without
+        # these arrays.
         state, limits = self._state[:, touched], self._limits(touched)
         # Turn k applies the k-th change of every battery that has one.
         for turn in range(int(counts.max())):
@@ -328,6 +332,7 @@ def _apply(state: Array, limits: _Limits, changes: _Changes, charges: Array) -> 
     """Apply one change to each battery; see `Supply.set` and `Supply.book`."""
     part, batteries = changes.part, np.arange(state.shape[1])
     # NaN marks a power that stays.
+    # One change per battery and turn, so that indexing by battery reaches each at most once.
     step = changes.watts - state[WATTS + part, batteries]
     changed, booked = (step != 0.0) & ~np.isnan(step), ~np.isnan(changes.joules)
     affected = changed | booked

@@ -256,6 +256,8 @@ class Cohorts:
             NotAlikeError: the clients have to be handled one by one.
             ReactionError: a group has a state in common, and only some of its clients are asked.
         """
+        # Groups of the last cohort hold the states and the protocol's copies, so they are used
+        # again if, and only if, the cohort is the same.
         if self._last is not None and np.array_equal(clients, self._last):
             return self._kept
         # The group state belongs to a fixed set of clients.

@@ -85,6 +85,8 @@ def receive(tables: KernelTables, which: int, odd: int) -> None:
     node: Any = tables.nodes[which]
     total: Any = tables.total[0]
     node.received[odd] += 1
+    # A message of the next exchange may come first; it is counted under its own parity. The node is
+    # woken only if it waits for this exchange.
     if node.open and (node.exchange & 1) == odd and node.received[odd] == node.degree:
         ready: Any = tables.ready
         ready[(total.next + total.ready) % len(ready)] = which
@@ -110,6 +112,8 @@ def exchange(tables: KernelTables, which: int) -> None:
     node.exchange += 1
     odd = node.exchange & 1
     node.open = 1
+    # The steps of a node depend on the contents of messages alone. So they are asked for as the
+    # last message is sent, before it arrives, and the coroutine runs ahead of the clock.
     if node.sent[odd] == node.degree:
         ask(tables, which)
     bits = node.payload + node.header
@@ -163,6 +167,8 @@ def commit(tables: KernelTables, which: int) -> bool:
     """See `PeerRounds.commit`: return whether the open round is over."""
     nodes: Any = tables.nodes
     total: Any = tables.total[0]
+    # Raised before the comparison: the node's round is now the one after the round that it has
+    # committed.
     nodes[which].round += 1
     # A node that is ahead commits a later round, which is not open yet.
     if nodes[which].round != total.round + 1:
@@ -202,6 +208,8 @@ def resume(tables: KernelTables, which: int) -> int:
         if kind == COMPUTE:
             node.work_begun = total.now
             seconds = tables.figures[which, node.step, 0]
+            # A comparison of the times, not of `seconds` with 0: short work late in a run may not
+            # move the clock.
             if total.now + seconds > total.now:
                 schedule(tables, total.now + seconds, COMPUTED, which, 0, 0)
                 return 0
@@ -219,6 +227,8 @@ def resume(tables: KernelTables, which: int) -> int:
             # asked for.
             if node.exchange >= total.known:
                 node.steps = 0
+            # All messages may have arrived before the node has opened the exchange. Then it goes on
+            # within this event, without waiting.
             if node.received[node.exchange & 1] < node.degree:
                 return 0
 
@@ -251,6 +261,7 @@ def play(tables: KernelTables) -> int:
         if total.rows > most:
             return FULL
         # Woken nodes run before the next event, as coroutines do on the event loop.
+        # A node that has stopped for a round to be committed is still running, and goes on first.
         if total.running < 0 and total.ready:
             total.running = tables.ready[total.next]
             total.next = (total.next + 1) % len(tables.ready)

@@ -74,6 +74,8 @@ def connect(tables: KernelTables, which: int) -> None:
 def promote(tables: KernelTables, which: int, turn: int) -> None:
     """See `CellularRadio._promote`."""
     node: Any = tables.nodes[which]
+    # Events cannot be cancelled. A promotion or a timer of an earlier turn finds another number,
+    # and does nothing.
     if turn == node.turn:
         log_state(tables, which, _PROMOTION, node.ready - node.wake_time, node.wake_power)
         node.waking = 0
@@ -161,6 +163,8 @@ def begin(tables: KernelTables, number: int, message: int) -> None:
     else:
         lane.began = now + lane.latency
         node.began[up] = lane.began
+        # One event for latency and bits, as on a lane with `Lane.direct`: the sum rounds in this
+        # order.
         schedule(tables, lane.began + (bits + lane.framing) / lane.cap, ARRIVE, number, 0, 0)
 
 

@@ -210,6 +210,7 @@ class KernelTables(NamedTuple):
 
     def enter(self, numbers: NDArray[np.int64], steps: Sequence[Step]) -> None:
         """Write the same steps for some nodes."""
+        # The kinds become floats here, which hold small integers exactly.
         figures = np.array(steps)
         self.kinds[numbers, : len(steps)] = figures[:, 0]
         self.figures[numbers, : len(steps)] = figures[:, 1:]

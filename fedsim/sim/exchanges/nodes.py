@@ -175,6 +175,8 @@ class PlayedNode(Participant):
             raise ReactionError("a node looks at the pieces of its work")
         ticket: Any = self._submit(work)
         for _ in range(work.pieces):
+            # Drawn ahead of the clock. Each node draws from a stream of its own, so the numbers are
+            # the same.
             seconds = work.operations / self._speed if self._speed else self._duration(work)
             if not seconds and self._evaluator.together:
                 # Zero-duration work of a batching evaluator completes one turn of the loop later,
@@ -195,6 +197,8 @@ class PlayedNode(Participant):
             raise ReactionError("a node has messages for some neighbours alone")
         self.exchange_number += 1
         envelope = Envelope(message, number, self.exchange_number, self._header_bits)
+        # Encoded ahead of the clock, for the checks of the transport and the length. Receivers get
+        # the object itself, as `why_events` excludes transports that decode.
         self.sent = self._transport.encode(envelope, self.id)
         # By parity: a neighbour may still need the message of the exchange before.
         self.posts[self.exchange_number & 1] = Reply(self.id, number, message)
@@ -293,6 +297,8 @@ class NodeScripts:
             node.steps = []
         try:
             pairs = zip(nodes, replies, strict=True)
+            # All nodes have submitted their work before any of them asks for its result, so the
+            # evaluator computes one batch per pass.
             busy = [node for node, reply_list in pairs if node.resume(reply_list)]
             while busy:
                 busy = [node for node in busy if node.resume(None)]

@@ -91,6 +91,7 @@ class PlayedPeers:
         self._tables = KernelTables.of(overlay.neighbours)
         enter_kinds(self._tables, fleet.kinds, fleet.radio_kinds)
         self._total: Any = self._tables.total[0]
+        # The field has 64 bits, and the rounds of a scenario are unlimited.
         self._total["last"] = min(setup.stop.rounds, 2**62)
         self._scripts: Scripts
         self._kernel: Callable[[KernelTables], int]
@@ -143,15 +144,20 @@ class PlayedPeers:
             self._scripts = RowScripts(*parts)
             self._tables = self._scripts.begin(self._tables)
         except NotAlikeError:
+            # Nothing is left of the first attempt: random streams are made anew, and the entries of
+            # all nodes in the tables are overwritten.
             self._scripts = NodeScripts(*parts)
             self._tables = self._scripts.begin(self._tables)
         self._total["word"] = self._log.word(self._scripts.last_message(0, 1).label)
+        # In the order of numbers, in which `Peers.run` starts the nodes.
         self._tables.ready[:] = np.arange(len(self._tables.ready))
         self._total["ready"] = len(self._tables.ready)
         self._play()
 
     def _play(self) -> None:
         """Run the kernel up to the end of a round."""
+        # While the kernel runs, its tables may be in the middle of an event. If it is interrupted
+        # there, nothing can be handed over.
         self._complete = False
         while True:
             # The kernel adds to running totals, in its own order, so that sums round as event by
@@ -201,6 +207,7 @@ class PlayedPeers:
             self._traffic.joules += joules
             event, round_number = int(Event.COMPUTE), int(record["round"])
             self._log.append(now, span, event, number, NO_PEER, round_number, joules=joules)
+        # Last, when all work is charged: it reads the energy of processors from the tables.
         self._fleet.vectorised_joules = hand_back(
             self._tables, self.network, self._scripts.last_message
         )

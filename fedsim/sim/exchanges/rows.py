@@ -131,6 +131,7 @@ class NodeGroup(ClientGroup):
         if measures or self.committed is not None or model.shape != self.initial.shape:
             raise NotAlikeError("what is committed")
         self.protocol.round += 1
+        # Copied, as the method may go on to change the model in place before it is taken.
         self.committed = model.copy()
         self.steps.append(_COMMITS)
 
@@ -199,6 +200,8 @@ class RowScripts:
             raise
 
     def _begin(self, tables: KernelTables) -> KernelTables:
+        # A node repeats: commit, work, exchange. The first time it has nothing to commit, so that
+        # step is added here, and skipped by `step` = 1 below.
         self._rounds_steps = [[_COMMITS, *steps] for steps in self._advance()]
         for group, steps in zip(self._groups, self._rounds_steps, strict=True):
             tables = self._enter(tables, group, steps)
@@ -281,6 +284,7 @@ class RowScripts:
         if len(bits) > 1 or (self._values and self._message.bits not in bits):
             raise NotAlikeError("the lengths of messages")
         self._message = messages[0]
+        # For the checks of the transport only: the envelope is dropped.
         self._setup.transport.encode(Envelope(self._message, 1, 1, self._setup.header_bits), 0)
         fields = zip(*payloads, strict=True)
         self._values = [self._stack([payload.values for payload in field]) for field in fields]
@@ -296,6 +300,9 @@ class RowScripts:
 
     def _replies_to(self, group: NodeGroup) -> list[Reply]:
         """Return the messages of the neighbours of a group, by position among them."""
+        # All nodes are at the same exchange here, so the last payloads of all nodes are those that
+        # each receives. A reply's sender is the position among the neighbours, which indexes
+        # `weights`.
         make: Any = type(self._message)
         return [
             Reply(place, 0, make(*(_Received(values[others]) for values in self._values)))

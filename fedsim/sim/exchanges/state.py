@@ -110,6 +110,7 @@ def _leave_lane(
         flows = bool(int(tables.nodes[node]["flowing"]) >> up & 1)
         lane.state = FLOW_STARTED if flows else STARTED
     lane.current = _parcel(tables, int(record["current"]), sent)
+    # Queued messages follow, in the order in which they will be aborted and recorded.
     waiting = int(record["head"])
     while waiting >= 0:
         parcel = _parcel(tables, waiting, sent)

@@ -1,8 +1,9 @@
-"""Where kernels that Numba has compiled are kept: in the user's cache, compiled once a machine.
+"""The cache of kernels that Numba has compiled, in the user's cache folder.
 
-Their folder is named by a hash of all sources that are compiled into them: Numba's own check looks
-at the file of the kernel alone, and would reuse it after a change of a function that it calls. It
-does not matter where the sources lie: checkouts and environments with the same ones share kernels.
+A kernel's folder is named after a hash of all sources that are compiled into it. Numba's own check
+looks at the file of the kernel alone, and would reuse a kernel after a change of a function that it
+calls. The location of the sources does not matter: checkouts and environments with the same sources
+share kernels.
 """
 
 import hashlib
@@ -23,15 +24,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class KernelLocator(_Locator):  # type: ignore[misc]  # Numba's classes have no types
-    """Says where Numba keeps a kernel, by what its sources are and not by where they lie."""
+    """Locates the cache of a kernel by the contents of its sources, not by their location."""
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """Return the folder of a file's kernels below that of all: the package's name."""
+        """Return the folder of a file's kernels below the common folder: the name of its package."""
         return Path(py_file).parent.name
 
     def get_source_stamp(self) -> str:
-        """Return nothing that changes: the name of the folder has the hash of all sources."""
+        """Return a constant, as the name of the folder has the hash of all sources."""
         return ""
 
 

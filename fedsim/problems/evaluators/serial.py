@@ -37,6 +37,8 @@ class SerialEvaluator:
     add_rows: AddRows | None = None
 
     def __init__(self, losses: Sequence[LocalLoss] = ()) -> None:
+        # Remembered, as several parts of a method, and the observer, often evaluate one loss at one
+        # model.
         self.losses = ClientLosses.of(losses).remembering()
 
     def submit(self, work: Work) -> Work:
@@ -73,6 +75,8 @@ class SerialEvaluator:
             return stacks.gradients(clients, *work.arguments)
         if work.kernel is kernels.sgd_steps:
             w, eta, drawn, pull = work.arguments
+            # Only steps on all rows: minibatches are drawn from each client's own stream, and their
+            # rows differ.
             if all(rows is None for rows in drawn):
                 return stacks.steps(clients, w, eta, len(drawn), pull)
         if work.kernel is kernels.sgd_change:
@@ -106,6 +110,7 @@ def evaluate(work: Work, losses: Sequence[LocalLoss]) -> Array:
     if work.client is None:
         return work.kernel(*work.arguments)
     loss = losses[work.client]
+    # In the order in which they were applied: each restricts the loss that the one before has left.
     for basis in work.bases:
         loss = restrict(loss, basis)
     return work.kernel(loss, *work.arguments)

@@ -1,4 +1,4 @@
-"""Which losses there are compiled kernels for: known without loading a compiler."""
+"""Losses that have compiled kernels. This module loads no compiler."""
 
 from collections.abc import Sequence
 
@@ -19,15 +19,15 @@ _KNOWN = (Squared, TraceRegression, Logistic, Softmax, MultilayerPerceptron)
 def has_kernels(local: LocalLoss) -> bool:
     """Return whether there are compiled kernels for a client's loss on its rows.
 
-    There are for built-in losses of dense rows and, except for a perceptron, of sparse ones; not
-    for user-defined subclasses, which may compute something else.
+    Built-in losses have kernels for dense rows and, except for a perceptron, for sparse ones. A
+    user-defined subclass has none, as it may compute something else.
     """
     dense = isinstance(local.arranged.X, np.ndarray)
     return type(local.loss) in _KNOWN and (dense or type(local.loss) is not MultilayerPerceptron)
 
 
 def compilable(losses: Sequence[LocalLoss]) -> bool:
-    """Return whether there are compiled kernels for the losses of all clients, on rows alike."""
+    """Return whether all clients' losses have compiled kernels, for rows stored alike."""
     if not losses or not has_kernels(losses[0]):
         return False
     return len({isinstance(loss.arranged.X, np.ndarray) for loss in losses}) == 1

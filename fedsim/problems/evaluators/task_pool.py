@@ -30,6 +30,8 @@ class Task:
 
     def make(self) -> None:
         """Run the call and store its result or exception."""
+        # Released before the call: it refers to models, which would stay alive as long as the
+        # result.
         call, self._call = self._call, None
         assert call is not None  # noqa: S101 - a task is claimed once
         try:
@@ -62,7 +64,10 @@ class TaskPool:
         """Return a task; an idle thread starts it at once."""
         task = Task(call)
         if not self.others:
+            # Without other threads nothing is queued: the task runs when its result is requested.
             return task
+        # `_busy` counts threads that will look at the queue. It is raised under the same lock that
+        # adds the task, so no task is left without a thread.
         with self._lock:
             self._waiting.append(task)
             free = self._busy < self.others

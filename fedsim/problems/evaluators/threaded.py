@@ -57,6 +57,8 @@ class ThreadedEvaluator:
         """See `Evaluator.values`: each client's value by itself, on the background threads."""
         if not self._pool.others:
             return self.losses.values(w)
+        # One value per call and client: a sum over clients in one call would depend on the number
+        # of threads.
         return np.array(list(self._pool.map(lambda loss: loss.value(w), self.losses)))
 
 

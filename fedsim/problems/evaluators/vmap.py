@@ -33,7 +33,8 @@ NUMBERS = 2**26
 """The largest number of coordinates of all models in a batch, which bounds its memory."""
 
 GROUP = 4e7
-"""The least number of operations of a step of all clients of a group, if a batch has several.
+"""Smallest number of operations of a step, over all clients of a group, if a batch has several
+groups.
 
 The calls of a step cost each group as much as some 10^6 operations, and Python makes one at a time.
 """
@@ -183,6 +184,8 @@ class VmapEvaluator:
         if not isinstance(ticket, VmapTicket):
             self._others.withdraw(ticket)
         elif ticket.task is None:
+            # Only pending work: a ticket with a task may be under way in a group, whose other
+            # members need it as it is.
             self._waiting[ticket.key].remove(ticket)
 
     def values(self, w: Array) -> Array:
@@ -192,6 +195,9 @@ class VmapEvaluator:
     def _with(self, ticket: VmapTicket) -> list[VmapTicket]:
         """Remove a ticket and the oldest similar ones from the pending work, a batch at most."""
         waiting = self._waiting[ticket.key]
+        # The ticket that is requested is always in the batch, also if it is not among the oldest.
+        # All others go in the order of submission, so the composition of batches follows from the
+        # run alone.
         room = min(MOST, max(1, NUMBERS // len(ticket.work.arguments[0])))
         others = [other for other in waiting if other is not ticket]
         self._waiting[ticket.key] = others[room - 1 :]
@@ -199,6 +205,8 @@ class VmapEvaluator:
 
     def _begin(self, ticket: VmapTicket) -> Task:
         """Return the task of a ticket; other threads begin with the groups of similar work."""
+        # The first group has the ticket that is requested. Its task is not submitted: the waiting
+        # thread takes it itself, and by then the other groups are under way.
         own, *others = self._groups(self._with(ticket))
         for group in others:
             _assign(group, self._pool.submit(partial(self._evaluate, group)))
@@ -209,6 +217,8 @@ class VmapEvaluator:
     def _groups(self, tickets: list[VmapTicket]) -> list[list[VmapTicket]]:
         """Divide a batch into 2^k groups of nearly equal sizes, each of `GROUP` operations."""
         least = ceil(GROUP / max(tickets[0].work.operations, 1.0))
+        # Doubled by the number of operations alone. The number of threads must not matter, as the
+        # composition of a group decides its last bits.
         count, size = 1, len(tickets)
         while self._divided and 2 * count * least <= size:
             count *= 2
@@ -221,6 +231,7 @@ class VmapEvaluator:
         losses = [self.losses[work.client or 0] for work in works]
         rows = [loss.arranged for loss in losses]
         models = [work.arguments[0] for work in works]
+        # Stackable, as the shape of the minibatches is part of the key.
         drawn = np.stack([ticket.drawn for ticket in tickets])
         if works[0].kernel in _PLAIN:
             _, eta, _, pull = works[0].arguments

@@ -91,6 +91,7 @@ def either(rows: Function, columns: Function, sparse: Function | None = None) ->
     def choose(first: Any, *_: Any) -> Any:
         matrix = getattr(first, "ndim", 1) == 2
         single = isinstance(first, types.BaseTuple) and len(first) == 1
+        # The Python function, not the compiled one: it is inlined with the options below.
         chosen: Any = rows if matrix else columns if single else sparse
         return chosen.py_func
 

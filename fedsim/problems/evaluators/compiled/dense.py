@@ -208,6 +208,8 @@ def sum_up(
 def begin(_: Array, form: LossSpecification, parts: Any, rule: StepRule) -> int:
     """Prepare steps from the model in V; dense rows keep nothing between steps but buffers."""
     start, V = parts[0], parts[1]
+    # `start` is read for the pull, and by optimizers, which evaluate the pull in any case. Without
+    # either, the copy is spared.
     if rule.pull != 0 or rule.optimizer.given:
         copy(V, start)
     return 0

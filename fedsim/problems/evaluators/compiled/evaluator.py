@@ -69,6 +69,8 @@ class CompiledEvaluator:
         self._reference = SerialEvaluator(losses)
         self._program = CompiledProgram(losses)
         self._threads = threads
+        # The last queue receives new pieces until it is full. Earlier ones are dropped once none of
+        # their published pieces waits; a caller can still evaluate the others by their places.
         self._queues = deque([WorkQueue(pieces)])
         self._pieces = pieces
         # Guards the deque of queues and `_busy`; the threads of a queue synchronise by its marks.
@@ -183,6 +185,8 @@ class CompiledEvaluator:
         """See `Evaluator.values`: one range of clients per thread, each value by itself."""
         if self._loading:
             self._load()
+        # With one thread there is one range, and `_helpers`, which would need a thread, is never
+        # created.
         ranges = self._program.shares(self._threads)
         others = [self._helpers.submit(self._program.values, w, *part) for part in ranges[1:]]
         parts = [self._program.values(w, *ranges[0]), *(other.result() for other in others)]

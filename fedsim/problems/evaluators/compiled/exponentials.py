@@ -76,6 +76,8 @@ def exponential(x: float) -> float:
     p = p * r + 0.04166666666662413
     p = p * r + 0.16666666666666669
     p = p * r + 0.5
+    # Below `_LOWEST` the exponent bits wrap around, and the product is of no use: the next line
+    # replaces it. A NaN stays one, through r.
     result = (1.0 + (r + r * r * p)) * _power_of_two(shifted)
     return 0.0 if x < _LOWEST else result
 

@@ -192,6 +192,7 @@ def _begin_moments(
     moments: MomentBuffers,
 ) -> None:
     """Set the moments to a piece's earlier state, or to a new one."""
+    # The first 8 bytes of a state are the number of its steps.
     size, address = form.size, fields[STATE] + 8
     # The state is the momentum, if the rule has one, and then the mean square, if it has one.
     for held, first, V in (
@@ -281,6 +282,7 @@ def evaluate(
             j = only
             if not take(marks, j):
                 return done
+        # The mark is stored last, after the result: a thread that sees it sees the result as well.
         finish(marks, j, _piece(form, data, table[j], numbers[j], parts))
     return most
 

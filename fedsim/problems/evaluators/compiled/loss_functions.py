@@ -67,6 +67,7 @@ def slopes(kind: int, count: int, block: Block, head: Array, to_head: Array) -> 
         _from_targets(scores, block, count)
     else:
         a, t = scores[0], block.T[0]
+        # For the logistic loss of a product u, log(1 + exp(u)), the sigmoid is the slope itself.
         if kind in (LOGISTIC, MLP_SIGMOID):
             for r in range(count):
                 a[r] = sigmoid(a[r])
@@ -202,6 +203,8 @@ def _back(block: Block, count: int, head: Array, to_head: Array) -> None:
             # `back` collects the slope of a hidden unit over all outputs.
             back[r] = 0
         for k in range(c):
+            # The gradient of a weight needs the hidden unit, which its slope replaces only after
+            # this loop.
             o, weight, total = O[k], weights[j, k], zero
             for r in range(count):
                 back[r] += o[r] * weight

@@ -27,6 +27,8 @@ def advance(
     settings, eta, t = rule.optimizer, rule.rates[s], float(rule.taken + s + 1)
     H, M, S = moments.H, moments.M, moments.S
     clipping = _whole_gradient(V, start, G, H, rule)
+    # Decoupled decay (Loshchilov, Hutter, ICLR 2019) takes the step size before its correction for
+    # bias.
     decay = 1 - eta * settings.decoupled
     # Bias corrections of Adam; without them beta is 0, and both factors are 1.
     rate = eta / (1 - math.pow(settings.bias1, t))
@@ -42,6 +44,8 @@ def _whole_gradient(V: Array, start: Array, G: Array, H: Array, rule: StepRule) 
     """Set `H` to the gradient with scale, penalties and pull; return its clipping factor."""
     total = 0.0
     for k in range(len(V)):
+        # The norm that is clipped is that of the whole gradient, with penalties and pull, so all of
+        # it has to be known before the first coordinate moves.
         h = G[k] * rule.scale + rule.l2 * V[k] + rule.l1 * np.sign(V[k])
         h += rule.pull * (V[k] - start[k])
         H[k] = h

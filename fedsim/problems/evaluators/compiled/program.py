@@ -311,6 +311,7 @@ class CompiledProgram:
         # Row j of `out` is the result of client j, so no result is copied.
         results = out.ctypes.data + out.itemsize * self._form.size * np.arange(len(clients))
         rule = None if training is None else settings_of(training)
+        # Every column that is not equal for all clients has one entry per client, in their order.
         columns = (
             clients,
             addresses,
@@ -370,6 +371,8 @@ class CompiledProgram:
         if self._used == len(self._block):
             self._block = np.empty((BLOCK // (8 * size), size))
             self._used, self._address = 0, self._block.ctypes.data
+        # The block stays alive as long as one of its rows does, so a kept result keeps up to
+        # `BLOCK` bytes.
         place = self._used
         self._used = place + 1
         return self._block[place], self._address + 8 * size * place
@@ -377,6 +380,8 @@ class CompiledProgram:
     def room(self) -> Room:
         """Return the buffers of one thread."""
         form = self._form
+        # What `Block.rest` needs: the products of one sparse row, or a gathered block of narrow
+        # rows.
         rest = form.m if self._sparse else form.d * form.block if form.d <= NARROW else 0
         size = 2 * form.size + form.block * numbers_of_a_row(form.m, form.c) + rest
         return np.empty(5 * form.size), np.empty(size, self._data.like.dtype)

@@ -180,6 +180,8 @@ def unload_flat(V: Array, subtracted: Array, out: Array) -> bool:
 
     `out` may have a narrower type and overflow although V is finite.
     """
+    # The compiler must not assume that numbers are finite, or it would drop the sums below: see
+    # `compiler._OPTIONS`, without `nnan` and `ninf`.
     nonfinite = 0.0
     if len(subtracted):
         for k in range(len(V)):

@@ -102,6 +102,7 @@ def _constants(rule: Optimizer) -> Settings:
             decoupled=rule.weight_decay if decoupled else 0.0,
             first=rule.beta1,
             second=1 - rule.beta1,
+            # Yogi: v + (1 - beta2) sign(d^2 - v) d^2, without a decay of v.
             kept=1.0 if signed else rule.beta2,
             added=1 - rule.beta2,
             signed=float(signed),
@@ -130,6 +131,7 @@ def settings_at(address: int, like: Array) -> Settings:
     """Return the settings at an address; those of plain steps for the address 0."""
     s = vector_at(address, LENGTH, like) if address else np.zeros(LENGTH)
     return Settings(
+        # Written out: Numba creates a named tuple from a fixed number of arguments only.
         *(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9]),
         *(s[10], s[11], s[12], s[13], s[14], s[15], s[16], s[17], s[18]),
     )

@@ -55,6 +55,7 @@ def _forward(x: Array, places: NDArray[np.integer], W: Array, a: Array) -> None:
     a[:] = 0
     for p in range(len(x)):
         for c in range(len(a)):
+            # The model is rounded to the precision of the rows, as the product of a dense row does.
             a[c] += x[p] * x.dtype.type(W[places[p], c])
 
 
@@ -164,6 +165,7 @@ def begin(
     It is empty if features only change by the gradients of their rows.
     """
     start, V, G = parts[0], parts[1], parts[3]
+    # Every step leaves G at 0 again, so it is cleared once, not once per step.
     G[:] = 0
     if rule.pull != 0 or rule.optimizer.given:
         copy(V, start)
@@ -206,6 +208,8 @@ def step(
             _move_own(features, V, G, m, rule)
         else:
             for q in range(len(features)):
+                # Exactly one step, that with the gradient: these features were brought up to step s
+                # above.
                 _catch_up(features[q], s + 1, m, parts, rule, taken)
 
 
@@ -242,6 +246,8 @@ def _catch_up(
     if taken[feature] == s:
         return
     for k in range(m * feature, m * (feature + 1)):
+        # One step after another, not a closed form of several: the result has to be that of steps
+        # that are not postponed, to the last bit.
         v = V[k]
         for _ in range(taken[feature], s):
             v = step_of(v, start[k] if rule.pull != 0 else v, G[k], rule)

@@ -18,6 +18,8 @@ def add_rows(total: Array, rows: Whole, like: NDArray[np.floating], factors: Arr
 
     Each row is read once, and so is a coordinate of the sum for four rows.
     """
+    # Four rows at a time save loads and stores of the sum; the sum itself is taken one row after
+    # another, as NumPy takes it.
     many = len(rows) // 4 * 4
     for begin in range(0, len(total), BLOCK):
         part = total[begin : begin + BLOCK]

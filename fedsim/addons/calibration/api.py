@@ -202,6 +202,8 @@ def _fit_network(
     framings = [group.radio.packaging for group in fleet.groups for _ in range(group.count)]
     prediction = Prediction(network, links, framings, messages_of(recording, clients))
     _check_latency(prediction, recording, clients)
+    # `messages_of` reads the whole recording: pings that are left out are no messages, so the
+    # messages of both are the same.
     kept = _select(fleet, recording, clients)
     fitting = NetworkFit(fleet, prediction, recording[kept], clients[kept], unknowns)
     try:
@@ -305,6 +307,7 @@ def _read(
     whole = join([recording, *more])
     if operations is not None:
         whole["operations"] = whole["operations"].fillna(operations)
+    # The fit takes logarithms of durations, which have to be above 0.
     timed = whole["end"] > whole["start"]
     lost = ~timed & whole["kind"].isin(MESSAGES) & shown_messages(whole)
     notes = [f"{lost.sum()} messages took no time by their clocks, and are left out"]

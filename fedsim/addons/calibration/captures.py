@@ -105,6 +105,9 @@ class _Connection:
                 self.accepted = min(self.accepted, segment.time)
         elif up and self.accepted < inf:
             self.ready = min(self.ready, segment.time)
+        # Data on the SYN (TCP Fast Open, RFC 7413) is not counted, nor anything before the
+        # handshake is complete: without its round trip, no time could be converted to that of an
+        # end.
         if segment.payload and not syn and up in self.least and self.ready < inf:
             end = (segment.number + segment.payload) % _WHOLE
             # Bytes that were not captured before: a retransmission adds none.
@@ -117,6 +120,8 @@ class _Connection:
 
     def _add(self, up: bool, now: float, size: int) -> None:  # noqa: FBT001 - see `_Burst`
         last = self.bursts[-1] if self.bursts else None
+        # A retransmission (size 0) adds no bytes, but the message is not over before it has passed.
+        # It cannot begin a message.
         if last is not None and last.up == up and now - last.end < PAUSE + self.trip:
             last.end, last.size, last.last = now, last.size + size, size or last.last
         elif size:
@@ -138,6 +143,8 @@ class _Connection:
         far, near = (self.accepted - self.opened) / 2, (self.ready - self.accepted) / 2
         whole = list[_Burst]()
         for burst in self.bursts:
+            # The order is message, small answer, rest of the message: the rest is appended to the
+            # message, and the answer stays behind it.
             inside = len(whole) > 1 and whole[-1].size <= SMALL and whole[-2].up == burst.up
             if inside and burst.start - whole[-2].end < self.trip:
                 before, small = whole[-2], whole.pop()
@@ -149,6 +156,8 @@ class _Connection:
         for number, message in enumerate(sorted(whole, key=lambda burst: burst.start)):
             # The sender is `early` before the capture point, the receiver `late` after it.
             early, late = (near, far) if message.up else (far, near)
+            # Only the first message, and only if it follows the handshake at once: an idle
+            # connection was opened for something else.
             opening = not number and message.up and message.start - self.ready <= self.trip
             start = self.opened if opening else message.start
             whole_message = replace(message, start=start - early, end=message.end + late)
@@ -182,6 +191,7 @@ def read_capture(content: bytes, path: Path, client: str) -> Iterator[Observatio
         connection = known.get(ends)
         # A SYN without ACK opens a connection: also a new one between the same ends, but not a
         # retransmitted SYN.
+        # 18 is SYN and ACK, of which a first SYN has the former alone.
         if segment.flags & 18 == 2 and (
             connection is None or connection.bursts or segment.source != connection.client
         ):

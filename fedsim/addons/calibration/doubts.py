@@ -109,6 +109,7 @@ def doubts(fleet: ClientGroups, left: Residuals) -> Iterator[str]:
         rows_of = {left.names[n]: left.client == n for n in several}
         clocks |= {name: effect(signs * rows / left.predicted) for name, rows in rows_of.items()}
         speeds = {name: effect(1.0 * rows) for name, rows in rows_of.items()}
+        # The client, or the whole group, with the most certain effect of each kind.
         clock, speed = (
             max(tests.items(), key=lambda one: abs(one[1].certainty), default=("", _Effect(0, 0)))
             for tests in (clocks, speeds)

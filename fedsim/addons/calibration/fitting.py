@@ -101,6 +101,7 @@ class NetworkFit:
         kinds = recording["kind"].to_numpy(str)
         seconds = (recording["end"] - recording["start"]).to_numpy(float)
         sent, shown = np.isin(kinds, MESSAGES), shown_messages(recording)
+        # Kept only to name them as the reason, if nothing else determines a constant.
         self._hidden = kinds[~shown], clients[~shown]
         # Messages first: `_predict` relies on this order.
         whole = [
@@ -129,6 +130,8 @@ class NetworkFit:
         Raises:
             CannotTell: it lacks some, or only determines the sum of a rate and a latency.
         """
+        # All reasons are collected before one error is raised: a user who mends one recording at a
+        # time would meet them one after the other.
         reasons = dict(reason for unknown in self._unknowns if (reason := self._lacking(unknown)))
         reasons |= dict(self._not_separable(reasons))
         if reasons:
@@ -200,6 +203,7 @@ class NetworkFit:
         reasons = dict(self._not_identifiable(maximum, constants))
         if reasons:
             raise CannotTell(reasons)
+        # Before the loop below, which replaces the observed times.
         notes = list(doubts(self._fleet, self._left(maximum)))
         # Each pass of this loop sets the attribute that `_maximum` and `_constants` read.
         for self._seconds in (shortest, longest) if bounded.any() else ():
@@ -247,6 +251,7 @@ class NetworkFit:
         # Rates are searched as logarithms, latencies as they are.
         least = np.where(self._rates, np.min(starts, axis=0) - log(_FURTHEST), 0.0)
         start = np.max(starts, axis=0)
+        # No one-way latency is longer than the longest observation.
         longest = np.maximum(start, float(self._seconds.max()))
         return least, np.where(self._rates, start + log(_FURTHEST), longest)
 
@@ -267,6 +272,8 @@ class NetworkFit:
     ) -> Iterator[tuple[str, str]]:
         typical, shared = float(np.median(self._seconds)), bool(self._prediction.topology.links)
         for number, (unknown, fitted) in enumerate(zip(self._unknowns, constants, strict=True)):
+            # The first test that applies names the cause: the later ones also hold for constants
+            # that an earlier one describes better.
             if unknown.rate and shared and self._unbounded(maximum, number):
                 part = "link" if unknown.key in LINK else "radio"
                 text = f"a faster {part} explains the recording equally well"
@@ -360,6 +367,8 @@ class NetworkFit:
         step = _STEPS.get(self._prediction.network.model.kind, _STEPS["tcp"])
         derivatives = np.zeros((len(self._kind), len(x)))
         for together in self._independent():
+            # Parameters of one group affect different observations, so that one evaluation of the
+            # model serves all of them.
             change = np.zeros(len(x))
             for number in together:
                 unknown = self._unknowns[number]
@@ -417,6 +426,8 @@ class NetworkFit:
 
     def _legs(self) -> Array:
         """Return the number of one-way latencies in a slow-start transfer, by observation."""
+        # Slow start (RFC 5681) doubles the window every round trip. After n windows, initial_window
+        # (2^n - 1) packets have been sent; solved for n.
         law, bits = self._prediction.network.connections, np.maximum(self._bits, 1.0)
         packet = 8.0 * min(framing.packet or PACKET for framing in self._prediction.framings)
         windows = np.ceil(np.log2(bits / packet / law.initial_window + 1.0))
@@ -451,6 +462,7 @@ class NetworkFit:
             self._prediction.messages,
             self._prediction.messages.up == (field == "uplink"),
         )
+        # Observed durations, as nothing is fitted yet.
         durations = self._seconds[: self._sent][selected]
         begin, rates, run = (
             sent.start[selected],
@@ -480,6 +492,8 @@ class NetworkFit:
         )
         # Each row is divided by its time: relative errors. Columns are scaled to similar sizes.
         scale = np.maximum(rows.max(axis=0), 1e-300)
+        # Non-negative: a plain least-squares fit of noisy times may give a negative latency, from
+        # which no search can start.
         x, _ = nnls(rows / scale, np.ones(len(rows)))
         up, down, latency = (x / scale).tolist()
         # Without messages in one direction, or with negligible ones, the fit gives 0 seconds per
@@ -526,5 +540,7 @@ def shown_messages(recording: pd.DataFrame) -> NDArray[np.bool_]:
 
 def _log_above(value: Array, least: Array) -> Array:
     """Return the logarithm, continued as a straight line below some values."""
+    # Below `least` the line has the value and the slope of the logarithm there, so that the search
+    # sees a smooth function.
     above = np.maximum(value, least)
     return np.log(above) + (value - above) / least

@@ -61,6 +61,7 @@ def fleet_of(fleet: ClientGroups, constants: Sequence[FittedConstant]) -> list[d
         low, high = (
             format_constant(fleet, constant.key, end) for end in (constant.low, constant.high)
         )
+        # The intervals are what `fedsim robust` samples from; it takes no empty or infinite one.
         if low != high and isfinite(constant.high):
             group.setdefault("intervals", {})[rest] = f"{low}..{high}"
     return blocks
@@ -103,6 +104,8 @@ def write_scenario(
     else:
         plain = plan.variants[0].scenario.model_dump(mode="json", exclude={"variants", "sweep"})
         tree = {**plain, "fleet": None}
+    # Replaced as a whole, so comments within the fleet are lost: groups may be other ones than
+    # before (`each`).
     tree["fleet"] = [dict(group) for group in fleet]
     for key, text in link.items():
         server = tree.setdefault("network", {}).setdefault("server", {})

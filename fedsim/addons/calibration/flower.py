@@ -43,6 +43,8 @@ def read_flower_log(text: str, path: Path) -> Iterator[Observation]:
         if stamp is None:
             wanted = "a line of a log file with its time, as flwr's logger.configure writes it"
             refuse(path, line, f"expected {wanted}, such as 'flwr 2025-01-31 12:00:00,000'", words)
+        # Read as local time of this machine. Only differences within a log count, so its time zone
+        # does not matter, except where clocks are put forward or back within the log.
         then = datetime.fromisoformat(stamp[1]).timestamp() + int(stamp[2]) / 1e3
         if marks and then < marks[-1][1]:
             refuse(path, line, "times of a log never fall", words)

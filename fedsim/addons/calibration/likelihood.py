@@ -77,6 +77,7 @@ def maximise(
         kinds: the number of the kind of each observation, from 0, shape (n,).
         tolerance: the relative change of the sum of squares at which the search ends.
     """
+    # The first search weighs all kinds alike; its residuals give the first sigmas.
     sigmas = np.ones(int(kinds.max()) + 1)
     search = partial(optimize.least_squares, bounds=bounds, x_scale="jac")
     x = starts[0]
@@ -100,6 +101,7 @@ def maximise(
         sigmas = np.maximum(np.sqrt(np.bincount(kinds, residuals(x) ** 2) / free), FLOOR)
         if np.all(np.abs(sigmas / before - 1.0) < _CHANGE):
             break
+    # Computed anew with the last sigmas. `fitted.jac` has those of the turn before.
     slopes = jacobian(x) / sigmas[kinds][:, None]
     # Covariance = (J^T J)^-1 with J in units of sigma, split by the kinds whose noise it stems
     # from.
@@ -109,6 +111,8 @@ def maximise(
     # Satterthwaite: (sum of v_k)^2 / sum of (v_k^2 / f_k).
     free = np.divide(variances**2, by_kind, out=np.full(len(x), 1.0), where=by_kind > 0)
     errors = np.sqrt(variances)
+    # The pseudo-inverse gives them a small variance, as if they were known to be 0 in the
+    # directions without effect.
     errors[list(unknown)] = np.inf
     quantiles = stats.t.ppf((1.0 + LEVEL) / 2.0, np.maximum(free, _LEAST))
     return Maximum(x, errors, sigmas, quantiles, free, unknown)
@@ -134,6 +138,9 @@ def _variances(slopes: Array, kinds: NDArray[np.intp]) -> tuple[Array, tuple[int
     null = directions[~rank] if len(values) == len(scale) else directions[:0]
     unknown = np.flatnonzero((np.abs(null) > _PART).any(axis=0) | (sizes == 0))
     inverse = np.where(rank, 1.0 / np.where(rank, values, 1.0), 0.0)
+    # The pseudo-inverse of the slopes: entry (p, n) is the change of parameter p by a unit of noise
+    # in observation n. So the sum of squares over the observations of a kind is the variance that
+    # stems from that kind.
     effects = (directions.T * inverse) @ basis.T / scale[:, None]
     shares = np.zeros((len(scale), int(kinds.max()) + 1))
     np.add.at(shares.T, kinds, effects.T**2)
@@ -186,6 +193,7 @@ def fit_speed(amounts: Array, seconds: Array, mean_of: int = 1) -> Speed:
     count, mean, spread = len(logs), float(logs.mean()), float(logs.std(ddof=1))
     # Below the floor, the spread is rounding.
     spread = spread if spread > FLOOR else 0.0
+    # The floor keeps an interval of some width, also if all tasks have taken the same time.
     half = float(stats.t.ppf((1 + LEVEL) / 2, count - 1)) * max(spread, FLOOR) / np.sqrt(count)
     low, high = (
         spread * np.sqrt((count - 1) / float(stats.chi2.ppf(level, count - 1)))
@@ -198,6 +206,8 @@ def fit_speed(amounts: Array, seconds: Array, mean_of: int = 1) -> Speed:
     # Fenton: the logarithm of a mean of lognormal times exceeds that of their median by half the
     # difference of the two variances.
     value, least, most = (mean + (task_squares - squares) / 2.0).tolist()
+    # Two errors: that of the mean logarithm, and that of the spread, which moves Fenton's shift.
+    # They are independent for normal samples, so their squares add up.
     ends = value, value - np.hypot(half, value - least), value + np.hypot(half, most - value)
     speeds = tuple(float(np.exp(end)) for end in ends)
     return Speed(speeds, tuple(np.sqrt(task_squares).tolist()))  # type: ignore[arg-type]  # three

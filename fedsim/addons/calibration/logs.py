@@ -55,9 +55,13 @@ def _of_run(events: pd.DataFrame, run: int) -> Iterator[Observation]:
             free[node] = t
         elif not sent or not pd.isna(detail):
             continue  # no bits, or not delivered: `detail` states the reason
+        # The time of sending is the end of the client's last activity: its work, the wake-up of its
+        # radio, or its download.
         elif node == server:
             yield Observation(run, peer, number, "upload", free.get(peer, opened), t, sent)
         elif peer == server:
+            # Sent as the exchange was opened, or later, after the promotion of the radio, which is
+            # no part of the message.
             begun = max(opened, free.get(node, opened))
             yield Observation(run, node, number, "download", begun, t, sent)
             free[node] = t

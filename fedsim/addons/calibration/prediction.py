@@ -110,6 +110,7 @@ class Prediction:
 
     def _replay(self, which: NDArray[np.intp], radios: Radios) -> Array:
         """Return the durations of the messages of one run."""
+        # Runs are replayed one by one: their times have different origins.
         calendar, sent, packets = Calendar(), self.messages, self.packets
         laws = [[ConstantRate(float(rate)) for rate in rates] for rates in (radios.up, radios.down)]
         latencies, network = radios.latency.tolist(), flows(self.network)
@@ -172,6 +173,7 @@ class _Lane:
 
     def _next(self) -> None:
         self._busy = True
+        # Before the delay: a duration includes the latency, as the recorded ones do.
         self._begun = self._calendar.now
         self._calendar.at(self._begun + self._delay, self._flow, self._waiting.popleft())
 

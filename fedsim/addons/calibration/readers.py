@@ -226,6 +226,8 @@ def _mahimahi(path: Path, client: str, direction: Direction) -> Iterator[Observa
     rate = read_mahimahi(path)
     edges = np.unique([*np.arange(0.0, rate.period), rate.period])
     carried = np.array([rate.integral(0.0, float(edge)) for edge in edges]) / 8.0
+    # The trace is averaged over seconds: its marks are single packets, whose rate would be 0 or
+    # huge.
     for start, end, size in zip(edges, edges[1:], np.diff(carried), strict=False):
         if size > 0:  # an outage of a second has no rate, which a constant rate cannot express
             kind = f"{_WAYS[way]}-capacity"

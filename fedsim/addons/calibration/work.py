@@ -58,12 +58,15 @@ def fit_device(
     if kept.sum() < 2:
         text = f"it has {kept.sum()} tasks of known {column} that took time; two are needed"
         raise CannotTell({key: text})
+    # A mean over n clients has a smaller spread than one task: `fit_speed` converts it.
     size = (mean_of or 1) if means.any() else 1
     fitted, count = fit_speed(amounts[kept], seconds[kept], size), int(kept.sum())
     constants = [
         FittedConstant(key, *fitted.speed, count),
         FittedConstant(spread, *fitted.sigma, count),
     ]
+    # Seconds per unit: a slower client has a larger logarithm, as its messages have in
+    # `doubts.unlike`.
     logs, places = np.log(seconds[kept] / amounts[kept]), rows["start"].to_numpy(float)[kept]
     names = rows["client"].to_numpy(str)[kept]
     notes = list(_unlike(number, logs, who[kept], names))

@@ -28,7 +28,7 @@ class KernelLocator(_Locator):  # type: ignore[misc]  # Numba's classes have no 
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """Return the folder of a file's kernels below the common folder: the name of its package."""
+        """Return the name of a file's package, which is its folder below the common one."""
         return Path(py_file).parent.name
 
     def get_source_stamp(self) -> str:

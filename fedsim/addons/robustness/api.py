@@ -91,9 +91,13 @@ def robust(
     design = _design(originals, intervals or {}, worlds, seed, runs if hindered else 0)
     store, home = PriceStore(out), Path(base or "").resolve()
     price = Pricing(store, tuple(blocks), jobs, executor, cluster, home)
+    # If one variant cannot be priced by the recursion, all are played: a ratio needs both variants
+    # in the same worlds, and by the same rules.
     priced = (price.play if hindered else price.price)(runs_found, design.worlds)
     table = _table(runs_found, list(gathered.labels), priced)
     reversals = _reversals(price, runs_found, table, design, other)
+    # After the search for reversals, whose prices are stored as well, and would be removed as
+    # unused.
     store.tidy()
     remarks = [*_remarks(hindered, design, table), *_without_grams(runs_found, originals, table)]
     warnings = *store.remarks, *gathered.counting, *gathered.left_out
@@ -136,6 +140,7 @@ def _again(
     names: Collection[str],
 ) -> CostTable:
     """Price the runs of some variants in further worlds."""
+    # The other variants have NaN in the table, as the pair has no use for them.
     selected = [run for run in runs if run.variant in names]
     return _table(selected, list(variants), price.price(selected, more))
 
@@ -236,6 +241,7 @@ def _no_uncertainty(originals: Sequence[Original]) -> str:
 def _table(runs: Sequence[FinishedRun], variants: list[str], costs: Sequence[Costs]) -> CostTable:
     seeds = sorted({run.seed for run in runs})
     shape = len(variants), len(seeds)
+    # NaN stays where a variant has no run with a seed.
     table = {name: np.full((*shape, costs[0].t.size), np.nan) for name in Costs._fields}
     bits = np.full(shape, np.nan)
     for run, costs_of_run in zip(runs, costs, strict=True):
@@ -243,6 +249,8 @@ def _table(runs: Sequence[FinishedRun], variants: list[str], costs: Sequence[Cos
         bits[place] = run.bits
         for name, values in costs_of_run._asdict().items():
             table[name][place] = values
+    # Without a carbon intensity anywhere, grams are no cost of the study, rather than an unknown
+    # one.
     if np.isnan(table["grams"]).all():
         del table["grams"]
     return CostTable(variants, seeds, table, bits)

@@ -77,6 +77,8 @@ class RadioFigures(NamedTuple):
         down, up = (0.0 if rate.constant is None else rate.constant for rate in rates[::-1])
         stages = tuple(
             (
+                # `choose` instead of a condition: whether a radio has states may depend on the
+                # world, and is then a column.
                 choose(states.stateful, stage.power, 0.0),
                 stage.time,
                 stage.cycle,

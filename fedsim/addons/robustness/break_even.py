@@ -78,6 +78,7 @@ def flips(table: CostTable, design: Design, against: int, again: Again) -> pd.Da
     reversals, steady = list[_Reversal](), list[dict[str, object]]()
     for variant, cost, ratios in pairs(table, against) if design.lines else ():
         for number, line in enumerate(_lines(ratios, design)):
+            # A ratio need not be monotone along a constant, so there may be several reversals.
             steps = list(_reversals(variant, cost, number, line))
             reversals += steps
             if not steps and not np.isnan(line).any():
@@ -127,6 +128,8 @@ def _narrow(
     """Price at the points of division of all steps at once, in `_PASSES` passes."""
     inner, names = _PARTS - 1, {step.variant for step in reversals} | {reference}
     for _ in range(_PASSES if reversals else 0):
+        # All constants as written, in as many worlds as there are points; each step then overwrites
+        # the row of its constant.
         values = np.tile(design.as_written[:, None], inner * len(reversals))
         for number, step in enumerate(reversals):
             part = slice(number * inner, (number + 1) * inner)

@@ -134,6 +134,8 @@ def of_the_typical(
     confidence = level if margin.any() else confidence
     middle = typical[known]
     with np.errstate(invalid="ignore"):  # an infinite ratio with an infinite margin
+        # The same seeds count in all worlds, so their error shifts all worlds together, and is not
+        # averaged out.
         least, most = ((middle + margin) < 0).mean(), ((middle - margin) < 0).mean()
     low, _ = interval(float(least), count, confidence)
     _, high = interval(float(most), count, confidence)

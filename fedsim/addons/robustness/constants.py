@@ -161,6 +161,8 @@ def general(scenarios: Sequence[Scenario]) -> Iterator[UncertainConstant]:
             low, high = (value * share for share in (_DELAYS if unit == "s" else _RATES))
             yield UncertainConstant(server(field), value, low, high, unit, "lit", str(FCC_2011))
     groups = [group for scenario in scenarios for group in scenario.fleet if not is_measured(group)]
+    # A device whose speed is not constant, or infinite, has no operations per second that could be
+    # overstated.
     if any(group.device.constant not in {None, inf} for group in groups):
         yield UncertainConstant(FLOPS, 1.0, *_KERNELS, "", "est", str(ROOFLINE))
     fleets = [_counts(scenario) for scenario in scenarios]
@@ -218,6 +220,8 @@ def scores(count: int) -> Array:
         return np.zeros(count)
     # Midpoints of equal shares of probability.
     shares = (np.arange(count) + 0.5) / count
+    # Scaled by the largest, so that the spread is that of the extreme devices, whatever their
+    # number.
     quantiles = np.asarray(ndtri(shares)) / float(ndtri(shares[-1]))
     golden = (sqrt(5.0) - 1.0) / 2.0  # a low-discrepancy order: neighbours get distant scores
     return np.asarray(quantiles[np.argsort(np.argsort((np.arange(count) * golden) % 1.0))])

@@ -42,6 +42,7 @@ def play_exchange(
     # One of the two models of a device has zero cost: operations or samples.
     works = clients.per_operation * load.operations[:, None]
     works = works + clients.per_sample * load.samples[:, None]
+    # Power at work beyond idle power, which `recursion` charges for the whole run.
     legs.spent = legs.spent + clients.working * works
     arrivals = move(clients.up, received + works, load.up, up=True)
     return arrivals, legs.spent
@@ -78,6 +79,8 @@ class _Legs:
             paged: whether messages wait for the paging occasions of radios.
         """
         if self._clients.stateful:
+            # First up to the message, then up to the paging occasion: while the message waits, the
+            # radio may fall into its next stage, from which it is woken.
             self._pass_until(now)
             if paged:
                 # A sleeping radio listens periodically: the message waits for the next occasion.

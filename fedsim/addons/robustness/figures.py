@@ -130,6 +130,7 @@ def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
     every = study.deciding
     rows = every[(every["variant"] == name) & (every["cost"] == cost)].copy()
     rows["reach"] = reach_of(rows)
+    # Written with `not`, so that a reach of NaN counts as flat.
     if not rows["reach"].max() > _FLAT:
         axis.annotate("hardly varies", (0.5, 0.5), xycoords="axes fraction", ha="center")
         axis.set(xticks=[], yticks=[], xlabel=f"{WORDS[cost]} of {visible(study.labels[name])}")

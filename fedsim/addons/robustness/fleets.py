@@ -153,6 +153,7 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         return float(getattr(link, field)) if sampled is None else sampled
 
     def lanes(direction: int, capacity: float | Array) -> Lanes:
+        # Direction 0 is down, 1 is up.
         rate = by_client(lambda group: group.radio.rates[direction])
         return Lanes(
             rate,
@@ -215,6 +216,7 @@ def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
     """Return the factor on each client's work times, shape (n, W) or ()."""
     if not any(spread(group.device.kind) in world for group in groups):
         return np.ones(())
+    # Deviations are drawn for the devices of the whole fleet, kind by kind; see `constants.scores`.
     counts = Counter[str]()
     # A group with a measured speed has no spread: the interval of its speed includes it.
     for group in groups:

@@ -49,6 +49,8 @@ class Loads:
         self._clients = np.array(tasks.client, np.intp)
         self._packets = np.array([framing.packet for framing in framings])
         overheads = np.array([framing.overhead for framing in framings])[self._clients]
+        # Framing depends on the bits with the header of fedsim's own protocol, so the header comes
+        # first.
         self._unframed = tuple(
             np.array(bits, np.int64) + header_bits for bits in (tasks.received_bits, tasks.bits)
         )
@@ -86,6 +88,7 @@ class Loads:
         """Return a key that is equal for two exchanges exactly if their loads are equal."""
         tasks = self._tasks(number)
         parts = self._clients, self._down, self._up, self._operations, self._samples
+        # The bytes of floats: equal keys mean equal bits, so no tolerance decides here.
         return b"".join(part[tasks].tobytes() for part in parts)
 
     def _tasks(self, number: int) -> slice:

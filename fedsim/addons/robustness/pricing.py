@@ -168,6 +168,8 @@ def priced_at(
             part_of_world = {key: values[part] for key, values in world.items()}
             framed = overheads(groups, part_of_world, part.stop - part.start)
             clients = clients_of(scenario, groups, part_of_world, part.stop - part.start)
+            # Batteries are tested at the last look only. Their levels never rise, so a world that
+            # fits then has fitted at every earlier look.
             known = prices(history, loads.with_overheads(framed), clients, looks)
             every = np.stack([known.seconds, known.joules, known.grams])
             # A world in which a battery reaches a mark has no price: the run would have decided
@@ -313,6 +315,7 @@ class PriceStore:
         )
         digest.update(read_file(run.folder / SCENARIO))
         name = f"{digest.hexdigest()[:32]}{ENDING}"
+        # Also if nothing is stored yet: `tidy` keeps what this study has asked for.
         self._seen.add(name)
         return self._folder / name
 

@@ -143,6 +143,8 @@ class _WorldsRun:
         key = self._loads.key(number) + self._woken[ids].tobytes()
         # Relative to now, so that the state repeats from round to round.
         since = self.now - self._last[ids]
+        # A hit within the tolerance uses the times of another round, which differ from those of
+        # this one by rounding only.
         costs = self._cached_exchange(key, since)
         if costs is None:
             costs = self._compute(self._loads.of(number), since)
@@ -165,6 +167,7 @@ class _WorldsRun:
 
     def _store_exchange(self, key: bytes, costs: "_Exchange") -> None:
         """Cache an exchange; the oldest entries are dropped when the cache is full."""
+        # Taken out and inserted again, which moves the key to the end.
         entries = self._cache.pop(key, [])
         self._cache[key] = [*entries[1 - _BEGINNINGS :], costs]
         # A dictionary keeps the order of insertion, and stored keys were re-inserted: the first key
@@ -193,6 +196,8 @@ class _WorldsRun:
         A stage in progress is charged at its end, as in the log.
         """
         clients = self._clients
+        # Stages that have ended since the last exchange, which would be charged at the beginning of
+        # the next one. The state itself does not change: a look must not disturb the run.
         spent = self._spent + self._advance()[2]
         # Idle power is paid all the time, whatever else happens.
         joules = self._idle_power * self.now + spent.sum(axis=0)

@@ -79,6 +79,7 @@ class Robustness:
     def verdicts(self) -> pd.DataFrame:
         """One row per pair of variants and cost; see `robustness.verdicts.verdicts`."""
         drawn = self.design.drawn
+        # The world as written follows the sampled ones; see `Design`.
         return verdicts(self.table, slice(0, drawn), drawn, self.practical)
 
     @cached_property
@@ -206,6 +207,7 @@ class Robustness:
             OccupiedError: another process is writing into the folder.
             OutputError: one of them cannot be written.
         """
+        # The seal comes after the tables that it covers: a reader that finds it finds all of them.
         with hold(folder):
             for name, frame in self.frames().items():
                 write_whole(folder / f"{name}.csv", as_csv(frame))

@@ -36,6 +36,7 @@ def ends(begins: Array, bits: Array, caps: Array, capacity: float | Array) -> Ar
         capacity: the capacity of the link, bit/s, shape (W,) or one number.
     """
     # Worlds become rows, so that each one is contiguous in the kernel.
+    # `left` is a copy, as the kernel counts it down.
     over, left = np.empty((2, *begins.shape[::-1]))
     left[:] = bits.T
     first, rates = np.ascontiguousarray(begins.T), np.ascontiguousarray(caps.T)
@@ -89,6 +90,8 @@ def _time_left(left: Array, caps: Array, flows: Order, level: float, lasts: Arra
     least = np.inf
     for k in range(len(flows)):
         i = flows[k]
+        # The minimum rather than the level: a transfer whose cap is below the level runs at its
+        # cap.
         lasts[k] = left[i] / min(caps[i], level)
         least = min(least, lasts[k])
     return least

@@ -45,6 +45,7 @@ class Pricing:
 
     def play(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
         """Replay or repeat runs in all worlds, one task per run and world."""
+        # By run, then by world: `reshape` below relies on this order.
         tasks = [replace(run, world=number) for run in runs for number in range(worlds.count)]
         task = partial(play, worlds=worlds, blocks=self.blocks, base=self.base)
         known = self._results(tasks, worlds, task)
@@ -72,6 +73,8 @@ class Pricing:
             with postpone_signals():
                 futures = [pool.submit(price, task) for task in tasks]
             try:
+                # Stored as they arrive, so that an interrupted study keeps all prices up to the
+                # first one that is missing.
                 pending = zip(tasks, futures, strict=True)
                 return [keep(task, worlds, future.result()) for task, future in pending]
             finally:  # after a failure the other tasks need not start

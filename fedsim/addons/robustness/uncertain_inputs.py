@@ -79,6 +79,8 @@ def constants_of(
         for constant in constants
         if constant.key in user_intervals or constant.key in stated
     ]
+    # Intervals of presets are known to fit together; those of users may exclude each other, such as
+    # a power at rest above that at work.
     for one, other in combinations(stated_constants, 2):
         _check_together(one, other, seen)
     return tuple(

@@ -82,6 +82,7 @@ def verdicts(
     """
     rows = []
     for cost, values in table.costs.items():
+        # By seed, in the world as written: what `compare` finds without uncertain constants.
         decided = Pairwise.of(values[:, :, written], practical=practical)
         for one in range(len(table.variants)):
             for other in range(len(table.variants)):
@@ -112,6 +113,7 @@ def _verdict(
     middle = log_typical(table, cost, *pair)
     known = middle[drawn][~np.isnan(middle[drawn])]
     ratios = seed_ratios(table, cost, *pair)[:, drawn]
+    # A seed without a run of one of the variants has no ratio in any world, and is no draw.
     ratios = ratios[~np.isnan(ratios).all(axis=1)]
     spread = _quantiles(np.exp(known)) if len(known) else [np.nan] * len(_SPREAD)
     shares = {
@@ -164,6 +166,7 @@ def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
     known = ~np.isnan(figures).any(axis=0)
     # Dominated: another variant is nowhere worse and somewhere better.
     as_low = (figures[:, :, None] <= figures[:, None]).all(axis=0)
+    # Comparisons with NaN are false, so that a variant without a cost dominates none.
     lower = (figures[:, :, None] < figures[:, None]).any(axis=0)
     optimal = known & ~(as_low & lower).any(axis=0)
     worlds = known.any(axis=0)
@@ -178,6 +181,8 @@ def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
 
 def _means(values: Array) -> Array:
     """Return geometric means over seeds, shape (V, W); NaN if no seed reached the target."""
+    # Seeds are chosen once for all worlds. A cost that is unknown in one world then makes the mean
+    # unknown there: with other seeds in each world, means would differ for that reason.
     reached = ~np.isnan(values).all(axis=2, keepdims=True) & ~np.isinf(values).all(
         axis=2, keepdims=True
     )

@@ -61,6 +61,8 @@ class TcpArrivals:
         now, recent = self._calendar.now, self._recent
         while recent and recent[0][1] <= now:
             self._passed += recent.popleft()[2]
+        # A train may be noted after its first bit has passed. No event can be scheduled in the
+        # past.
         first = max(now, first)
         recent.append((first, last, count))
         # Rates are sums over overlapping trains: each adds its own, and takes it away at its end.
@@ -76,6 +78,8 @@ class TcpArrivals:
 
     def _change(self, difference: float) -> None:
         if not self.closed and self._changed is not None:
+            # Sums and differences of rates do not cancel exactly: a remainder must not become a
+            # negative rate.
             self._rate = rate = max(0.0, self._rate + difference)
             self._changed(self._token, rate)
 
@@ -94,6 +98,7 @@ class TcpArrivals:
 
     def close(self, *, whole: bool) -> None:
         """Stop the arrivals: the whole message has arrived, or only the bits so far."""
+        # Before the log is cleared, as `bits_at` reads it.
         share = 1.0 if whole or not self._bits else self.bits_at(self._calendar.now) / self._bits
         self._passed, self._stream = share * self._total, None
         self._recent.clear()

@@ -102,6 +102,7 @@ class TcpBearer:
             window.begin_message(lane.calendar.now)
             if law.idle_restart:
                 window.restart(law.initial_window, lane.calendar.now)
+        # Late acknowledgements of the message before would otherwise change the window of this one.
         if self._last is not None:
             self._last.forget()
         transfer = self._last = TcpTransfer(lane, window, bits, finished, token, opened=opened)
@@ -194,6 +195,8 @@ class TcpBearers:
                 # Union: all links of a lane belong to one set.
                 for link in links:
                     one, other = self._root(links[0]), self._root(link)
+                    # The smaller number becomes the root, so that the root of a set does not depend
+                    # on the order of lanes.
                     self._first[max(one, other)] = min(one, other)
 
     def _find_shared(self, lane: RoutedLane) -> list[int]:
@@ -293,6 +296,8 @@ class TcpBearers:
         # Numbers replace long tuples as keys of the tree.
         key = self._kinds.setdefault(traits, len(self._kinds))
         if episodes is None:
+            # Lanes that share links have a memory of their own. A lane alone shares the memory of
+            # all equal lanes, since what it does recurs on each of them.
             memory_key = root if root is not None else traits
             parts = self._worlds, clock
             episodes = Episodes(self._calendar, parts, self._memory, memory_key, alone=not shared)
@@ -303,6 +308,7 @@ class TcpBearers:
     def _lane(self, client: ClientId, *, up: bool) -> RoutedLane:
         lane = self._lanes[0 if up else 1][client]._replace(client=client)
         if self._own is not None and lane.rate.signal is not None:
+            # Clients of a run may start their trace at different times.
             lane = lane._replace(rate=self._own(client, up))
         return lane
 

@@ -189,12 +189,18 @@ class Episodes:
     ) -> EpisodeTransfer:
         """Start a message on a lane; see `Bearer`. Lanes with equal keys take equal times."""
         now = self._calendar.now
+        # An episode begins with idle links: no message under way, and no packet, such as a late
+        # acknowledgement, in any queue.
         if not self._open and self._is_quiet(now):
             self._start_episode(now)
+        # Rounded up by 3/4: differences of times that are equal but for rounding, just below a
+        # tick, belong to that tick.
         tick = int((now - self._started) * TICKS + EARLY)
         message = EpisodeTransfer(self, self._number, bits, finished, token)
         self._number += 1
         self._open += 1
+        # Lanes are numbered by their first use in the episode: which clients they belong to does
+        # not matter for times.
         lane_number = self._lanes.setdefault(lane, len(self._lanes))
         beginning = (tick, key, lane_number, bits, cap)
         start = beginning, lane, message
@@ -239,6 +245,7 @@ class Episodes:
 
     def _wake(self, when: float) -> None:
         """Report due ends, or simulate packets up to now."""
+        # Superseded by an earlier wake-up; calls of the calendar cannot be cancelled.
         if when != self._wakes:
             return
         self._wakes = inf
@@ -258,6 +265,7 @@ class Episodes:
     def _follow(self, step: EpisodeStep, before: int) -> None:
         """Proceed to a known step, after `before` ends of the present one."""
         if self._step is not None:
+            # These ends come before the new start, by too little to have been reported so far.
             for end in self._step.ends[self._reported : before]:
                 self._plan(self._begun[end.number][2], end)
                 self._count += 1

@@ -163,6 +163,8 @@ class FairQueue:
 
     def clear(self) -> None:
         """Empty all queues for another episode."""
+        # `_drawn` stays: the flows of another episode get the same queues in turn, so that equal
+        # episodes have equal ends.
         self._buckets.clear()
         self._flows.clear()
         self._fresh.clear()
@@ -180,6 +182,8 @@ class FairQueue:
         flow.bits += packet.bits
         self._bits += packet.bits
         self.waiting += 1
+        # The first packet that waits tries the link at once. For later ones a call is scheduled
+        # already, see `_wait`.
         if self.waiting == 1:
             self._pass_on(None)
         elif self.waiting > MOST:
@@ -203,12 +207,15 @@ class FairQueue:
             return number
         if self._rng is None:
             self._rng = self._draws()
+        # Drawn in batches, in the order in which flows send their first packet, which the run alone
+        # determines.
         if number == len(self._drawn):
             self._drawn += self._rng.integers(BUCKETS, size=BUCKETS).tolist()
         return self._drawn[number]
 
     def _wait(self) -> None:
         """Wait until the link's queue has room."""
+        # Room appears as the first packet of the link's own queue begins to be sent.
         starts = self._queue.waits
         now = self._calendar.now
         self._calendar.call(max(starts[0][0], now) if starts else now, self._pass_on, None)
@@ -267,6 +274,8 @@ class FairQueue:
                 flow.root = newton_step(flow.root, flow.count)
                 packet, late = self._next(flow, now, ticks)
                 if late:
+                    # Added to the scheduled time of the last drop, not to now: a late turn does not
+                    # slow down the control law.
                     flow.next_drop += _INTERVAL * flow.root >> 16
                 else:
                     flow.dropping = False
@@ -293,18 +302,23 @@ class FairQueue:
         self.waiting -= 1
         # CoDel spares the last packet: of the link in Linux, of the flow in ns-3.
         few = self._bits <= QUANTUM if self.bypass else flow.bits < QUANTUM
+        # RFC 8289: a queue that holds less than a packet is no standing one, however late its last
+        # packet is.
         if few or codel_time(now - packet[0]) < _TARGET:
             flow.above = None
             return packet, False
         if flow.above is None:
             flow.above = ticks + _INTERVAL
             return packet, False
+        # The delay has exceeded the target for a whole interval.
         return packet, ticks > flow.above
 
     def _drop_fattest(self) -> None:
         """Drop half of the longest flow, at most a batch."""
         flow = max([*self._fresh, *self._old], key=lambda candidate: candidate.bits)
         half, dropped = flow.bits / 2, 0
+        # From the head of the queue, as in Linux (`fq_codel_drop`), so that the sender learns of it
+        # sooner.
         while dropped < BATCH and (not dropped or flow.bits > half):
             packet = flow.pop()
             self._bits -= packet[1].bits

@@ -78,6 +78,7 @@ class Handshake:
 
     def deliver_one(self, number: int, bits: float, sent: float, at: float) -> None:
         """Receive a packet: see `TcpTransfer.deliver_one`."""
+        # The answer takes a fixed time, as all acknowledgements: they do not queue in this model.
         if number == SYN and not self._answered:
             self._answered = True
             path = self._lane.path
@@ -85,12 +86,14 @@ class Handshake:
             self._lane.calendar.call(at + answer, self._end, None)
 
     def _end(self, _: None) -> None:
+        # The message may have been stopped meanwhile.
         if self.over:
             return
         lane, now = self._lane, self._lane.calendar.now
         last = _Confirmation(self)
         # The confirmation leaves before the first data, on the same path.
         lane.forward(SegmentTrain(last, ANSWER, 1, lane.path.header, now, 0.0, now, now))
+        # Before `_opened`, which sends the first data.
         self.over = True
         self._opened(self._begun)
 

@@ -70,6 +70,7 @@ class TcpLayer(Layer):
             yield "the rate of a link is not the same at all times"
         for _, kind in kinds.runs:
             if kind.battery is not None:
+                # Their radios need every change of a rate, which kernels do not report.
                 yield "clients have batteries"
             if kind.radio.loss.mean:
                 yield "packets are lost"

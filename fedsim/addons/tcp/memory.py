@@ -66,6 +66,8 @@ class EpisodeMemory:
 
     def root(self, key: Hashable) -> EpisodeStep:
         """Return the root of the tree for links of this key; empty a full memory first."""
+        # Only at the beginning of an episode, as an episode in progress refers to its steps. Such a
+        # one may still add as much again: see `full`.
         if self.size > MOST:
             self._roots.clear()
             self.size = 0

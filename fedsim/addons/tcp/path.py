@@ -109,6 +109,7 @@ class TcpPath:
         self.header = header = 8.0 * packets.overhead
         self.segment = 8.0 * packets.packet
         self.payload = packets.packet - packets.overhead
+        # The bound stands for infinite limits, which have no integer.
         self.narrow = int(min([1e9, *[stage.queue.limit for stage in stages]]))
         self.leads = self._find_leads()
         # Round trip of an empty segment: delays include the transmission of a full one on free
@@ -122,6 +123,8 @@ class TcpPath:
         stages, radio = self.stages, self.stages[self.radio]
         there = [stage.delay + stage.queue.lasts(self.segment) for stage in stages]
         route = sum([stage.delay for stage in stages if stage is not radio])
+        # The first queue has none before it: its packets are sent as acknowledgements arrive, so
+        # the travel time of these takes its place.
         return (route if self.radio else radio.delay, *there[:-1])
 
     @property
@@ -256,6 +259,7 @@ class TcpLane:
                 (train.owner, train.number, train.bits, train.sent, train.first, train.hop)
             )
             return
+        # A message that is over would ignore what arrives.
         if train.owner.over:
             return
         stages, now = self.path.stages, self.calendar.now
@@ -328,6 +332,7 @@ class TcpLane:
                 first = through + stage.delay
             hop += 1
         if bits < self.path.segment:
+            # Not before now: the delivery may schedule events at this time.
             first = max(first - self.path.swifter(bits, alone=number <= 0), now)
         owner.deliver_one(number, bits, sent, first)
 

@@ -115,6 +115,8 @@ class LinkQueue:
         if self.signal is None:
             self.slot = slot = bits / self.rate
             self.free = free = start + count * slot
+            # The last packet is through one slot after its arrival, but not before the packets in
+            # front of it.
             end = last + slot
             end = max(end, free)
             begun = start + slot

@@ -104,16 +104,24 @@ class Receiver:
     def take(self, number: int, sent: float, now: float) -> Acknowledgement | None:
         """Receive a segment; return the acknowledgement to send at once, if any."""
         if number != self.next:
+            # A duplicate, and any segment out of order, is acknowledged at once (RFC 5681, section
+            # 4.2).
             if number < self.next or number in self._early:
                 return self._acknowledge(-1)
+            # The segment starts a block, extends one, or joins the two beside it: one block more,
+            # as many, or one fewer.
             self.blocks += 1 - (number - 1 in self._early) - (number + 1 in self._early)
             self._early.add(number)
             return self._acknowledge(number)
+        # RFC 7323, section 4.3: the echoed timestamp is that of the first segment since the last
+        # acknowledgement, so that round trips include the delay of acknowledgements.
         if number <= self._acknowledged:
             self._echo = sent
         self.next += 1
         if self._early:
             early = self._early
+            # The segment has filled a gap: the block behind it, if it begins right there, is in
+            # order now.
             self.blocks -= self.next in early
             while self.next in early:
                 early.remove(self.next)
@@ -158,6 +166,7 @@ class Receiver:
         if not acknowledged:
             self.waits, self.due = self.waits + count, end + self._delay
             return first, 0, (echo, echo)
+        # Segments after the last one that has triggered an acknowledgement.
         behind = count - 1 - first - every * (acknowledged - 1)
         self.waits, self._acknowledged = behind, self.next - behind
         self._echo = started + pace * (count - behind)

@@ -29,6 +29,8 @@ class Scoreboard:
     @property
     def flight(self) -> int:
         """The number of segments in flight."""
+        # RFC 6675's pipe: neither arrived nor lost segments are in flight. A lost one counts again
+        # once it was retransmitted.
         flight = self.next - self.first
         if self._arrived or self._lost or self.again:
             flight += len(self.again) - len(self._arrived) - len(self._lost)
@@ -45,6 +47,8 @@ class Scoreboard:
             return False
         self._arrived.add(number)
         self._lost.discard(number)
+        # Three segments above a hole suffice, so three are kept, and no list of all that have
+        # arrived has to be searched.
         highest = [index for index in self._highest if index >= self.first]
         highest.append(number)
         highest.sort()
@@ -72,6 +76,7 @@ class Scoreboard:
         for index in range(first, number):
             again = index in self.again
             if index in self._arrived:
+                # It was counted as delivered when it arrived out of order.
                 self._arrived.remove(index)
                 delivered -= 1
             elif again:
@@ -91,6 +96,8 @@ class Scoreboard:
     def outruns_second(self) -> bool:
         """Return whether the next segment with a known fate after the first one is lost."""
         for index in range(self.first + 1, self._highest[-1] if self._highest else 0):
+            # A segment that has neither arrived nor counts as lost says nothing, and is passed
+            # over.
             if index in self._lost:
                 return True
             if index in self._arrived:
@@ -102,6 +109,7 @@ class Scoreboard:
         if self.first not in self._lost:
             self.again.discard(self.first)
             self._lost.add(self.first)
+            # In front, as the queue is ascending. Its earlier entry, if any, is stale.
             self._pending.appendleft(self.first)
 
     def lose_all(self) -> None:

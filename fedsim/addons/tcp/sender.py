@@ -139,6 +139,8 @@ class Sender:
             if timed < number and timed not in board.again:
                 window.measure(echo, now)
                 window.restore_timeout()
+        # The report of a segment out of order first, and then the acknowledgement, which removes
+        # segments from the board.
         news = early >= 0 and board.take(early)
         delivered, repaired = int(news), False
         if number > first:
@@ -202,7 +204,8 @@ class Sender:
             return
         self._duplicates += 1
         self._state = Congestion.DISORDER
-        # Before `_recover` is reached it repairs: RFC 6582 need not be asked about it here.
+        # RFC 6582 prevents a second reduction for losses before `_recover`. Until that is reached,
+        # the sender is repairing and does not come here.
         if self._duplicates == DUPLICATES or self.board.outruns_second():
             self._enter_recovery(delivered, now)
 
@@ -261,6 +264,7 @@ class Sender:
     def time_out(self, now: float) -> None:
         """Mark all segments in flight as lost, and send the first one."""
         board = self.board
+        # Read before all segments count as lost.
         flight = board.flight
         board.lose_all()
         self._duplicates = 0

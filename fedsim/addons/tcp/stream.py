@@ -58,6 +58,7 @@ def may_flow(window: Window, left: int, path: TcpPath) -> bool:
         path: the path of the message.
     """
     size = window.size
+    # Below the threshold the window still doubles, and is no measure of what the link allows.
     if size < WIDEST or size < window.threshold or left < WINDOWS * size:
         return False
     return window.trip > LATE * path.trip
@@ -113,6 +114,7 @@ def begin(
     # share. FQ-CoDel keeps the link busy.
     filled = 1.0 if queue.managed else window.utilisation(queue.limit / pipe)
     others = [stage.queue.rate for stage in path.stages if stage.queue is not queue]
+    # `again` adds bits without this scaling: they follow losses, and are few.
     link = queue.join(calendar, window.size, pipe)
     flow = link.add(bits / filled, min(others, default=inf), ended, None)
     return Stream(number, queue, window.size, link, flow)

@@ -106,6 +106,7 @@ class EventWorld:
     def __init__(self, law: Tcp, clock: Calendar, worlds: "PacketWorlds") -> None:
         self._law, self._clock, self._worlds = law, clock, worlds
         self._used: list[TcpLane] = []  # lanes whose queues have been used
+        # The method of the calendar itself, as it runs once per wake-up.
         self.run_before = clock.run_before
 
     @property
@@ -133,6 +134,7 @@ class EventWorld:
         self._used.append(lane)
         if len(self._used) > MANY:
             self._used = list(dict.fromkeys(self._used))
+        # A fading radio has another rate in each message, and a lane one message at a time.
         lane.path.own.rate = rate
         # Counted up to a limit, as the rest of a long message flows as a stream.
         self._worlds.segments += 1 + min(bits / lane.path.segment, MOST_COUNTED)
@@ -141,6 +143,7 @@ class EventWorld:
 
     def empty_at(self) -> float:
         """See `PacketWorld.empty_at`."""
+        # Without lanes nothing was ever sent, and the links are quiet at any time.
         return max([lane.path.empty_at(self._clock.now) for lane in self._used], default=-inf)
 
     def clear(self) -> None:
@@ -181,6 +184,7 @@ class PacketWorlds:
 
     def better(self, world: PacketWorld) -> PacketWorld:
         """Return the world for an episode that starts anew: the same, or one of kernels."""
+        # Only as an episode begins anew: a world in progress has a state that is not translated.
         if world.compiled or not self.pay:
             return world
         # The old world is left idle, and its queues empty.

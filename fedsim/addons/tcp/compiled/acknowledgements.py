@@ -33,6 +33,7 @@ def acknowledge(
         more, repaired = boards.acknowledge(W, F, m, number, now)
         delivered += more
     if W[at.LINUX]:
+        # After `boards` have taken the acknowledgement: what is left to repair is dismissed then.
         if was_early:
             _undo(W, F, m)
         behind = 1 if news and _sent_at(W, F, m, early) < _sent_at(W, F, m, number) else 0

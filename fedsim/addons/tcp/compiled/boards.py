@@ -68,6 +68,7 @@ def _discard(W: Integers, m: int, number: int, mark: int, count: int) -> None:
 
 @part
 def _discard_again(W: Integers, m: int, number: int) -> None:
+    # Only the count and the flag say whether a segment is in the list: its column is left as it is.
     s = segment(m, number)
     if W[s] & at.IS_AGAIN:
         W[s] &= ~at.IS_AGAIN
@@ -190,6 +191,7 @@ def _lose_below_highest(W: Integers, m: int) -> None:
 def acknowledge(W: Integers, F: Reals, m: int, number: int, now: float) -> tuple[int, int]:
     """Record that all segments before one have arrived: see `Scoreboard.acknowledge`."""
     first = W[m + at.UNKNOWN]
+    # Before UNKNOWN moves on, as in `RackScoreboard.acknowledge`.
     if W[at.LINUX]:
         # Without retransmissions the last segment was sent last, so that it alone decides.
         if W[m + at.AGAIN]:
@@ -259,6 +261,7 @@ def lose_all(W: Integers, m: int) -> None:
 @part
 def lose_none(W: Integers, m: int) -> None:
     """Clear all marks of losses and retransmissions."""
+    # HINT stays too high at most: the next `_lose` lowers it.
     W[m + at.AGAIN] = W[m + at.LOST] = W[m + at.EDGE] = 0
     for index in range(W[m + at.UNKNOWN], W[m + at.NEXT]):
         s = segment(m, index)

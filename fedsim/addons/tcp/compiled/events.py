@@ -35,6 +35,7 @@ def take_node(W: Integers) -> int:
     if node:
         W[at.NODE_FREE] = W[node + at.LINK]
         return node
+    # The next block exists: `enough` has counted free nodes before this event.
     if W[at.NODE_NEXT] == W[at.NODE_END]:
         use_block(W, W[W[at.BLOCK]])
     node = W[at.NODE_NEXT]
@@ -83,6 +84,7 @@ def enough(W: Integers, events: int, nodes: int) -> bool:
 @part
 def _make_lists(W: Integers) -> bool:
     if W[at.TOP] + LISTS > W[at.END]:
+        # The caller grows the buffer by this and calls again.
         W[at.WANTED] = LISTS
         return False
     W[at.SLICES] = W[at.TOP]
@@ -350,6 +352,7 @@ def is_dead(W: Integers, node: int) -> bool:
     key = W[node + at.EVENT_KEY]
     kind = key & (at.KINDS - 1)
     if kind == at.TIMES_OUT:
+        # A timer is alive as long as its message holds its key, so cancelling it costs one store.
         return W[W[node + at.ABOUT] + at.TIMER] != key
     return kind == at.FLOW_ENDS and W[W[node + at.NUMBER] + at.END_TIMER] != key
 
@@ -367,6 +370,7 @@ def forget(W: Integers, F: Reals) -> None:
         behind = W[node + at.LINK]
         if is_dead(W, node):
             W[at.LENGTH] -= 1
+            # The event will not execute, but has kept the record of its message until now.
             release(W, W[node + at.ABOUT])
             free_node(W, node)
         else:

@@ -141,6 +141,7 @@ def settle(W: Integers, F: Reals, q: int) -> None:
     W[q + at.NEW_FIRST] = W[q + at.NEW_LAST] = 0
     while node:
         behind = W[node + at.LINK]
+        # At the front, so the list is in no particular order. `_find` breaks ties by serial.
         _link(W, q, node)
         if fits:
             _to_capped(W, F, q, node, F[node + at.FLOW_BITS])
@@ -166,6 +167,7 @@ def _advance(W: Integers, F: Reals, q: int) -> None:
 @part
 def _find(W: Integers, F: Reals, q: int, capped: int, word: int, sign: float) -> int:
     """Return the flow of a side with the least signed number, ties by serial; 0 if none."""
+    # A search of all flows, not a heap: few streams share a link, as only long messages become one.
     first, least = 0, inf
     node = W[q + at.FLOW_FIRST]
     while node:
@@ -295,9 +297,11 @@ def end_flows(W: Integers, F: Reals, q: int) -> int:
 def _drop(W: Integers, F: Reals, q: int, node: int, ended: int) -> int:
     """End a flow; insert a message's flow into the list of ended ones, by serial."""
     _unlink(W, q, node)
+    # Marks the flow as over; `CompiledWorld` then reads its mark as the bits that are left.
     W[node + at.FLOW_LINK] = 0
     F[node + at.FLOW_MARK] = 0.0
     if not W[node + at.FLOW_OWNER]:
+        # A flow without a message stands for single packets: nobody reads it any more.
         free_node(W, node)
         return ended
     # Inserted by serial number: callbacks run in the order in which flows were added.

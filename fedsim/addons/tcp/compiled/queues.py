@@ -142,6 +142,7 @@ def carry_one(W: Integers, F: Reals, q: int, first: float, bits: float, lead: fl
     slot, before = bits / F[q + at.RATE], F[q + at.LASTS]
     # The link is idle: whatever is still listed as waiting has left.
     if free <= _leaves_by(before, first, lead):  # nothing waits
+        # The list is freed, not only its count, as its nodes are shared with all other lists.
         if W[q + at.WAITING]:
             forget_waits(W, q)
         F[q + at.LASTS], F[q + at.FREE] = slot, first + slot

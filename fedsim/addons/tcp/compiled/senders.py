@@ -170,6 +170,7 @@ def _send_one(W: Integers, F: Reals, m: int, number: int, now: float) -> None:
         boards.send_again(W, F, m, number, now)
     else:
         W[m + at.NEXT] = number + 1
+        # On every stack, as the column is there; only Linux reads it.
         F[boards.about(W, m, number, at.SENT_AT)] = now
     _arm(W, F, m, now)
     if W[m + at.STATE] == at.RECOVERY:

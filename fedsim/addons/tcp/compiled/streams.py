@@ -98,6 +98,7 @@ def end_stream(W: Integers, F: Reals, m: int) -> None:
     if missing > 0:
         W[m + at.SEGMENTS_SENT] += missing
         W[m + at.STREAMED] += missing
+        # Ended, so no list holds it. Its segments are counted in PASSED by `_flow` below.
         free_node(W, W[m + at.STREAM_FLOW])
         _flow(W, F, m, q, missing * F[m + at.EACH], inf, missing)
         return
@@ -138,6 +139,8 @@ def leave_stream(W: Integers, F: Reals, m: int, whole: int) -> None:
     p = W[m + at.PATH]
     q = W[p + at.WAY + W[m + at.STREAM_AT] * at.STAGE + at.AT]
     flow = W[m + at.STREAM_FLOW]
+    # A flow that has ended is in no list, even if its message is stopped before its last segment
+    # has arrived.
     if not whole and W[flow + at.FLOW_LINK]:
         remove_flow(W, F, flow)
     free_node(W, flow)

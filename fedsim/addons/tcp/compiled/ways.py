@@ -122,6 +122,7 @@ def forward(
     if count == 1:
         forward_one(W, F, m, number, bits, sent, first, hop)
         return
+    # Only a message sends trains: a handshake has single packets.
     if W[m + at.OVER]:
         return
     p, now = W[m + at.PATH], F[at.NOW]
@@ -224,6 +225,7 @@ def _deliver_one(
     after = count_arrived(W, m)
     if after > before:
         p = W[m + at.PATH]
+        # The first bits of the segment came one slot of the radio before its end.
         radio = W[p + at.WAY + W[p + at.RADIO] * at.STAGE + at.AT]
         _note(W, F, m, time - bits / F[radio + at.RATE], time, at.ALONE)
     if after == W[m + at.TOTAL] or F[m + at.DUE] < inf:

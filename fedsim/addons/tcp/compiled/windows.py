@@ -138,6 +138,7 @@ def grow(
         count -= 1
     if F[m + at.SIZE] >= F[m + at.THRESHOLD] and count:
         payload = W[W[m + at.PATH] + at.PAYLOAD]  # by whole bytes
+        # `round` to even, as Python rounds.
         size = round(F[m + at.SIZE] * payload)
         F[m + at.SIZE] = (size + max(payload * payload // size, 1)) / payload
 

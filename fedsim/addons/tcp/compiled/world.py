@@ -153,6 +153,7 @@ class CompiledWorld:
             return self._paths[path]
         queues = [self._queue(stage.queue) for stage in path.stages]
         self._paths[path] = p = self._allocate(at.WAY + at.STAGE * len(queues))
+        # Read after the last allocation, which may have replaced the buffer.
         W, F = self._W, self._F
         W[p + at.STAGES], W[p + at.RADIO] = len(queues), path.radio
         F[p + at.BACK], F[p + at.BACK_BIT] = path.back, path.back_bit
@@ -194,9 +195,12 @@ class CompiledWorld:
             record = run(self._buffer, when, limit, since)
             if not record:
                 return
+            # Nothing has changed in the buffer, so the call is repeated with a longer one.
             if record == kernel.FULL:
                 self._grow(self._words[at.WANTED])
                 continue
+            # Popped before the callback: its record may be reused by a message that the callback
+            # starts.
             message = messages.pop(record)
             message.end()
             if self._end is not None:
@@ -204,6 +208,8 @@ class CompiledWorld:
 
     def clear(self) -> None:
         """Reset all links to idle at time 0."""
+        # Records of messages that were under way are freed in the buffer, and their objects must
+        # not be found any more.
         self._messages.clear()
         kernel.clear(self._buffer)
 
@@ -223,6 +229,7 @@ class CompiledWorld:
     ) -> CompiledMessage:
         """Start a message now, at a rate of its radio: see `TcpTransfer`."""
         path = lane.path
+        # First of all, as it may replace the buffer.
         p = self._path(path)
         self._reals[self._queues[path.own] + at.RATE] = rate
         self._end = finished

@@ -221,7 +221,6 @@ class Observer:
         complete: bool,
     ) -> None:
         """Write the row of a round, and stop the run if a rule applies."""
-        # The clock of a live run is past 0 by the time the initial model has been evaluated.
         gap, now = objective - self._setup.optimum, self._calendar.now if number else 0.0
         table, traffic = self._book.rounds, self._traffic
         table.add(

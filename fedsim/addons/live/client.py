@@ -108,6 +108,8 @@ class ClientSession(FrameConnection):
         """Handle a frame of the server."""
         self.watched = True
         if kind is Kind.MESSAGE and self._read is not None:
+            # Decoded on arrival, also if earlier messages wait: updates of vectors have to be
+            # applied in order.
             self._inbox.append((self._read(body), monotonic()))
             if self._waiting_for is not None and not self._waiting_for.done():
                 self._waiting_for.set_result(None)
@@ -181,6 +183,8 @@ class ClientSession(FrameConnection):
     async def _recall(self, offer: RunOffer) -> tuple[ClientMemory, bool]:
         """Return the client's memory of a run, and whether it is complete."""
         memory = self._kept.memory
+        # `run` tells two runs of one seed apart: a server that was started again has no use for
+        # this memory.
         if memory is not None and memory.run == offer.run and memory.recover(offer.last_exchange):
             return memory, True
         if self._apart:
@@ -209,6 +213,8 @@ class ClientSession(FrameConnection):
             spans = tuple(client.spans)
             report = Report(asked.exchange, received, monotonic(), silent, looks, spans)
             data = frame(Kind.REPORT, report.encode())
+            # Report and reply in one write, so that the server finds them together, and the reply
+            # has no second delay.
             self.send_bytes(data if envelope is None else data + frame(Kind.MESSAGE, envelope.data))
 
 

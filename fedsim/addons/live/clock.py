@@ -78,6 +78,7 @@ class OrderedLog:
     def release(self) -> None:
         """Append all rows, in order of time."""
         rows, self._rows = self._rows, []
+        # Stable: rows of one time stay in the order in which they were written.
         rows.sort(key=itemgetter(0))
         for t, append, args, named in rows:
             self._last = max(t, self._last)

@@ -118,6 +118,8 @@ class FrameConnection(asyncio.Protocol):
             return
         self.sent_bytes += len(data)
         self._transport.write(data)
+        # asyncio's buffer has no bound of its own, and the server must not store models for a
+        # client that does not read.
         most = _QUEUED * (max(self.limit, len(data)) + FRONT_BYTES)
         if self._transport.get_write_buffer_size() > most:
             self.drop(PeerTimeoutError(f"{self.peer} reads too slowly: {most} bytes wait for it"))
@@ -132,6 +134,8 @@ class FrameConnection(asyncio.Protocol):
             self._stop_timer()
             self._transport.close()
             loop = asyncio.get_running_loop()
+            # A closed transport stays until its buffer is sent, which a peer that does not read
+            # prevents for ever.
             self._timer = loop.call_later(self._timing.silence, self._transport.abort)
 
     def abort(self) -> None:
@@ -163,6 +167,7 @@ class FrameConnection(asyncio.Protocol):
             for kind, body in self._reader.feed(data):
                 if kind is not Kind.BEAT:
                     self.on_frame(kind, body)
+                # A frame may end the connection. What follows in the same bytes is ignored.
                 if self.ended:
                     return
         except FrameError as error:
@@ -178,6 +183,7 @@ class FrameConnection(asyncio.Protocol):
         self.lost.set()
         self._stop_timer()
         why = "has closed the connection" if exc is None else f"is not reachable any more: {exc}"
+        # Without effect if this end has closed the connection itself.
         self.drop(PeerError(f"{self.peer} {why}"))
 
     # -- the timer ---------------------------------------------------------------------
@@ -191,9 +197,13 @@ class FrameConnection(asyncio.Protocol):
 
     def _tick(self) -> None:
         """Send a heartbeat, and check that the peer sends and reads."""
+        # Ticks are counted, not seconds: after work that has blocked the loop, one tick has passed,
+        # whatever the clock shows, and the data that has arrived meanwhile is read before the next.
         most = ceil(self._timing.silence / self._timing.beat)
         self._silent_ticks = 0 if self.received_bytes > self._seen else self._silent_ticks + 1
         self._seen = self.received_bytes
+        # The peer has taken something if fewer bytes wait than did at the last tick, less those
+        # that were added since.
         waiting, sent = self._transport.get_write_buffer_size(), self.sent_bytes - self._noted
         taken = not waiting or waiting - sent < self._waiting
         self._stuck_ticks = 0 if taken else self._stuck_ticks + 1

@@ -48,6 +48,8 @@ class Entrance:
         except (BlockingIOError, ConnectionAbortedError):  # the peer has gone already
             return
         except OSError:  # the limit of open files is reached
+            # The oldest connection that is not admitted frees a descriptor. The listener would be
+            # readable at once again, so it rests for a moment.
             self._door.make_room()
             loop.remove_reader(self._listener)
             self._later = loop.call_later(_MOMENT, self.open)

@@ -95,6 +95,7 @@ class FrameReader:
                 start = end
                 yield _KINDS[number], body
         finally:
+            # In `finally`: the caller may stop in the middle, and what was not yielded has to stay.
             if held is self._buffer:
                 del self._buffer[:start]
             else:
@@ -170,6 +171,7 @@ class Report(NamedTuple):
         if len(body) < _REPORT.size:
             raise FrameError(f"a report has at least {_REPORT.size} bytes, got {len(body)}")
         exchange, flags, received, sent, count = _REPORT.unpack_from(body)
+        # The length is checked before the spans are read, so a count cannot exceed what was sent.
         if len(body) != _REPORT.size + count * _SPAN.size or flags > 7:
             raise FrameError(f"{len(body)} bytes with flags {flags} are no report of {count} spans")
         spans = tuple([WorkSpan(*each) for each in _SPAN.iter_unpack(body[_REPORT.size :])])
@@ -177,6 +179,7 @@ class Report(NamedTuple):
             times = f"received at {received:g} s, answered at {sent:g} s"
             raise FrameError(f"a report has impossible times: {times}")
         for each in spans:
+            # Written so that NaN, with which every comparison is false, is refused.
             if not (received <= each.began and each.ended <= sent and _is_possible(each)):
                 raise FrameError(f"a report has an impossible span: {each}")
         if (pieces := sum(each.pieces for each in spans)) > MOST_PIECES:
@@ -209,10 +212,13 @@ def _fitting(spans: Sequence[WorkSpan]) -> Sequence[WorkSpan]:
     """Return spans within the limits of a report: joined or with fewer pieces, with equal sums."""
     if len(spans) > _MOST_SPANS:
         early = len(spans) - _MOST_SPANS + 1
+        # The earliest are joined: later ones are nearer to the reply, and their times matter more.
         spans = [_joined(spans[:early]), *spans[early:]]
     pieces, room = sum(each.pieces for each in spans), MOST_PIECES - len(spans)
     if pieces <= MOST_PIECES:
         return spans
+    # Each span keeps one piece at least, and the rest of the room is divided in proportion; the sum
+    # never exceeds the limit.
     return [_in_pieces(each, 1 + each.pieces * room // pieces) for each in spans]
 
 

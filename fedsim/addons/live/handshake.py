@@ -118,6 +118,7 @@ class RunOffer:
             made = cls(bytes.fromhex(content["digest"]), **known)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise FrameError(f"the server's offer of a run cannot be read: {error!r}") from None
+        # The exact type: a bool is an int, and would pass `isinstance`.
         if not all(type(known[name]) is kind for name, kind in _KINDS.items()):
             text = printable(repr(known), _LONGEST_TEXT)
             raise FrameError(f"the server's offer of a run has fields of other types: {text}")
@@ -126,6 +127,7 @@ class RunOffer:
 
 def _mac(token: bytes, role: bytes, *exchanged: bytes) -> bytes:
     """Return the proof of a token: of fixed length, whatever was exchanged."""
+    # With the lengths, no two sequences of frames give the same bytes.
     lengths = struct.pack(f"<{len(exchanged)}I", *map(len, exchanged))
     return hmac.digest(token, MAGIC + role + lengths + b"".join(exchanged), "sha256")
 
@@ -222,6 +224,8 @@ class ServerHandshake:
 
     def _receive_proof(self, kind: Kind, body: bytes) -> tuple[Kind, bytes]:
         digest, proof, received, sent = _unpack(_PROOF, kind, Kind.PROOF, body)
+        # Without a token there is nothing to prove; the field is sent all the same, as zeros, so
+        # that frames have one layout.
         own = b""
         if self._token is not None:
             exchanged = self._hello, self._challenge, digest
@@ -229,6 +233,7 @@ class ServerHandshake:
             if not hmac.compare_digest(proof, due):
                 raise AdmissionError("token", "the client does not prove the shared token")
             own = _mac(self._token, b"server", *exchanged)
+        # After the token: a peer without it must not learn which scenario runs here.
         if digest not in {NO_DIGEST, self._offer.digest}:
             ends = f"{digest.hex()[:12]}, the server's {self._offer.digest.hex()[:12]}"
             text = f"the client's scenario has the digest {ends}: use the same file and overrides"
@@ -285,6 +290,7 @@ class ClientHandshake:
         if kind is not Kind.WELCOME or len(body) < _MAC_BYTES:
             raise FrameError(f"expected a WELCOME frame, got {kind.name} of {len(body)} bytes")
         if self._token is not None:
+            # Before the offer is decoded: nothing of an unproven server is parsed.
             due = _mac(self._token, b"server", self._hello, self._challenge, self._digest)
             if not hmac.compare_digest(body[:_MAC_BYTES], due):
                 raise AdmissionError("token", "the server does not prove the shared token")
@@ -296,6 +302,7 @@ class ClientHandshake:
         _, asked = _unpack(_CHALLENGE, kind, Kind.CHALLENGE, body)
         if asked and self._token is None:
             raise AdmissionError("token", "the server requires a shared token, but none was given")
+        # An impostor that claims to need no token would receive the client's data.
         if self._token is not None and not asked:
             text = "a shared token was given, but the server requires none"
             raise AdmissionError("token", text)

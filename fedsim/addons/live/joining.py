@@ -63,6 +63,7 @@ class PartBuilder:
     def __init__(self, plan: Plan | None, blocks: Sequence[type[Spec]]) -> None:
         self._plan = plan
         self._blocks = blocks
+        # All clients of this process, and all connections, share one part per run.
         self._build = cache(self._build_once)
 
     def __call__(self, offer: RunOffer) -> ClientPart:
@@ -72,6 +73,7 @@ class PartBuilder:
             AdmissionError: the scenario file has no such run.
             ScenarioError: the server's scenario cannot be built here.
         """
+        # Without what differs between clients and connections, so that the cache finds the part.
         return self._build(replace(offer, returns=0, last_exchange=0))
 
     def _build_once(self, offer: RunOffer) -> ClientPart:
@@ -213,6 +215,8 @@ def run_clients(
                 await connector.connect(session)
                 another = await session.done and not once
             except PeerError as error:
+                # The time to reconnect starts anew with every admission: a run may outlast many
+                # broken connections.
                 if session.admitted:
                     until = loop.time() + timing.joining
                 if once or not _may_pass(error) or loop.time() >= until:

@@ -84,6 +84,8 @@ class LiveClient:
         self._setup = setup
         self._meter = meter
         self._apart = apart
+        # A client that comes back in a new process would otherwise draw the numbers of its first
+        # rounds again.
         self._stream = f"client, return {returns}" if returns else "client"
         self._start = monotonic()
         self._rng: np.random.Generator | None = None
@@ -131,6 +133,7 @@ class LiveClient:
         evaluator = self._setup.evaluator
         before, began = self._meter.joules(), monotonic()
         ticket = submit_work(evaluator, work)
+        # All at once, before the work: an evaluator computes the pieces as one.
         if begun is not None:
             for number in range(1, work.pieces + 1):
                 begun(number)
@@ -199,6 +202,7 @@ class ClientMemory:
     async def answer(self, asked: Envelope) -> tuple[Message | Silence, Envelope | None]:
         """Handle a message; return the reply and its envelope, if any."""
         self.client.spans = []
+        # Messages are handled one at a time, so the spans that a reply reports are its own.
         reply = await self._handle(self.client, self.protocol.open(asked))
         envelope = self.protocol.answer(asked, reply)
         self._sent.append(_Sent(asked.exchange, reply))
@@ -212,6 +216,7 @@ class ClientMemory:
         Args:
             last_exchange: the exchange of the last reply that has arrived.
         """
+        # The newest first, as each undo restores the state that the reply before it has left.
         while self._sent and self._sent[-1].exchange > last_exchange:
             reply = self._sent.pop().reply
             if isinstance(reply, Message) and reply is not BEACON:

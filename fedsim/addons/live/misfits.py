@@ -90,6 +90,8 @@ class ReplySizes:
 
     def _due(self, place: Place, sizes: Sequence[Size]) -> Size | None:
         """Return the expected size for a class and field; None if unknown."""
+        # A majority of one exchange decides, and is remembered. The first exchange with a single
+        # reply has none, hence the size of the server's message.
         counts = Counter(sizes)
         size, count = counts.most_common(1)[0]
         if len(counts) == 1 and (len(sizes) > 1 or place not in self._known):
@@ -107,6 +109,7 @@ class ReplySizes:
 
 def _of_another_class(replies: Sequence[Reply]) -> dict[ClientId, str]:
     """Return the clients whose reply in the newest round has another class than most replies."""
+    # Late replies may be of another phase of the method, with another class by right.
     newest = max((reply.round for reply in replies), default=0)
     kinds = {reply.client: type(reply.message) for reply in replies if reply.round == newest}
     (most, count), *others = Counter(kinds.values()).most_common() or [(Message, 0)]

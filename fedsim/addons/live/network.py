@@ -72,12 +72,16 @@ class _Peer:
 
     def meet(self, sent: float, received: float, answered: float, now: float) -> None:
         """Update the travel times from a round trip; separately, as one may include a model."""
+        # Minima, as a frame may wait in buffers or carry a model; the fastest one is nearest to the
+        # travel time alone.
         self.down = min(self.down, received - sent)
         self.up = min(self.up, now - answered)
 
     @property
     def offset(self) -> float:
         """The server's clock minus the client's, s, if both directions take equally long."""
+        # down = travel - offset and up = travel + offset, so half the difference is the offset, as
+        # in NTP (RFC 5905).
         return (self.up - self.down) / 2
 
 
@@ -203,6 +207,8 @@ class LiveNetwork:
         """See `Attendance.why_gone`: a client that has left may reconnect for a while."""
         if any(client in self._peers for client in clients):
             return ""
+        # A client that has left may come back for a while. `change` wakes the server as that time
+        # ends.
         if self._clock.now < self._last_return(clients):
             return ""
         return f"no client can take part any more: {OFFLINE} ({len(clients)})"
@@ -255,6 +261,7 @@ class LiveNetwork:
         """
         self.metered = self.metered and metered
         self._peers[client] = _Peer(connection, down, up)
+        # `_returns` counts departures, not returns, so it stays.
         if (away := self._left.pop(client, None)) is not None:
             now = self._clock.now
             self._log.append(now, now - away.t, Event.ONLINE, client, NO_PEER)
@@ -269,6 +276,7 @@ class LiveNetwork:
         if peer is None or self._closed or self._clock.start is None:
             return False
         now = self._clock.now
+        # Before `on_lost`, which may ask at once whether the client can take part.
         self._left[client] = _Departure(now, reason)
         self._returns[client] += 1
         for envelope, sent in peer.outstanding:
@@ -292,6 +300,8 @@ class LiveNetwork:
         name = node_name(client)
         peer = self._peers[client]
         asked = peer.answering or (peer.outstanding[0][0] if peer.outstanding else None)
+        # The number comes from the client: it cannot have diverged in a round that it was not asked
+        # in.
         number = min(number, asked.round if asked is not None else 0)
         if self._goes_on and len(self._peers) > 1:
             self.expel(client, PeerError(f"{name} has failed: {text}"))
@@ -322,6 +332,8 @@ class LiveNetwork:
             if peer is None:  # it left while this message was sent to others
                 continue
             self._traffic.bits_down += envelope.bits
+            # Before the bytes are sent: an immediate failure of the connection has to find the
+            # message here, to count it as lost.
             peer.outstanding.append((envelope, now))
             peer.connection.send_bytes(data)
 
@@ -333,6 +345,8 @@ class LiveNetwork:
             FrameError: its report is missing or of another exchange, or the method has no such
                 reply.
         """
+        # The checks come first, and change nothing: a reply that is refused has no effect on
+        # traffic, log or estimates.
         peer = self._peers[client]
         envelope = self._transport.read(body, client, self._unpacking, self._largest)
         asked, answers = peer.answering, (envelope.round, envelope.exchange)
@@ -384,6 +398,7 @@ class LiveNetwork:
         for each in report.spans:
             spent = min(each.ended - each.began, now - sent)
             ended = min(max(each.ended + offset, sent + spent), now)
+            # One row per piece, all at the end of the span: a report has no times of single pieces.
             seconds = spent / each.pieces
             joules = 0.0 if isnan(each.joules) else each.joules / each.pieces
             head = ended, seconds, _COMPUTE, client, NO_PEER, envelope.round, *_NO_MESSAGE
@@ -413,6 +428,7 @@ class LiveNetwork:
 
     def close(self, *, another: bool) -> None:
         """End the run: tell the clients, and record what is in transit."""
+        # From now on a connection that ends is no departure.
         self._closed = True
         now = self._clock.now
         for client, peer in sorted(self._peers.items()):

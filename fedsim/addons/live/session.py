@@ -81,6 +81,8 @@ class Door:
             AdmissionError: the number cannot be used.
         """
         name, network = node_name(client), self.network
+        # From here to the answer nothing waits, so two connections cannot both be given a number
+        # that is free once.
         if client in self._taken:
             span = f"a broken connection is noticed after {self.timing.silence:g} s"
             raise AdmissionError("connected", f"{name} is connected already; {span}")
@@ -89,6 +91,8 @@ class Door:
         if client in network.departures and self._returning.never:
             text = f"{name} has left this run and cannot come back: {self._returning.never}"
             raise AdmissionError("client", text)
+        # Every return writes rows. Without a pause, a client that breaks off at once could fill the
+        # log.
         if network.away(client) < _PAUSE * self.timing.beat:
             raise AdmissionError("connected", f"{name} has only just left: try again")
         self._taken.add(client)
@@ -124,6 +128,7 @@ class Door:
         now, text = asyncio.get_running_loop().time(), str(error)
         if now - self._said.get(text, -inf) < self.timing.silence:
             return
+        # Texts may hold what a peer has sent, so their number has to be bounded.
         if len(self._said) >= _MOST_SAID:
             self._said.clear()
         self._said[text] = now
@@ -137,6 +142,8 @@ class Door:
         """
         name, network, rule = node_name(client), self.network, self._returning
         back = client in network.departures
+        # The same process has kept the memory. Another one would start with an empty state, while
+        # the server counts on the old one.
         if back and rule.remembers and not said.knows:
             text = f"{name} has left this run, and what it remembered ({rule.remembers}) is lost"
             raise AdmissionError("client", f"{text}: only the same process can come back")
@@ -163,6 +170,7 @@ class Door:
         if client < 0:
             self.refuse(error)
             return
+        # The number is free again for a reconnection, unless `take` finds the client expelled.
         self._taken.discard(client)
         if not session.ready:
             self.refuse(error)
@@ -172,6 +180,7 @@ class Door:
     def forget(self, session: "ServerSession") -> None:
         """Add the bytes of an ended connection to the totals."""
         self.waiting.pop(session, None)
+        # Bytes are counted once: a connection may end by its peer and again by the end of the run.
         if session in self.sessions:
             self.sessions.discard(session)
             self.sent_bytes += session.sent_bytes
@@ -222,6 +231,7 @@ class ServerSession(FrameConnection):
 
     def __init__(self, door: Door) -> None:
         super().__init__(door.timing, LONGEST_HELLO)
+        # Infinite until measured: `_Peer.meet` takes minima.
         self.down = self.up = inf
         self.ready = False
         self._door = door
@@ -237,6 +247,8 @@ class ServerSession(FrameConnection):
 
     def give_way(self, error: PeerError) -> None:
         """End a connection that is not admitted, at any step of the handshake."""
+        # During TLS there is no transport yet that could be dropped: the task that opens it is
+        # cancelled.
         if self.opening.done():
             self.drop(error)
         else:
@@ -267,6 +279,8 @@ class ServerSession(FrameConnection):
         if self._late is not None:
             self._late.cancel()
         client = self._handshake.client
+        # Closed after the reason is written, not aborted: the peer is to read it. `see_off` bounds
+        # how many wait for that.
         self.close()
         self._door.see_off(self)
         self._door.end(self, client, error)
@@ -281,6 +295,9 @@ class ServerSession(FrameConnection):
             client = self._handshake.client
             self._door.waiting.pop(self, None)
             self.peer = node_name(client)
+            # Differences of two clocks: each includes their offset, with opposite signs, which
+            # `_Peer.offset` uses. Handshake frames are short, so the travel times are nearly those
+            # of the network.
             self.down, self.up = times.received - self._challenged, now - times.sent
             self._expect("has not built its part", self._door.timing.building)
         self.send(answer, content)
@@ -292,6 +309,8 @@ class ServerSession(FrameConnection):
             raise misplaced_frame(kind, self.peer)
         said = check_ready(body, self._door.fingerprint)
         self._door.join(self, self._handshake.client, said)
+        # Only now are long frames accepted: a peer that is not admitted must not make the server
+        # allocate memory.
         self.ready, self.limit = True, self._door.limit
         if self._late is not None:
             self._late.cancel()
@@ -316,6 +335,7 @@ class ServerSession(FrameConnection):
 
     def on_broken(self, error: FrameError) -> None:
         """Send an admitted client the reason why it may not rejoin, and end the connection."""
+        # Before that, a violation is no reason to shut the number out: anybody may claim it.
         if self.ready:
             self.expel(error)
         else:

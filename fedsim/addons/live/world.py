@@ -66,6 +66,8 @@ class LiveServer(RoundServer):
         """
         while True:
             await super()._wait_finished()
+            # Only when the exchange would close: by then most replies are known, and the majority
+            # decides the right size.
             misfits = self._sizes.misfits(self._protocol.unused)
             if not misfits:
                 return
@@ -251,6 +253,8 @@ class LiveWorld(ObservedRun):
         except RunStopped as stopped:  # the model that the run starts with is at its goal
             return ending_of(stopped)
         finally:
+            # The clock first, so that all rows of the end have one time; clients are told before
+            # connections close.
             self._clock.stop()
             self._network.close(another=settings.another)
             entrance.close()
@@ -303,9 +307,12 @@ class LiveWorld(ObservedRun):
             names = ", ".join(map(node_name, missing[:_FEW])) + ", ..." * (len(missing) > _FEW)
             count = f"{len(missing)} of {self._settings.offer.clients} clients have not joined"
             raise ClientsMissingError(f"{count} within {span:g} s: {names}") from None
+        # One client without a meter makes all sums of energy unknown.
         if not self._network.metered:
             self.traffic.joules = nan
             self._book.log.metered = False
+        # The initial model is evaluated before time begins, as an evaluation costs no time in a
+        # run.
         self._observer.begin()
         self._clock.begin()
         for rule in self._setup.stop.rules:
@@ -334,6 +341,7 @@ class LiveWorld(ObservedRun):
     def close(self, reason: str) -> None:
         """Record why the run ended, and what the meters show."""
         self._observer.write_idle(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
+        # Rows of the last, unfinished round are still held back to be put in order.
         self._log.release()
         self._book.end(self.meters())
 

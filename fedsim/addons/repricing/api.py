@@ -149,6 +149,7 @@ def _unchanged_notes(
 def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
     """Record the study before the replay; undo that if the first run is refused."""
     file = out / STUDY
+    # A study that was recorded earlier is restored if not a single run succeeds.
     before = read_file(file) if file.exists() else None
     study.write(out)
     done = list[Path]()
@@ -224,6 +225,8 @@ def _price(run: Repricing, out: Path, watch: Watch) -> Path:
     manifest = run.original.manifest
     origin = {PRICED_FROM: {"events": manifest["events"], "code": manifest["code"]}}
     place = RunFolder.place(out, run.variant.name, run.seed)
+    # An earlier result of the same place is put aside, not overwritten: a replay that is refused
+    # must leave it as it was.
     earlier = set_aside(out, place)
     try:
         path = execute(run, out, watch, origin)

@@ -58,6 +58,8 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
 
 def _changes(then: Scenario, now: Scenario) -> Iterator[Seen]:
     """Yield changes outside of the blocks that may change."""
+    # Only tiers that both have are compared in detail; a different number is a difference by
+    # itself.
     tiers = min(len(then.tiers), len(now.tiers))
     before, after = (_values_of_training(scenario, tiers) for scenario in (then, now))
     for key, value, logged in _differences(after, before):
@@ -119,6 +121,8 @@ def _clock_and_battery(scenarios: Sequence[Scenario], looks: Sequence[str]) -> I
         yield "algorithm.kind", f"got {kind}, which has read the clock; that {_AGAIN}"
     groups = [group for scenario in scenarios for group in (*scenario.fleet, *scenario.tiers)]
     powered = any(group.battery for group in groups)
+    # A method that reads the charge gets None on mains, whatever the fleet: without batteries the
+    # answer cannot differ.
     if "battery" in looks and powered:
         yield (
             "algorithm.kind",

@@ -144,6 +144,8 @@ def read_history(folder: Path, clients: int, tree: Hierarchy | None = None) -> R
     events = read_run(folder, "events")
     reason = str(events["detail"].iloc[-1])
     ends = np.flatnonzero(events["event"] == "round")
+    # Rows after the last commit belong to a round that has not ended, unless the algorithm itself
+    # has ended: then they are its last exchanges.
     whole = events if reason == ENDED else events.iloc[: ends[-1] + 1 if len(ends) else 0]
     _check(whole, folder)
     rows = _Rows(whole, hierarchy(clients, ()) if tree is None else tree)
@@ -153,6 +155,8 @@ def read_history(folder: Path, clients: int, tree: Hierarchy | None = None) -> R
     return RunHistory(
         exchanges,
         tasks,
+        # The number of exchanges that were opened before each commit. The server at the top has the
+        # first places, so its openings come first.
         np.searchsorted(rows.openings, ends).tolist(),
         [None if isnan(value) else value for value in figures["objective"].to_pylist()],
         figures.select(measures).to_pylist(),
@@ -202,6 +206,8 @@ class _Rows:
 
     def _places(self, rows: Numbers, servers: Numbers) -> Numbers:
         """Return places of rows in the log, shifted per server so that servers do not overlap."""
+        # Exchanges of several servers overlap in time. Shifted apart by server, one sorted array
+        # finds the exchange of any row.
         rank = np.where(servers == SERVER, 0, servers + 1 - self._tree.clients)
         return np.asarray(rank * self._size + rows, dtype=np.intp)
 
@@ -213,6 +219,7 @@ class _Rows:
             clients: the client of each row; a gateway counts as a client.
         """
         places = self._places(rows, self._above[clients])
+        # The last exchange that this server has opened before the row.
         exchange = np.searchsorted(self.openings, places, side="right") - 1
         keys = exchange * self._nodes + clients
         order = np.argsort(keys, kind="stable")
@@ -249,6 +256,8 @@ class _Rows:
         is_reply = ~np.isin(replied, silent)  # a message from a silent client is a beacon
         replies, replied = replies[is_reply], replied[is_reply]
         ends = np.sort(np.concatenate([silent, replied]))
+        # Each client receives one message per exchange, and ends it by one reply or by silence.
+        # Anything else cannot be replayed.
         once = len(np.unique(exchange_numbers)) == len(exchange_numbers)
         if not (
             once
@@ -267,10 +276,14 @@ class _Rows:
     def _exchanges(self, exchange_numbers: Numbers, replied: Numbers) -> Exchanges:
         count = len(self.openings)
         borders = np.arange(count + 1) * self._nodes
+        # Keys are exchange x nodes + client, so multiples of the number of nodes separate
+        # exchanges.
         first = np.searchsorted(exchange_numbers, borders)
         sampled = np.zeros(count + 1, dtype=bool)
         asked_for = self._at("sampled")
         places = self._places(asked_for, self._above[self._node[asked_for]])
+        # `sampled` rows are written before the exchange is opened, so they belong to the next
+        # opening; one entry more takes those of a round that was never opened.
         sampled[np.searchsorted(self.openings, places)] = True
         return Exchanges(
             self._events["message"].iloc[self.openings % self._size].notna().tolist(),

@@ -80,6 +80,8 @@ class CopiedModels:
         """
         kept = f"{MODELS}.parquet" in self._original.manifest[FILES]  # not in older runs
         for number, chunk in enumerate(chunks(self._original.folder) if kept else [_NONE]):
+            # Copied by rounds, as the new run may end earlier. One empty part is written in any
+            # case, so that the table has its schema.
             rows = chunk.filter(pc.field("round") <= self._last)
             if len(rows) or not number:
                 self._parts.write(rows)
@@ -314,6 +316,7 @@ def check_replay(original: Original, variant: Variant, history: RunHistory, fold
     """
     if not history.commits:
         return
+    # Up to the last commit only: rows after it depend on why the run ended.
     stop = Stop(rounds=len(history.commits))
     scenario = variant.scenario.model_copy(update={"stop": stop})
     same = Variant(variant.name, scenario)
@@ -331,6 +334,8 @@ def check_replay(original: Original, variant: Variant, history: RunHistory, fold
 def _agree(one: Path, other: Path) -> bool:
     """Return whether two logs agree up to the last round of the second."""
     first, second = (read_run(path, "events") for path in (one, other))
+    # Exact equality: the replay performs the same operations, so any difference in the last bit is
+    # one of time.
     count = 1 + np.flatnonzero(second["event"] == "round")[-1]
     return all(
         np.array_equal(first[name].to_numpy()[:count], second[name].to_numpy()[:count])

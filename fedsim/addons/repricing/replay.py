@@ -125,6 +125,8 @@ class ReplayedMethod:
                 await self._exchange(server, exchange)
             self._committed = number + 1
             server.commit(_NOTHING)
+        # The history is used up, and no stop rule has ended the new run: what the method would do
+        # next is unknown.
         if history.reason != ENDED:
             text = _beyond(len(history.commits), history.reason, self._mid_round)
             raise self._refuse(text, server.round, None)
@@ -147,6 +149,8 @@ class ReplayedMethod:
         each = dict.fromkeys(server.clients, first) | requests if to is None else requests
         message = first if exchanges.shared[number] else each
         replies = await server.exchange(message, to=to)
+        # `handle` removes the task of each client that is asked. What is left was not asked, or its
+        # message was lost.
         unasked = [client for client in due if client in self._due]
         if unasked or len(replies) != exchanges.replies[number]:
             received = {reply.client for reply in replies}
@@ -156,12 +160,14 @@ class ReplayedMethod:
 
     async def handle(self, client: Client, message: Message) -> Message | Silence:
         """Run a recorded client: the same work, and the same reply."""
+        # Read for the record alone: `looks` of the new run then names the same ports.
         for look in self._looks:
             getattr(client, look)
         tasks, task = self._history.tasks, self._due.pop(client.id, None)
         if task is None:
             text = "is sampled, but was not in the original"
             raise self._refuse(text, client.round, client.id)
+        # A gateway's work is its rounds with the nodes below, which run in the simulator as usual.
         if client.id in self._visits:
             await client.compute(_ROUNDS)
         for work in range(tasks.begin[task], tasks.end[task]):

@@ -76,6 +76,7 @@ class Estimator:
             return
         self._draws[number] = draw
         if len(self._draws) > _REMEMBERED:
+            # The oldest, as a dictionary keeps the order of insertion.
             del self._draws[next(iter(self._draws))]
 
     def factors(self, replies: Sequence[Reply]) -> Array | float:
@@ -119,6 +120,8 @@ class Estimator:
             if draw is None:
                 continue
             of_round = np.flatnonzero(rounds == number)
+            # `draw.clients` is ascending. A client that is not in it gets a neighbour's place,
+            # which the comparison below finds out.
             places = np.searchsorted(draw.clients, clients[of_round])
             places = np.minimum(places, len(draw.clients) - 1)
             drawn = draw.clients[places] == clients[of_round]
@@ -148,8 +151,8 @@ def inclusion_probabilities(sizes: Array, count: int) -> Array:
     others share the rest in proportion to their sizes.
 
     Args:
-            sizes: positive sizes of the clients, shape (M,).
-            count: the number of clients drawn; M or more draws all.
+        sizes: positive sizes of the clients, shape (M,).
+        count: the number of clients drawn; M or more draws all.
 
     >>> inclusion_probabilities(np.array([10.0, 10.0, 20.0]), 2).tolist()
     [0.5, 0.5, 1.0]
@@ -159,6 +162,8 @@ def inclusion_probabilities(sizes: Array, count: int) -> Array:
     total = sizes.sum()
     if count * sizes.max() <= total:
         return np.asarray(count * sizes / total)
+    # The certain clients are the largest ones. The k-th is certain if the share of what is left
+    # would give it a probability above 1; the first one that is not ends the list.
     descending = np.sort(sizes)[::-1]
     rest = np.cumsum(descending[::-1])[::-1]  # the sum of each size and all smaller ones
     certain = int(np.argmax((count - np.arange(len(sizes))) * descending <= rest))

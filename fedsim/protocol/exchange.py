@@ -112,6 +112,7 @@ class Exchange:
         kept = [reply for reply in every if reply.client != client]
         self.reported -= len(every) - len(kept)
         self.replies, self.columns = kept, ()
+        # An abandoned exchange stays abandoned: its replies are late already.
         if self.phase is Phase.CLOSED:
             self.phase = Phase.OPEN
             self.look()
@@ -128,12 +129,15 @@ class Exchange:
 
     def give_up(self) -> bool:
         """Abandon the exchange if it is open; return True."""
+        # Reports and a timeout may meet in one instant. Whichever comes first decides.
         if self.phase is Phase.OPEN:
             self.phase = Phase.GIVEN_UP
         return True
 
     def look(self) -> bool:
         """Close the exchange if its condition holds; return whether it is over."""
+        # Before the deadline the goal closes it, which is infinite without a quorum. After it,
+        # `least` reports do, and every further report is checked against that.
         enough = self.reported >= (self.least if self.overdue else self.goal)
         if (enough or not self._waiting) and self.phase is Phase.OPEN:
             self.phase = Phase.CLOSED

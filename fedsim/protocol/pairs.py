@@ -87,6 +87,7 @@ class PairProtocol(PeerProtocol):
         Raises:
             RemoteProtocolError: the message is from no neighbour, or of no exchange.
         """
+        # An even number is an offer, an odd one the answer to it; see the module.
         number, answers = divmod(envelope.exchange, 2)
         if sender not in self._known or number < 1:
             text = f"{node_name(sender)} sends {node_name(self.id)} what it cannot: exchange"
@@ -99,6 +100,8 @@ class PairProtocol(PeerProtocol):
             return Verdict.OVER
         if not self.busy:
             return Verdict.ANSWER
+        # The total order breaks circles: of nodes that wait for each other, the one with the
+        # earliest offer is answered by all.
         if (number, sender) > (self._exchanges, self.id):
             return Verdict.REFUSE
         others = [each for each in self._held if each[0] != sender]  # without one it has given up

@@ -98,10 +98,13 @@ class PeerProtocol:
         """
         if self._exchange is not None:
             raise LocalProtocolError("an exchange is open already: a node has one at a time")
+        # Before the exchange counts as open: a message for a node that is no neighbour leaves no
+        # trace.
         post = self._post(message)
         self._exchanges += 1
         opened = Exchange(self._exchanges, set(self.senders))
         self._exchange = opened
+        # Neighbours may be ahead by an exchange. Their messages are counted now that it is open.
         if self._early:
             for sender, envelope in self._early.pop(self._exchanges, {}).items():
                 self._count(opened, sender, envelope)
@@ -178,6 +181,7 @@ class PeerProtocol:
 
     def neighbour_left(self, neighbour: ClientId) -> bool:
         """Remove a neighbour that left for good; return whether that closes the exchange."""
+        # Remembered, as `meet` may name it again where the graph changes.
         self._gone.add(neighbour)
         self.neighbours = tuple([node for node in self.neighbours if node != neighbour])
         self.senders = tuple([node for node in self.senders if node != neighbour])

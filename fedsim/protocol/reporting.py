@@ -59,6 +59,7 @@ def _derive(kind: type[Message], name: str, reports: tuple[Report, ...]) -> type
     derived = _DERIVED.get((kind, reports))
     if derived is None:
         fields = [(_FIELD + report, Payload) for report in reports]
+        # A subclass, so that the method's code, which reads fields by name, works on it unchanged.
         derived = make_dataclass(name, fields, bases=(kind,), frozen=True, slots=True, eq=False)
         _DERIVED[kind, reports] = derived
     return derived
@@ -84,6 +85,7 @@ def message_types(
 def is_for_candidates(message: Message) -> bool:
     """Return whether a message asks candidates only for their reports."""
     kind = type(message)
+    # Only `candidate_type` derives a class without reports.
     return _DERIVED.get((kind.__mro__[1], ())) is kind
 
 
@@ -153,6 +155,7 @@ def _candidates(handle: Handle, reports: tuple[Report, ...]) -> Handle:
         if kind is not candidate_type(kind.__mro__[1]):
             return await handle(client, message)
         extra = [await _measure(report, client, message, None) for report in reports]
+        # Back in the method's own class, as its handler expects.
         held[client.id] = kind.__mro__[1](*message.payloads())
         return report_type(reports)(*extra)
 

@@ -125,6 +125,7 @@ class Selection:
         Raises:
             ClientOrderError: the policy's order is invalid; see `sampling_order`.
         """
+        # The usual case without a pass over the fleet: nobody can be missing, and nothing is drawn.
         if self._eligibility.always_complete and not busy and (to is not None or not self._draws):
             return Cohort(self._clients if to is None else sorted(to))
         self.draw = None
@@ -140,12 +141,16 @@ class Selection:
                 break
             if client in busy:
                 continue
+            # Draws whether the client is available, so only clients that are reached in the order
+            # take a draw.
             can, obstacle = self._obstacle(client)
             possible += can
             if obstacle:
                 skipped.append((client, obstacle))
             else:
                 chosen.append(client)
+        # Nobody can take part, so the server waits for a change. With busy clients it has something
+        # to wait for already: their replies.
         if not possible and not busy:
             return None
         if to is None and self._informed is not None:
@@ -210,6 +215,7 @@ class Selection:
         """Show the policy the outcome of the exchange that is over now; None if none is open."""
         if self.watch is None or not self.watch.open:
             return None
+        # `_number` has counted the draw of this exchange already.
         outcome = self.watch.close(now, max(self._number - 1, 0))
         self._selector.observe(outcome)
         return outcome
@@ -280,6 +286,7 @@ class Watch:
             number: the number of draws before the one of this exchange.
         """
         seen, self._seen, self.open = self._seen, [], False
+        # Reshaped, so that an exchange without replies has the columns, too.
         reports = np.array([reply[2] for reply in seen]).reshape(len(seen), len(self._reports))
         return ExchangeOutcome(
             number,

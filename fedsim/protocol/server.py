@@ -184,6 +184,8 @@ class ServerProtocol:
         self._exchanges += 1
         waiting, policy = self._waiting(cohort), self._policy
         goal, least = policy.goal(len(waiting)), policy.least(len(waiting))
+        # The goal of an asynchronous server is that of its buffer, which may hold replies of an
+        # abandoned round.
         counted = goal, least, self._carried
         self.exchange = opened = Exchange(self._exchanges, waiting, *counted, self._name)
         # If the algorithm itself names no client, without a draw, the empty exchange is in order:
@@ -234,6 +236,8 @@ class ServerProtocol:
         if self._asynchronous:
             self._asked_in.update(dict.fromkeys(cohort, self._exchanges))
             self._busy = self._busy | set(cohort)
+            # The very set of busy clients: a report removes its sender from both. So the next
+            # exchange waits for all that are at work.
             return self._busy
         return cohort if isinstance(cohort, range) else set(cohort)
 
@@ -320,6 +324,8 @@ class ServerProtocol:
             return now
         if self._policy.heartbeat is None:
             return inf
+        # Beats count from time 0. A connection that ends at a beat has answered that one, so the
+        # next notices.
         return (floor(now / self._policy.heartbeat) + 1) * self._policy.heartbeat
 
     def asked_in(self, client: ClientId) -> int:
@@ -384,8 +390,12 @@ class ServerProtocol:
         instead. It may then ask those clients again whose replies had not arrived.
         """
         ended = self._end()
+        # The round number goes on, so that the number in a late reply tells which attempt it
+        # answers.
         self.round += 1
         if self._asynchronous:
+            # Silent clients have reported, too, so the count is carried and not the number of
+            # replies.
             self._busy, self._carried = set(), ended.reported
             self.late += ended.every
             return []
@@ -393,6 +403,7 @@ class ServerProtocol:
 
     def cancel(self) -> None:
         """Cancel the open exchange, if any, discarding its replies."""
+        # Kept to describe what the server was waiting for, if the run ends here.
         ended, self.exchange = self.exchange, None
         self._broken_off = ended if ended is not None and not ended.over else None
 

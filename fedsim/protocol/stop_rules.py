@@ -352,10 +352,14 @@ class Patience(StopRule):
             if isnan(seen):
                 return ""
             gain = seen - best if self.measure in end.higher else best - seen
+            # The best value moves only with an improvement: steps below the tolerance are compared
+            # with the same value, and add up.
             improved = isnan(best) or gain > max(self.tolerance * abs(best), self.least)
             if improved and end.feasible:
                 best, since, feasibility = seen, end.round, end.feasibility
                 return ""
+            # Rounds are compared by number, so that rounds without evaluation count towards the
+            # patience.
             if isnan(best) or end.round - since < self.rounds:
                 return ""
             last = f"{self.measure} {best:.6g} of round {since}"

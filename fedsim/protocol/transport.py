@@ -101,6 +101,8 @@ class Unpacking:
 
     def read(self, sender: ClientId, message: Message) -> Message:
         """Return a message as decoded by this receiver; the same object if it has no update."""
+        # All payloads are decoded if one is an update, in the order of the fields, as the sender
+        # has packed them.
         for name in message.__dataclass_fields__:
             if isinstance(getattr(message, name), Update):
                 return type(message)(*(self.unpack(sender, one) for one in message.payloads()))
@@ -284,11 +286,14 @@ class ByteTransport(Transport):
             DecodeError: the bytes are no message of the method, or name another sender.
         """
         header, payloads = self._decode(data, largest)
+        # The connection proves who sends. A client must not answer in the name of another one.
         if header.sender != sender:
             raise DecodeError(f"node {sender} sends a message in the name of node {header.sender}")
         message = self._shared
         if message is None:
             message = self._make_message(header, payloads, sender, unpacking)
+            # A message with updates depends on what its receiver holds, so each receiver decodes it
+            # anew.
             if not any(isinstance(payload, Update) for payload in payloads):
                 self._shared = message
         return Envelope(message, header.round_number, header.exchange, HEADER_BITS)

@@ -55,6 +55,8 @@ def _shuffle(clients: int, rng: np.random.Generator) -> Iterator[int]:
         for place, other in zip(
             range(begin, end), rng.integers(places, clients).tolist(), strict=True
         ):
+            # `moved` maps a place to the client that now stands there; places that were never
+            # touched hold their own number.
             yield moved.get(other, other)
             moved[other] = moved.pop(place, place)
 
@@ -67,6 +69,8 @@ def ascending(keys: Array) -> Iterator[int]:
     """
     yielded = 0
     for _, end in _stretches(len(keys)):
+        # All keys up to the largest of this stretch, so that equal keys are never divided between
+        # two stretches, and ties stay in order.
         least = np.flatnonzero(keys <= np.partition(keys, end - 1)[end - 1])
         order = least[np.argsort(keys[least], kind="stable")]
         for begin in range(yielded, len(order), _FIRST):  # equal keys can make a stretch long

@@ -89,6 +89,7 @@ class CarbonSelector(Selector):
         patience = inf if policy.patience is None else policy.patience
         count = min(policy.asked or self._fleet.count, self._fleet.count)
         when, looks = now, 0
+        # Intensities are steps, so it suffices to look at their changes.
         while np.partition(grid.at(when), count - 1)[:count].mean() > policy.below:
             when, looks = grid.next_change(when), looks + 1
             if when - now >= patience:

@@ -116,6 +116,7 @@ class ImportanceSelector(Selector):
         if truth is not None and moment.sent is not None and self._policy.by == "norm":
             self.norms = truth.norms(moment.sent)
         q = self.probabilities
+        # With replacement, so that each draw has the law q, and the weights k/(n q) are exact.
         drawn = rng.choice(len(q), size=moment.wanted, p=q)
         clients, times = np.unique(drawn, return_counts=True)
         self._draw = DrawnCohort(clients, q[clients], times.astype(float))

@@ -105,6 +105,7 @@ class LossSelector(Selector):
         """Return the candidates, then all others in the order of the draw."""
         order = iter(self._draws.order(self._fleet.samples, moment.number, rng))
         truth = self._fleet.truth
+        # The candidates report first; `narrow` chooses among them.
         if truth is None and self._policy.candidates_asked:
             return order
         if truth is not None and moment.sent is not None:

@@ -184,4 +184,5 @@ def charge_decides(least: float) -> Iterator[tuple[str, Nature]]:
 
 def at_least(share: float) -> int:
     """Return the least number of clients that reaches a share; 1.1 times 10 is 11, not 12."""
+    # A product such as 1.1 x 10 is just above a whole number, by rounding.
     return ceil(share * (1 - 1e-12))

@@ -77,6 +77,7 @@ class Sample(Rounds):
         """Return the policy with a count in place of a share."""
         if self.share is None:
             return self
+        # Half rounds up: `round` would round half to even, and give 2 for 0.5 x 5 clients.
         count = max(1, floor(self.share * clients + 0.5))
         return self.model_copy(update={"count": count, "share": None})
 

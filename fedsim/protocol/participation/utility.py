@@ -172,6 +172,8 @@ class UtilitySelector(Selector):
         rng: np.random.Generator,
     ) -> Iterator[ClientId]:
         explored = rng.permutation(len(new))
+        # After the cohort's own places: clients that are asked only if some of these are not
+        # available.
         rest = np.full(len(known), True)  # noqa: FBT003 - a value
         rest[exploited] = False
         others = np.flatnonzero(rest)

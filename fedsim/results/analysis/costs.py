@@ -127,6 +127,8 @@ def cost_to_target(
     totals = cumulative(rounds)
     reaches = _REACHED[direction or _direction(measure)]
     values = feasible_figure(totals, measure)
+    # NaN, of rounds without an evaluation, reaches nothing. Rounds are in order, so the first of
+    # each run is kept.
     first = totals[reaches(values, target)].drop_duplicates(["variant", "seed"])
     return _by_run(first, rounds if runs is None else runs)
 

@@ -341,6 +341,7 @@ def _cost_column(case: Case, rows: pd.DataFrame, cost: str) -> PaperColumn:
 def _scale(values: Sequence[float], unit: str) -> tuple[float, str, int]:
     """Return the factor of a prefix, the prefix, and the number of decimals for three digits."""
     largest, least = max(values, default=0.0), min((v for v in values if v > 0), default=0.0)
+    # The logarithm of a power of 1000 may round to just below a whole number.
     power = 3 * floor(log10(largest) / 3 + 1e-9) if unit and largest > 0 else 0
     power = min(max(power, min(EngFormatter.ENG_PREFIXES)), max(EngFormatter.ENG_PREFIXES))
     factor, prefix = 10.0**power, EngFormatter.ENG_PREFIXES[power]

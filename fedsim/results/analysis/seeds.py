@@ -96,6 +96,8 @@ def _of_variant(
     included = (here | ended if ends == "hold" else here).all(axis=1)
     figures: dict[str, pd.DataFrame] = {}
     for name in [*columns, "value"]:
+        # Only rounds after the end of a seed are filled. Rounds that a running seed has not
+        # evaluated are not in `included`.
         wide = _by_seed(by_run[name])
         figures[name] = wide.mask(ended, wide.ffill())[included]
     table = pd.DataFrame({name: figures[name].mean(axis=1) for name in columns})
@@ -121,6 +123,7 @@ def _band(values: pd.DataFrame, band: Band) -> tuple["pd.Series[float]", "pd.Ser
         return values.min(axis=1), values.max(axis=1)
     margin = values.std(axis=1)
     if band == "interval":
+        # Of a single seed the standard deviation is NaN already.
         count = values.count(axis=1).clip(lower=2)
         margin *= stdtrit(count - 1, (1 + _CONFIDENCE) / 2) / np.sqrt(count)
     return mean - margin, mean + margin

@@ -117,6 +117,7 @@ def repeats(events: pd.DataFrame) -> Array:
 
     It is 0 where no such row follows, and in the rows of other events than `send`.
     """
+    # Such a row directly follows that of its message.
     again = np.where(events["event"] == "retransmit", events["duration"], 0.0)
     return np.append(again[1:], 0.0)[: len(events)]
 
@@ -167,6 +168,7 @@ def _unsaid(events: pd.DataFrame) -> NDArray[np.bool_]:
     nothing = [False, False]  # what follows the last rows
     received = np.append((kind == "receive").to_numpy(), nothing)
     again = np.append((kind == "retransmit").to_numpy(), nothing)
+    # The receiver's row follows that of the sender, or that of the repeated packets between them.
     reported = received[1:-1] | (again[1:-1] & received[2:])
     return np.asarray(lost & ~reported, dtype=np.bool_)
 
@@ -240,6 +242,7 @@ def client_spans(
     included = np.array([*(name in states for name in STATES), False])  # the last is that of -1
     row = np.flatnonzero(included[state] & (node >= 0)).astype(np.int32)
     ends = (events["t"].to_numpy(np.float64) - repeats(events))[row]
+    # A span from the start may begin below 0 by rounding.
     begins = np.maximum(ends - events["duration"].to_numpy(np.float64)[row], 0.0)
     last = _endless(events)
     last = last[last["state"].isin(states)]
@@ -278,6 +281,7 @@ def seconds_in_first(found: ClientSpans, clients: int, states: int, length: floa
         length: the length of the run, s.
     """
     node, state, begins, ends, _ = found.where(found.ends > found.begins)
+    # Each client has borders at both ends of the run, so that its time in no state is counted.
     every_client = np.arange(clients, dtype=np.int32)
     times = np.concatenate([begins, ends, np.zeros(clients), np.full(clients, length)])
     owners = np.concatenate([node, node, every_client, every_client], dtype=np.int32)
@@ -287,8 +291,9 @@ def seconds_in_first(found: ClientSpans, clients: int, states: int, length: floa
     times, owners, steps = times[order], owners[order], steps[order]
     none = np.full(2 * clients, states, np.int8)
     which = np.concatenate([state, state, none], dtype=np.int8)[order]
-    # Between each two borders, the first state with a span counts. States are handled one at a
-    # time, since a table of all states would be several times as large as the log.
+    # Between each two borders, the first state with a span counts: states are handled in reverse,
+    # and lower numbers overwrite higher ones. They are handled one at a time, since a table of all
+    # states would be several times as large as the log.
     first = np.full(len(times), states, dtype=np.int8)
     for number in reversed(range(states)):
         first[np.where(which == number, steps, 0).cumsum(dtype=np.int32) > 0] = number
@@ -337,6 +342,7 @@ def link_load(events: pd.DataFrame) -> pd.DataFrame:
         steps = np.concatenate([np.where(direction, rates, 0.0), -np.where(direction, rates, 0.0)])
         counts = np.concatenate([direction, -1 * direction])
         columns[name] = _sums(steps[order], counts[order].cumsum())
+    # All changes of one instant are one step.
     return pd.DataFrame(columns).drop_duplicates("t", keep="last", ignore_index=True)
 
 

@@ -71,6 +71,8 @@ class Track:
             ends: of the same spans, ns.
             slack: the largest rounding error, ns.
         """
+        # The first span of the track that ends after a new one begins must not begin before that
+        # ends.
         after = np.searchsorted(self.ends, begins + slack, side="right")
         nearby = np.append(self.begins, np.iinfo(np.int64).max)[after]
         return bool((nearby >= ends - slack).all())

@@ -290,6 +290,7 @@ def _check(folders: Mapping[tuple[str, int], Path], runs: list[tuple[str, int]],
     if count > MOST_ROWS:
         text = f"the logs have {count:,} rows; causes are found of up to {MOST_ROWS:,}"
         raise DataError("causes", text)
+    # One scenario per variant: its seeds share it.
     for path in {folders[run].parent: folders[run] for run in runs}.values():
         scenario = parse(read_text(path), path / SCENARIO)
         policy = scenario.get("participation")
@@ -400,6 +401,7 @@ def _apart(one: _Spent, other: _Spent) -> pd.DataFrame:
             ]
             rates = _sizes(rates, counts)
             by_count = (counts[0] - counts[1]) * sum(rates) / 2
+            # What remains is due to the size of the units.
             left -= by_count
             before = rows.get(unit[0], [0.0, 0.0, 0.0])[2]
             rows[unit[0]] = [*counts, before + by_count * middle]

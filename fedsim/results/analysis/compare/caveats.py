@@ -78,11 +78,11 @@ def run_hashes(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def seal_tables(folder: Path, runs: Mapping[str, str]) -> None:
-    """Seal the tables that are read again, as they lie in a folder.
+    """Write the seal of a folder's tables: their hashes, and those of their runs.
 
     Args:
         folder: in which `VERDICTS` and `DECIDING` have been written.
-        runs: that they are of, as `run_hashes` has them.
+        runs: the runs that the tables are about, as `run_hashes` returns them.
 
     Raises:
         OutputError: the seal cannot be written.
@@ -105,6 +105,8 @@ def read_doubts(runs: EndedRuns, target: str, table: str = VERDICTS) -> pd.DataF
     """
     for folder in _tables_of(runs):
         try:
+            # Hashed and parsed from one read, so that a file that is replaced in between is not
+            # trusted.
             content = read_file(folder / table)
             digest = read_sealed(folder / SEALED)[FILES].get(table)
         except (OSError, DataError):  # changed since it was checked

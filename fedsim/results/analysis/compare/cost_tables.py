@@ -60,6 +60,7 @@ def summarise(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     for cost in compared:
         mean = means[cost].to_numpy()
         margin = _margin(spreads[cost].to_numpy(), count, confidence)
+        # A mean of 0 comes from costs of 0 alone: its interval is that point.
         factor = np.exp(np.divide(margin, mean, out=np.zeros_like(margin), where=mean > 0))
         factor = np.where(count > 1, factor, np.nan)
         low = np.where(few, least[cost], mean / factor)

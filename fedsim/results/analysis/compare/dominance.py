@@ -84,6 +84,8 @@ class Decisions:
             usual = typical(np.log(every.costs))
         there = [number for number, count in enumerate(self.reached) if count]
         order = sorted(there, key=lambda number: float(np.nan_to_num(usual[number], nan=np.inf)))
+        # Decisions by tests are not transitive, and the lowest typical cost may come from seeds
+        # that another variant lacks. So the first in order may still be beaten.
         unbeaten = [one for one in order if not (every.order[there, one] < 0).any()]
         first = unbeaten[:1] or order[:1]
         return [self.variants[one] for one in [*first, *(n for n in order if n not in first)]]
@@ -130,6 +132,8 @@ class Decisions:
         order = np.array([self.by_cost[cost].order[grid] for cost in columns])
         same = np.array([self.by_cost[cost].same[grid] for cost in columns])
         itself = np.eye(len(there), dtype=bool)
+        # Entries are of a row's variant against a column's: a variant is Pareto-optimal by its row,
+        # and dominated by its column.
         pareto = ((order < 0).any(axis=0) | same.all(axis=0) | itself).all(axis=1)
         dominated = ((order <= 0).all(axis=0) & (order < 0).any(axis=0)).any(axis=0)
         flags = {"pareto": pareto, "open": ~pareto & ~dominated}

@@ -100,6 +100,8 @@ def log_ratios(ours: Array, theirs: Array) -> Array:
         theirs: the same.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
+        # A difference of logarithms, as the ratio itself may overflow. Infinity less infinity is
+        # NaN, as rule 1 asks.
         logs = np.log(ours) - np.log(theirs)
     logs = np.where((ours == 0) & (theirs == 0), 0.0, logs)
     return np.asarray(np.where(np.abs(logs) <= _ROUNDING, 0.0, logs))
@@ -122,6 +124,8 @@ def typical(logs: Array) -> Array:
 
 def fewest_seeds(confidence: float) -> int:
     """Return the least number of seeds with an interval between order statistics: 6 at 95 %."""
+    # All n seeds agree by chance with probability 2 / 2^n. Rounding must not push a whole number up
+    # to the next one.
     return ceil(1 - log2(1 - confidence) - _ROUNDING)
 
 
@@ -164,6 +168,7 @@ def holm(p_values: Array) -> Array:
         p_values: of one family; NaN for what was not tested, and stays NaN.
     """
     flat = np.ravel(p_values)
+    # NaNs are sorted to the end, and cut off.
     order = np.argsort(flat)[: np.count_nonzero(~np.isnan(flat))]
     factors = np.arange(len(order), 0, -1)
     corrected = np.full(flat.shape, np.nan)
@@ -254,15 +259,20 @@ class Pairwise:
                 near[own] = np.abs(np.log(found.ratio)) <= zone + _ROUNDING
                 ends = np.maximum(-np.log(found.low), np.log(found.high))
                 within[own] = ends <= zone
+            # Where some run has not reached the target, the test counts signs, and so does the
+            # order.
             ahead = np.where(found.exact, found.cheaper > found.costlier, found.ratio < 1)
             order[own] = np.where(ahead, -1, 1)
         upper = np.triu_indices(len(costs), 1)
+        # Each pair once: both triangles would double the size of the family.
         p_values[upper] = holm(p_values[upper])
         np.fill_diagonal(p_values, np.nan)
         with np.errstate(invalid="ignore"):
             decided = plain | (p_values <= 1 - confidence)
         same = (decided & near) | within
         order[~decided | same] = 0
+        # The lower triangle is copied, so that rounding cannot decide a pair and its mirror image
+        # differently.
         lower = upper[::-1]
         p_values[lower], order[lower], same[lower] = p_values[upper], -order[upper], same[upper]
         return cls(costs, p_values, order, same, confidence, practical)
@@ -329,6 +339,7 @@ def _mean(logs: Array) -> Array:
     known = ~np.isnan(logs)
     count = known.sum(axis=-1)
     with np.errstate(invalid="ignore"):
+        # If -inf and inf meet, the mean is NaN; `typical` takes the median then.
         total = np.where(known, logs, 0.0).sum(axis=-1)
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
@@ -368,6 +379,7 @@ def _sign_test(agreeing: Counts, seeds: Counts) -> Array:
 
 def _end(logs: Array, nearest: Any) -> Array:
     """Return the least or the largest over the last axis, NaN left out."""
+    # fmin and fmax return NaN only if there is nothing else, so NaN is a neutral initial value.
     return np.asarray(nearest.reduce(logs, axis=-1, initial=np.nan))
 
 
@@ -398,5 +410,6 @@ def _ranks(most: int, level: float) -> Counts:
     B binomial of n and a half; k is the largest for which that is at most the level.
     """
     ranks = np.arange(1, most + 1)
+    # bdtr(k - 1, n, p) is P(B <= k - 1) = P(B < k).
     missed = [2 * bdtr(ranks - 1.0, max(n, 1), 0.5) for n in range(most + 1)]
     return np.array([np.count_nonzero(own[:n] <= level) for n, own in enumerate(missed)])

@@ -343,6 +343,8 @@ def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[Unfinish
         cut_off += find_unfinished(place, study)
         for path in own:
             asked = found.get(path.resolve(), (path, study))[1]  # by its own name, perhaps
+            # Without a study as soon as one of the places names the run by itself: then it is taken
+            # as it is.
             found[path.resolve()] = path, study and asked
         if not own:
             wrong.append(hold_no_runs(place))

@@ -69,6 +69,8 @@ def _is_broadcast(events: pd.DataFrame) -> pd.Series:
     came = events["event"] == "receive"
     if not sent.any():
         return sent
+    # The row of a broadcast names no receiver, so that its receptions are found by round, kind and
+    # sender.
     keys = [name for name in (*RUN, "round", "message") if name in events]
     sending = pd.MultiIndex.from_frame(events.loc[sent, [*keys, "node"]])
     receiving = pd.MultiIndex.from_frame(events.loc[came, [*keys, "peer"]])

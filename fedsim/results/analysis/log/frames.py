@@ -61,6 +61,7 @@ def clients_in(events: pd.DataFrame) -> list[str]:
     for name in ("node", "peer"):
         used = events[name].astype("category").cat.remove_unused_categories().cat.categories
         found |= set(map(str, used))
+    # By number: as texts, client-10 would come before client-2.
     return sorted(found - {SERVER}, key=lambda name: int(name.rpartition("-")[2]))
 
 
@@ -74,6 +75,7 @@ def numbers_of(column: "pd.Series[Any]", names: Sequence[str]) -> Codes:
     """Return the number of each value in `names`, shape (rows,); -1 for all others."""
     own = column.astype("category").cat
     places = pd.Index(names).get_indexer(pd.Index(own.categories.astype(str)))
+    # The code of a null is -1, which takes the -1 at the end.
     return np.append(places, -1).astype(np.intp)[own.codes.to_numpy()]
 
 

@@ -182,6 +182,7 @@ def _beyond_bridges(graph: "nx.Graph[str]") -> dict[Ends, frozenset[str]]:
     found = {}
     bridges: list[Ends] = list(nx.bridges(graph))  # type: ignore[arg-type]  # stubs take nodes for links
     for one, other in bridges:
+        # Whatever routes a network chooses, all nodes on the far side of a bridge use it.
         rest = nx.restricted_view(graph, [], [(one, other)])
         near, far = (
             (one, other) if SERVER in nx.node_connected_component(rest, one) else (other, one)
@@ -210,6 +211,7 @@ def _on_shortest(
         routes = list(islice(nx.all_shortest_paths(graph, client, SERVER), _ROUTES))
         links = {ends for route in routes for ends in pairwise(route)}
         if len(routes) > 1:
+            # If there may be more routes than were looked at, any link may be on one of them.
             unsure |= set(map(frozenset, graph.edges if len(routes) == _ROUTES else links))
             continue
         for one, other in links:
@@ -230,6 +232,7 @@ def _towards(edges: Sequence[Mapping[str, Any]]) -> "nx.DiGraph[str]":
     tight.add_nodes_from(graph)
     for one, other, latency in graph.edges(data="latency"):
         for here, there in ((one, other), (other, one)):
+            # Sums of equal latencies in different orders differ by rounding.
             if here in far and isclose(far[there] + latency, far[here], rel_tol=1e-9):
                 tight.add_edge(here, there)
     return tight

@@ -315,6 +315,8 @@ def _server_queue(events: pd.DataFrame) -> pd.DataFrame:
 
 def _most_at_once(begins: NDArray[np.float64], ends: NDArray[np.float64]) -> int:
     """Return how many spans overlap at most; one that ends where another begins does not."""
+    # Only at a begin does the number rise. A span of zero length has ended at its own begin, so the
+    # maximum is at least 1.
     order = np.sort(begins)
     ended = np.searchsorted(np.sort(ends), order, side="right")
     return max(int((np.arange(1, len(order) + 1) - ended).max()), 1)

@@ -68,6 +68,7 @@ def _round_outcomes(events: pd.DataFrame) -> pd.DataFrame:
     rounds = events["round"].to_numpy(np.int64)
     kept = (outcome > 0) & (client >= 0) & (rounds > 0)
     outcome, client, rounds = outcome[kept], client[kept], rounds[kept]
+    # The last row of each round and client then has the outcome that counts.
     order = np.lexsort((outcome, client, rounds))
     outcome, client, rounds = outcome[order], client[order], rounds[order]
     cell = rounds * max(len(names), 1) + client

@@ -131,6 +131,7 @@ def _arrivals(events: pd.DataFrame) -> NDArray[np.bool_]:
     received = is_event(events, "receive") & events["peer"].notna().to_numpy()
     at_server = received & (events["node"] == SERVER).to_numpy()
     from_server = received & (events["peer"] == SERVER).to_numpy()
+    # A message from the server shows that there is one, even if no reply has reached it.
     return at_server if (at_server | from_server).any() else received
 
 
@@ -167,6 +168,8 @@ def _latest(there: NDArray[np.bool_], keys: Codes, at: Codes, wanted: Codes) -> 
         wanted: their keys, shape (n,).
     """
     count = len(keys) + 1
+    # Key and row make one whole number with the key first, so that bisection finds the last row of
+    # a key before another row.
     known = np.flatnonzero(there & (keys >= 0))
     places = np.sort(keys[known] * count + known)
     found = np.searchsorted(places, wanted * count + at) - 1
@@ -217,6 +220,8 @@ def paths_in(events: pd.DataFrame, names: list[str]) -> Paths:
     begins = np.append(-1, cuts[:-1])[: len(cuts)]
     begin = np.where(begins < 0, 0.0, times[begins])
     marks, client, sent, download = _marks(events, names, begins, cuts)
+    # From the end back: a mark that is later than its successor, such as a download that ends after
+    # the reply began, is clipped to it.
     border = np.minimum.accumulate(np.vstack([times[cuts], marks]), axis=0)
     border = np.vstack([np.maximum(border, begin), begin])
     number = np.searchsorted(ends, cuts)
@@ -268,6 +273,7 @@ def _marks(
     arrival = _latest(_arrivals(events), np.zeros_like(node), cuts, np.zeros_like(cuts))
     arrival = np.where(arrival > begins, arrival, -1)
     there = arrival >= 0
+    # A row of -1 indexes the last row of the log; such values are masked here and below.
     sender = np.where(there, peer[arrival], -1)
     pair = node * len(nodes) + peer
     own = sender * len(nodes) + node[arrival]
@@ -292,6 +298,7 @@ def _deciding_clients(events: pd.DataFrame) -> pd.DataFrame:
     names = clients_in(events)
     paths = _critical_path(events)
     number, client = _last_of_rounds(events, names, np.flatnonzero(is_event(events, "round")))
+    # Exactly 0: a commit has the very time of the arrival that caused it.
     decided = ((paths["after"] == 0) & paths["client"].notna()).to_numpy()[number]
     number, client = number[decided], client[decided]
     tied = paths["tied"].to_numpy(np.float64)[number]

@@ -42,6 +42,7 @@ def _runs(frame: pd.DataFrame, keys: list[str]) -> list[pd.DataFrame]:
         own = column.cat.codes if isinstance(column.dtype, pd.CategoricalDtype) else column
         changed[1:] |= (own.to_numpy()[1:] != own.to_numpy()[:-1]).astype(np.bool_)
     borders = np.flatnonzero(changed)
+    # Some run begins twice, so its rows are not together.
     if frame[keys].iloc[[0, *borders]].duplicated().any():
         number = frame.groupby(keys, sort=False, observed=True).ngroup().to_numpy()
         frame = frame.take(np.argsort(number, kind="stable"))

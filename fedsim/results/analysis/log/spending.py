@@ -100,6 +100,7 @@ def energy_until(events: pd.DataFrame, last: int) -> Spending:
     joules, counts = groups["joules"].sum(), groups.size()
     parts = dict.fromkeys(ENERGY_PARTS.values(), 0.0)
     for event, amount in joules.items():
+        # The log has the idle energy of the fleet in the rows of commits and of the end.
         column = "idle_joules" if event in {"round", "stop"} else f"{event}_joules"
         part = ENERGY_PARTS.get(column, REST)
         parts[part] = parts.get(part, 0.0) + float(amount)
@@ -243,11 +244,14 @@ def _doing(
     They are those of the client of each path before its download and between download and upload.
     """
     pieces = len(paths.client)
+    # The stages `before_download` and `work`; see `STAGES`.
     begins = paths.borders[[0, 2]].ravel()
     ends = paths.borders[[1, 3]].ravel()
     client = np.tile(paths.client, 2)
     spans = client_spans(events, names, _ON_PATH)
     of_span, of_interval = _overlaps(spans, client, begins, ends)
+    # Each interval takes the place of a client whose run begins at 0, so that `seconds_in_first`
+    # can count its states.
     first = np.maximum(spans.begins[of_span], begins[of_interval]) - begins[of_interval]
     until = np.minimum(spans.ends[of_span], ends[of_interval]) - begins[of_interval]
     cut = ClientSpans(of_interval, spans.state[of_span], first, until, np.zeros_like(of_interval))
@@ -286,6 +290,8 @@ def _overlaps(spans: ClientSpans, client: Codes, begins: Array, ends: Array) -> 
         low = np.searchsorted(key(node, ended), key(client, begins), side="right")
         high = np.searchsorted(key(node, begun), key(client, ends), side="left")
         count = np.where((client >= 0) & (ends > begins), np.maximum(high - low, 0), 0)
+        # The spans of an interval are those from `low` up to `high`, which are enumerated here for
+        # all intervals at once.
         interval = np.repeat(np.arange(len(client)), count)
         step = np.arange(len(interval)) - np.repeat(np.cumsum(count) - count, count)
         found.append((mine[np.repeat(low, count) + step], interval))

@@ -63,6 +63,7 @@ def speedup(
         raise DataError("against", f"got {against!r}; expected one of {', '.join(variants)}")
     ours = by_seed.to_numpy(np.float64)
     theirs = by_seed.loc[against].to_numpy(np.float64)
+    # Theirs over ours: the factor by which the variant is sooner.
     found = compare_seeds(log_ratios(np.broadcast_to(theirs, ours.shape), ours), confidence)
     free = (ours == 0).any(axis=1)  # there is no ratio to a cost of 0
     columns = {"speedup": found.ratio, "low": found.low, "high": found.high}

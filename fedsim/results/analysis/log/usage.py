@@ -94,6 +94,7 @@ def _link_utilisation(events: pd.DataFrame) -> pd.DataFrame:
     nodes = [*clients_in(events), SERVER]
     length = float(events["t"].max()) if len(events) else 0.0
     sent, lasting = flows(events)
+    # Rows of repeated packets add bits but no time, which `flows` has added to their message.
     there = sent | is_event(events, "retransmit")
     ends, bits = events["t"].to_numpy(np.float64), total_bits(events)
     begins = np.maximum(ends - lasting, 0.0)

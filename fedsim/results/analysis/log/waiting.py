@@ -121,11 +121,13 @@ def _waits(
     # Of the transfers that began before, the one that ended last: they may overlap.
     ends = pd.Series(np.append(transfers.ends, np.zeros(clients))[order])
     latest = ends.groupby(node).cummax()
+    # The row of the transfer that has this latest end.
     last_row = pd.Series(row).where(ends == latest).groupby(node).ffill()
     begin = np.where(first, 0.0, latest.shift(fill_value=0.0))
     earlier = np.where(first, -1, last_row.shift(fill_value=-1)).astype(np.int64)
     opened = np.flatnonzero(opened_by_server(events))
     cuts = np.union1d(opened, np.flatnonzero(is_event(events, "round")))
+    # Row number `rows`, one beyond the log, stands for the end of the run; see `times`.
     closed = times[np.append(cuts, rows)[np.searchsorted(cuts, earlier, side="right")]]
     closed = np.where(first | sends, begin, closed)
     opened = times[opened]

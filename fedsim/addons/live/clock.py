@@ -43,6 +43,7 @@ class WallClock:
         self, when: float, callback: Callable[..., object], *args: Any
     ) -> asyncio.TimerHandle:
         """See `fedsim.sim.worlds.clock.Clock.at_deadline`; what has arrived by then comes first."""
+        # In one turn asyncio handles sockets that are ready before timers that are due.
         loop = asyncio.get_running_loop()
         return loop.call_at((self.start or 0.0) + when, callback, *args)
 

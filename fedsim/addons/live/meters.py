@@ -97,6 +97,7 @@ class _Counter:
 
     def joules(self) -> float:
         now = self._read()
+        # Right as long as the counter wraps around at most once between two reads.
         self._total += (now - self._last) % self._range
         self._last = now
         return self._total * 1e-6
@@ -171,6 +172,7 @@ class CommandMeter:
         """See `Meter.joules`."""
         with self._lock:
             self._advance()
+            # NaN once the command is gone: a total that no longer grows would pass for no energy.
             return nan if isnan(self._watts) else self._total
 
     def close(self) -> None:

@@ -169,6 +169,7 @@ def finished_runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
     for folder, row in zip(gathered.folders, gathered.summary.to_dict("records"), strict=True):
         if is_whole(row["status"]):
             cost = looks[row["variant"], row["seed"]]
+            # None for a run that ended without the target: its costs are infinite in all worlds.
             look = int(cost["round"]) if cost["reached"] else None
             identity = str(row["variant"]), int(row["seed"]), look
             runs.append(FinishedRun(folder, *identity, float(cost["bits"]), target))

@@ -144,6 +144,7 @@ def _of_scenario(
     Raises:
         DataError: variants have several values or intervals of it.
     """
+    # One draw per world is for all variants, so they have to agree on what is drawn.
     if len(values) > 1 or len(texts) > 1:
         text = f"{key} has several values or intervals in the variants of this study"
         raise DataError("intervals", f"{text}; expected one, or no intervals in fleets that differ")

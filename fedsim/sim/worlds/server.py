@@ -177,6 +177,7 @@ class RoundServer(Clocked):
             chosen: Cohort | None = cohort
             if cohort.drawn and self._protocol.asks_candidates:
                 chosen = await self._ask_candidates(resolved, cohort)
+                # An empty message: the candidates have received the real one, and keep it.
                 resolved = CHOSEN
             if chosen is not None:
                 self._traffic.cohort += len(chosen.clients)
@@ -241,6 +242,8 @@ class RoundServer(Clocked):
                 await self._wait_until(self._calendar.now + delay)
             cohort = self._protocol.cohort(to, self._calendar.now, message)
             if cohort is not None:
+                # Candidates are not yet sampled: only those chosen of them get a row, in
+                # `_ask_candidates`.
                 reported = cohort.drawn and self._protocol.asks_candidates
                 self._write_cohort(replace(cohort, drawn=False) if reported else cohort)
                 return cohort
@@ -255,6 +258,7 @@ class RoundServer(Clocked):
                 self._write_cohort(cohort)
                 return cohort
             await self._presence.change()
+        # No client is wanted, as a method may name none: the exchange is empty.
         return Cohort(wanted)
 
     async def _instant(self) -> None:
@@ -291,6 +295,7 @@ class RoundServer(Clocked):
             (self._protocol.deadline, self._on_deadline),
             (self._protocol.round_timeout, self._on_timeout),
         ):
+            # After all else that happens at that instant: a reply that arrives exactly then counts.
             if span < inf:
                 timers.append(self._calendar.at_deadline(now + span, act))
         try:

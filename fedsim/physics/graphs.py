@@ -11,7 +11,6 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.core.blocks.choice import failure
-from fedsim.core.blocks.registry import Registry
 from fedsim.core.blocks.spec import Given, as_written
 from fedsim.core.blocks.wording import printable
 from fedsim.core.errors import DataError
@@ -19,6 +18,29 @@ from fedsim.core.ports import ClientId
 from fedsim.physics.graphs_in_time import Contacts, OnePeer, RandomMatching
 from fedsim.physics.mobility import LevyWalk, PositionTraces, RandomWaypoint
 from fedsim.physics.overlay import Neighbours, ReadPairs, check_source
+
+__all__ = [
+    "Complete",
+    "Contacts",
+    "Exponential",
+    "Geometric",
+    "Grid",
+    "Hypercube",
+    "LevyWalk",
+    "Listed",
+    "OnePeer",
+    "PositionTraces",
+    "Random",
+    "RandomMatching",
+    "RandomWaypoint",
+    "Regular",
+    "Ring",
+    "ScaleFree",
+    "SmallWorld",
+    "StarGraph",
+    "Torus",
+    "TreeGraph",
+]
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
@@ -364,33 +386,3 @@ def _number(node: str) -> ClientId:
         text = f'got the node "{printable(node)}"; expected client-0, client-1, ... or 0, 1, ...'
         raise DataError("path", text)
     return int(number)
-
-
-OVERLAYS: Registry[Neighbours] = Registry(
-    "overlay",
-    (
-        Ring,
-        Complete,
-        StarGraph,
-        TreeGraph,
-        Grid,
-        Torus,
-        Hypercube,
-        Exponential,
-        Random,
-        Regular,
-        SmallWorld,
-        ScaleFree,
-        Geometric,
-        Listed,
-        OnePeer,
-        RandomMatching,
-        Contacts,
-        RandomWaypoint,
-        LevyWalk,
-        PositionTraces,
-    ),
-    Neighbours,
-    title="neighbours of peers",
-)
-"""The kinds of overlays."""

@@ -22,8 +22,7 @@ from fedsim.core.blocks.spec import Block, Given, Spec, as_written
 from fedsim.core.blocks.wording import show
 from fedsim.core.ports import ClientId
 from fedsim.physics.failures import OverlayInTime
-from fedsim.physics.graphs import OVERLAYS
-from fedsim.physics.overlay import Neighbours, Overlay
+from fedsim.physics.overlay import OVERLAYS, Neighbours, Overlay
 from fedsim.physics.signals import Constant, Signal, Steps
 
 Access = Literal["csma", "tdma", "node-exclusive", "aloha", "slotted-aloha"]

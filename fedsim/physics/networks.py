@@ -16,11 +16,10 @@ from fedsim.core.blocks.wording import show
 from fedsim.core.errors import DataError
 from fedsim.physics.cells import CellSharing
 from fedsim.physics.failures import EdgeFailures
-from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.medium import Medium
 from fedsim.physics.mixing import MIXING, Mixing
 from fedsim.physics.network_models import AnyNetworkModel, FluidFlows, TcpFlows
-from fedsim.physics.overlay import Neighbours, check_source
+from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
 from fedsim.physics.packet_loss import ALL_LOST
 from fedsim.physics.radios.lorawan import LoRaGateway
 from fedsim.physics.tcp import Tcp

@@ -14,6 +14,8 @@ import numpy as np
 from scipy.sparse import csr_array, dok_array
 
 from fedsim.core.blocks.choice import failure
+from fedsim.core.blocks.on_demand import Named
+from fedsim.core.blocks.registry import Registry
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.errors import DataError
 from fedsim.core.graph_files import ENDINGS
@@ -306,3 +308,36 @@ def _reach(graph: "nx.Graph[int]") -> set[int]:
     if isinstance(graph, nx.DiGraph):
         return {0} | (nx.descendants(graph, 0) & nx.ancestors(graph, 0))
     return set(nx.node_connected_component(graph, 0))
+
+
+OVERLAYS: Registry[Neighbours] = Registry(
+    "overlay",
+    Named(
+        "fedsim.physics.graphs",
+        {
+            "ring": "Ring",
+            "complete": "Complete",
+            "star": "StarGraph",
+            "tree": "TreeGraph",
+            "grid": "Grid",
+            "torus": "Torus",
+            "hypercube": "Hypercube",
+            "exponential": "Exponential",
+            "random": "Random",
+            "regular": "Regular",
+            "small-world": "SmallWorld",
+            "scale-free": "ScaleFree",
+            "geometric": "Geometric",
+            "edges": "Listed",
+            "one-peer": "OnePeer",
+            "random-matching": "RandomMatching",
+            "contacts": "Contacts",
+            "random-waypoint": "RandomWaypoint",
+            "levy-walk": "LevyWalk",
+            "positions": "PositionTraces",
+        },
+    ),
+    Neighbours,
+    title="neighbours of peers",
+)
+"""The kinds of overlays."""

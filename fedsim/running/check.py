@@ -14,7 +14,6 @@ from fedsim.algorithms.local_steps import GrowingBatch
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import nearest, reject_renamed
 from fedsim.core.text import quantity, visible
-from fedsim.physics.spectral import describe_any
 from fedsim.problems import ProgramProblem
 from fedsim.results.record.regimes import RoundMessages, errors_of_models
 from fedsim.results.record.scenarios import Note
@@ -79,6 +78,8 @@ def graph_notes(jobs: Sequence[Job]) -> Iterator[Note]:
     alike: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if (overlay := job.deployment.overlay) is not None:
+            from fedsim.physics.spectral import describe_any
+
             text = describe_any(overlay)
             if not getattr(job.algorithm, "weighs", True):
                 text = text.partition(", spectral gap")[0]  # the method has no mixing weights

@@ -95,15 +95,21 @@ def _version(top: str) -> str:
         return ", ".join(f"{name} {version(name)}" for name in names)
 
 
-def sources(roots: Mapping[str, bytes], known: Container[str] = ()) -> Sources:
+def sources(
+    roots: Mapping[str, bytes], known: Container[str] = (), named: Iterable[str] = ()
+) -> Sources:
     """Follow the imports of some modules.
 
     Args:
         roots: their texts by their names; imports of the packages that contain them are followed.
         known: names of modules that are skipped, with their imports.
+        named: names of further modules, which a table names and no import does.
     """
     own_packages = frozenset(name.partition(".")[0] for name in roots)
-    modules, packages, waiting = dict(roots), set[str](), list(roots)
+    modules, packages = dict(roots), set[str]()
+    for name in named:
+        modules |= {module: path.read_bytes() for module, path in _load(name, ())}
+    waiting = list(modules)
     while waiting:
         name = waiting.pop()
         for other, names in _imports(name, modules[name]):

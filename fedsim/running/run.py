@@ -52,6 +52,7 @@ from fedsim.scenario.building.feasibility import deadline
 from fedsim.scenario.building.job import ExecutableRun
 from fedsim.scenario.building.slow_devices import slow_devices
 from fedsim.sim.config import WorldConfig
+from fedsim.sim.network.models import LAYERS
 from fedsim.sim.world import World
 from fedsim.sim.worlds.observer import OnRound
 
@@ -369,7 +370,7 @@ def environment() -> dict[str, str]:
 
 @cache
 def _own_code() -> Sources:
-    return sources({__name__: Path(__file__).read_bytes()})
+    return sources({__name__: Path(__file__).read_bytes()}, named=LAYERS.values())
 
 
 def beginning(variant: Variant, seed: int) -> RunProgress:

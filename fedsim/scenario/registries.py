@@ -20,10 +20,10 @@ from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.batteries import CHARGING
 from fedsim.physics.carbon import CARBON
 from fedsim.physics.devices import DEVICE_KINDS
-from fedsim.physics.graphs import OVERLAYS
 from fedsim.physics.mixing import MIXING
 from fedsim.physics.network_models import NETWORK_MODELS
 from fedsim.physics.networks import NETWORKS
+from fedsim.physics.overlay import OVERLAYS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, cast, overload
+from typing import TYPE_CHECKING, Protocol, cast, overload
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.lazy import LazyTable
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.lanes import Lane
-from fedsim.sim.network.medium import MediumNetwork
 from fedsim.sim.network.models import FleetSite, built_in
-from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.network.transport import NetworkParts, ServerLanes
@@ -33,6 +31,10 @@ from fedsim.sim.power.radio import CellularRadio, RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Charges, Presence
+
+if TYPE_CHECKING:  # peers alone have these
+    from fedsim.sim.network.medium import MediumNetwork
+    from fedsim.sim.network.peers import PeerNetwork
 
 # The roster: the clients of a fleet, each created at its first lookup.
 
@@ -318,7 +320,7 @@ class Fleet:
             for lane in self._followers.get(client, ()):
                 lane.radio.change(up, rate, now)
 
-    def peer_network(self) -> PeerNetwork | MediumNetwork:
+    def peer_network(self) -> "PeerNetwork | MediumNetwork":
         """Return the network of the lanes of peers."""
         return cast("PeerNetwork | MediumNetwork", self._setup.network.peers(self._site))
 

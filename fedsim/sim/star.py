@@ -1,7 +1,8 @@
 """A star: one server, and the clients that reply to it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 from fedsim.core.ports import ClientId, Message
@@ -29,9 +30,11 @@ class Star:
         clients: the clients that exist so far, by number.
         network: the lanes between them.
         remedy: the advice if every actor waits.
+        left: empty; a client that is lost leaves the fleet, and may come back.
     """
 
     remedy = "give participation.give_up, or a deadline"
+    left: Mapping[ClientId, float] = MappingProxyType({})
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """The world: assembles calendar, fleet, network and actors, and keeps a run's records."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, nan
 from typing import Protocol
@@ -13,23 +14,17 @@ from fedsim.core.progress import activity
 from fedsim.protocol.stop_rules import RoundEnd
 from fedsim.results.record.ledger import Meters
 from fedsim.results.record.recorder import RunRecorder
-from fedsim.results.record.resumed import ResumedRecorder
 from fedsim.results.record.rounds import Traffic
 from fedsim.results.record.schema import Event
 from fedsim.results.record.summary import Departures, Ending
 from fedsim.sim.arrays.fits import why_events, why_slower
 from fedsim.sim.arrays.order import ReactionError
-from fedsim.sim.arrays.star import ArrayStar
 from fedsim.sim.config import WorldConfig
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
-from fedsim.sim.exchanges.peers import PlayedPeers
 from fedsim.sim.fleet import Fleet, Roster
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.peers import Peers
 from fedsim.sim.power.idle import emissions_of
-from fedsim.sim.star import Star
-from fedsim.sim.tiers import Tiers
 from fedsim.sim.worlds.observed import ObservedRun
 from fedsim.sim.worlds.observer import Observer, OnRound, ignore_round
 
@@ -45,6 +40,11 @@ class Actors(Protocol):
     @property
     def doing(self) -> str:
         """Describe the current activity in a few words, from any thread; empty if there is none."""
+        ...
+
+    @property
+    def left(self) -> Mapping[ClientId, float]:
+        """The nodes that left a graph of peers for good, with the time of each, s."""
         ...
 
     @property
@@ -119,16 +119,28 @@ class World(ObservedRun):
         fleet.presence.on_depleted = self._count_dead
 
     def _make_actors(self, *, in_arrays: bool) -> Actors:
+        """Return the actors of the one way in which this world is played; it alone is imported."""
         setup, fleet, observer, looks = self._setup, self._fleet, self._observer, self._looks
         if setup.overlay is not None and in_arrays:
+            from fedsim.sim.exchanges.peers import PlayedPeers
+
             return PlayedPeers(setup, fleet, observer, self.traffic, self._log, looks)
         if setup.overlay is not None:
+            from fedsim.sim.peers import Peers
+
             return Peers(setup, fleet, observer, self.traffic, looks)
         ends = setup, fleet, observer, self.calendar, self._log, self.traffic, looks
         if setup.hierarchy is not None:
+            from fedsim.sim.tiers import Tiers
+
             return Tiers(*ends)
-        kind = ArrayStar if in_arrays else Star
-        return kind(*ends)
+        if in_arrays:
+            from fedsim.sim.arrays.star import ArrayStar
+
+            return ArrayStar(*ends)
+        from fedsim.sim.star import Star
+
+        return Star(*ends)
 
     @property
     def now(self) -> float:
@@ -190,6 +202,8 @@ class World(ObservedRun):
                 on_round(end)
 
         # The second pass skips the rows and rounds that are written already.
+        from fedsim.results.record.resumed import ResumedRecorder
+
         resumed = ResumedRecorder(book, self._opening, self.traffic.grams)
         self._assemble(resumed, unseen, in_arrays=False)
 
@@ -225,9 +239,7 @@ class World(ObservedRun):
         A node of a graph of peers that has failed once is not taken back.
         """
         presence = self._fleet.presence
-        left = presence.left()
-        if isinstance(self.actors, Peers):
-            left |= self.actors.left
+        left = {**presence.left(), **self.actors.left}
         if not left:
             return None
         times = np.full(clients, nan)

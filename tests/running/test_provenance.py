@@ -1,6 +1,7 @@
 """Whether a finished run is kept: as long as the code is as it was that its bytes depend on."""
 
 import ast
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import fedsim
 from fedsim.running import imports
+from fedsim.running.run import _own_code
 from tests.tiers import every
 
 PACKAGE = Path(fedsim.__file__).parent
@@ -88,6 +90,55 @@ def test_what_makes_a_run_is_followed_and_what_shows_it_is_not() -> None:
     assert {"fedsim.results.record.recorder", "fedsim.results.record.log"} <= set(found.modules)
     assert "fedsim.results.result" not in found.modules
     assert {"numpy", "simpy"} <= found.packages
+
+
+WORLDS = """
+import json, sys
+import fedsim
+
+fedavg = {"kind": "fedavg", "step_size": 0.01, "local_steps": 2}
+peers = {"kind": "d-psgd", "step_size": 0.01}
+ring = {"peers": {"kind": "ring"}}
+for number, (method, radio, network) in enumerate(
+    [
+        (fedavg, "wifi", {}),
+        (fedavg, "wifi", {"model": "lv08"}),
+        (fedavg, "wifi", {"model": "tcp"}),
+        (fedavg, "wifi", {"wifi": {}}),
+        (fedavg, "lte", {"cell": {}}),
+        (fedavg, "lte", {"broadcast": "cell"}),
+        (fedavg, "lora-sf7", {"lora": {}}),
+        (peers, "wifi", ring),
+        (peers, "wifi", ring | {"medium": {}}),
+    ]
+):
+    scenario = {
+        "problem": {
+            "loss": {"kind": "squared", "l2": 1.0},
+            "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise"]},
+            "split": {"kind": "iid"},
+            "optimum": "unknown",
+        },
+        "algorithm": method,
+        "fleet": [{"count": 3, "radio": radio}],
+        "network": network,
+        "stop": {"rounds": 1},
+    }
+    fedsim.run(scenario, out=f"{sys.argv[1]}/{number}", jobs=1)
+print(json.dumps([name for name in sys.modules if name.startswith("fedsim.")]))
+"""
+
+MAKING = {"sim", "physics", "wire", "algorithms", "protocol", "addons"}
+"""The packages whose modules are loaded for what they add to a log, and for nothing else."""
+
+
+def test_what_any_network_loads_is_among_the_code_that_makes_a_run(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", WORLDS, str(tmp_path)], check=True, stdout=subprocess.PIPE, text=True
+    )
+    loaded = {name for name in json.loads(told.stdout) if name.split(".")[1] in MAKING}
+    assert {"fedsim.addons.tcp.layer", "fedsim.addons.lorawan.layer"} <= loaded
+    assert loaded - set(_own_code().modules) == set()
 
 
 OWN = '''

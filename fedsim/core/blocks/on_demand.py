@@ -55,14 +55,15 @@ class Named(Mapping[str, Class]):
         """Initialise a table.
 
         Args:
-            package: has all classes as attributes, such as one with `exports`.
+            package: the module that has all classes as attributes, such as one with `exports`.
+                It is imported for the first class.
             names: the name of the class of each kind, in the order of lists.
         """
         self._package = package
         self._names = names
 
     def __getitem__(self, kind: str) -> Class:
-        found: Class = getattr(sys.modules[self._package], self._names[kind])
+        found: Class = getattr(import_module(self._package), self._names[kind])
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -77,4 +78,6 @@ class Named(Mapping[str, Class]):
     def has(self, model: object) -> bool:
         """Return whether a class is among these, without importing any other."""
         name = getattr(model, "__name__", "")
-        return name in self._names.values() and getattr(sys.modules[self._package], name) is model
+        if name not in self._names.values():
+            return False
+        return getattr(import_module(self._package), name) is model

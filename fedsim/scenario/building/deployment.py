@@ -20,7 +20,6 @@ from fedsim.scenario.building.fleet import BuiltGroup, build_groups, check_prese
 from fedsim.scenario.building.inputs import Findings
 from fedsim.scenario.building.lora import check_lora
 from fedsim.scenario.building.network import Files, topology
-from fedsim.scenario.building.overlay import build_medium, build_overlay, check_medium
 from fedsim.scenario.building.tiers import build_hierarchy, links_of_tiers
 
 
@@ -90,7 +89,12 @@ def deploy(
     check_cell_sharing(scenario, fleet, findings)
     check_supplies((*fleet, *tiers), findings)
     check_flicker((*fleet, *tiers), findings)
+    deployment = Deployment(members, fleet, links, tiers=tiers, hierarchy=tree)
+    if scenario.network.peers is None and scenario.network.medium is None:
+        return deployment
+    from fedsim.scenario.building.overlay import build_medium, build_overlay, check_medium
+
     overlay = build_overlay(scenario, len(members), files, findings, seed)
     medium = build_medium(scenario, overlay, len(members), files, findings, seed)
     check_medium(scenario, fleet, findings)
-    return Deployment(members, fleet, links, overlay, tiers, tree, medium)
+    return deployment._replace(overlay=overlay, medium=medium)

@@ -14,7 +14,6 @@ from fedsim.protocol.participation import (
     Sample,
 )
 from fedsim.scenario.building.job import Job
-from fedsim.sim.tiers import sum_below
 
 _SPREAD = 0.01
 """Relative standard deviation of weights up to which they count as equal."""
@@ -56,6 +55,8 @@ def _draws(job: Job) -> Iterator[_Drawn]:
     if tree is None:
         yield _Drawn("participation", job.participation, job.algorithm, samples, setup.shares)
         return
+    from fedsim.sim.tiers import sum_below
+
     methods = [job.algorithm, *(tier.method for tier in job.tiers)]
     all_samples, all_weights = sum_below(tree, samples), sum_below(tree, setup.shares)
     for nodes in tree.below.values():

@@ -38,7 +38,6 @@ from fedsim.sim.config import Hop, Method, Numerics, WorldConfig
 from fedsim.sim.fleet import Roster
 from fedsim.sim.members import ClientConfig
 from fedsim.sim.network.models import played
-from fedsim.sim.tiers import RoundsOracle
 from fedsim.wire import HEADER_BITS
 
 # Executable runs: a job, or a replay of a recorded one.
@@ -168,6 +167,8 @@ def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Ros
     def oracle(node: ClientId) -> Oracle:
         if tree is None or node < tree.clients:
             return oracles[node]
+        from fedsim.sim.tiers import RoundsOracle
+
         return cast("Oracle", RoundsOracle(sum(oracle(below).rows for below in tree.below[node])))
 
     def member(client: ClientId) -> ClientConfig:

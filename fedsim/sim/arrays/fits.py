@@ -17,7 +17,6 @@ from fedsim.physics.topology import Topology, star
 from fedsim.protocol.participation import Informed
 from fedsim.protocol.transport import Envelope
 from fedsim.sim.arrays.classes import classes, plan_links
-from fedsim.sim.arrays.together import may_be_alike
 from fedsim.sim.config import WorldConfig, what_follows
 from fedsim.sim.fleet import Roster
 from fedsim.sim.members import ClientConfig
@@ -67,8 +66,13 @@ def why_slower(setup: WorldConfig) -> str:
     # Only the clients of one round count.
     if setup.participation.asked is not None:
         count = min(count, setup.participation.asked)
-    if count >= _FEW or (count >= _FEW_TOGETHER and may_be_alike(setup)):
+    if count >= _FEW:
         return ""
+    if count >= _FEW_TOGETHER:
+        from fedsim.sim.arrays.together import may_be_alike
+
+        if may_be_alike(setup):
+            return ""
     return f"only {count} clients are asked at once; arrays pay off with more"
 
 

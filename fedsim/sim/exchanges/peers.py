@@ -1,7 +1,8 @@
 """Peers whose exchanges the kernel computes: the same world as `Peers`, with the same log."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -67,9 +68,11 @@ class PlayedPeers:
         network: the lanes between nodes, filled in at the end of the run.
         remedy: empty, as no node waits in vain.
         doing, stuck: empty, too.
+        left: empty; nodes on mains stay.
     """
 
     remedy = doing = stuck = ""
+    left: Mapping[ClientId, float] = MappingProxyType({})
 
     def __init__(
         self,

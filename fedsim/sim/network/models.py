@@ -26,7 +26,7 @@ from fedsim.sim.power.radio import RadioMeter
 from fedsim.sim.power.radio_kind import RadioKind
 from fedsim.sim.power.supply import Supply
 
-_HOMES = {
+LAYERS = {
     "fluid": "fedsim.sim.network.layers.fluid",
     "lv08": "fedsim.sim.network.layers.lv08",
     "tcp": "fedsim.addons.tcp.layer",
@@ -182,7 +182,7 @@ def layer(name: str, block: object = None, below: Layer | None = None) -> Layer:
         block: the block of the scenario, if there is one.
         below: the layer below.
     """
-    result: Layer = import_module(_HOMES[name]).layer(block, below)
+    result: Layer = import_module(LAYERS[name]).layer(block, below)
     return result
 
 
@@ -195,7 +195,7 @@ def flows(network: Network) -> Layer:
     """Return the model of flows of a network, without the layers around it."""
     # The model of flows comes first: layers are listed from the lowest up.
     (kind, model), *_ = network.layers
-    return layer(kind, model) if kind in _HOMES else _own(model)
+    return layer(kind, model) if kind in LAYERS else _own(model)
 
 
 def played(network: Network, medium: object = None) -> Layer:

@@ -15,7 +15,7 @@ from fedsim.core.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.batteries import CHARGING
 from fedsim.physics.devices import Device, Phone
-from fedsim.physics.graphs import OVERLAYS
+from fedsim.physics.overlay import OVERLAYS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES

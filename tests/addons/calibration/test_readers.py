@@ -157,6 +157,7 @@ WRONG = [
         "line 2: end is start or later, both by one clock; got '1'",
     ),
     ("client,start,end,bytes\na,1,2,0\n", "line 2: bytes of a message are above 0; got '0'"),
+    ("client,start,end,bytes\n*,1,2,3\n", "line 2: the client of a message is the one that sent"),
     ("client,start,end,bytes,direction\na,1,2,3,left\n", "direction is one of up, down"),
     ("client,start,end,bytes,kind,operations\na,1,2,0,compute,-1\n", "line 2: operations is"),
     ('{"start": {}}', "it is no report of iperf3 --json"),

@@ -283,7 +283,7 @@ def test_a_measure_that_writes_into_its_model_changes_no_run_and_no_other_measur
 ) -> None:
     made = methods.scenario(kind) | {"fleet": [{"count": 3}], "stop": {"rounds": 4}}
     made["counting"] = counting
-    blocks = [Writing, Least]
+    blocks: list[type[Measure]] = [Writing, Least]
     plain = fedsim.run(made | {"measures": ["least"]}, blocks=blocks).rounds
     rounds = fedsim.run(made | {"measures": ["writing", "least"]}, blocks=blocks).rounds
     assert (plain["least"] < 0).any(), "there is something to write"

@@ -251,7 +251,8 @@ def test_an_exchange_that_was_cancelled_leaves_no_timer_to_the_next_one(timer: s
         closed.append((server.now, len(replies)))
         server.commit(server.initial)
 
-    policy = participation_of(**{timer: 4.0})
+    keys: dict[str, Any] = {timer: 4.0}
+    policy = participation_of(**keys)
     run = play(setup(serve, after(50.0, 3.5), FOUR[:2], participation=policy))
     assert closed[0] == (6.5, 1)
     assert not run.of("abandoned")

@@ -480,7 +480,7 @@ def test_a_gateway_whose_clients_are_gone_is_asked_no_more(tmp_path: Path) -> No
 class Catching(FedAvg):
     """FedAvg that takes each exception of a commit for a failure."""
 
-    kind: Literal["catching"] = "catching"
+    kind: Literal["catching"] = "catching"  # type: ignore[assignment]  # another kind
 
     async def serve(self, server: Server) -> None:
         def commit(model: Array, **measures: float) -> None:
@@ -500,7 +500,7 @@ class Catching(FedAvg):
 class Grouping(FedAvg):
     """FedAvg whose coroutine is a task of a group."""
 
-    kind: Literal["grouping"] = "grouping"
+    kind: Literal["grouping"] = "grouping"  # type: ignore[assignment]  # another kind
 
     async def serve(self, server: Server) -> None:
         async with asyncio.TaskGroup() as group:

@@ -265,7 +265,7 @@ def _digests(
     for name, key in (("events", "log"), ("rounds", "rounds"), (MODELS, "models")):
         for seed, *paths in zip(seeds, ours, theirs, strict=True):
             one, other = (_digest(path, name) for path in paths)
-            if one == other or (name != "events" and _hold_same_values(*paths, name)):
+            if one == other or (name != "events" and _hold_same_values(name, *paths)):
                 continue
             several = f", seed {seed}" if len(seeds) > 1 else ""
             texts = one[:_DIGITS], other[:_DIGITS]
@@ -280,7 +280,7 @@ def _digest(run: Path, table: str) -> str:
     return str(found)
 
 
-def _hold_same_values(one: Path, other: Path, name: str) -> bool:
+def _hold_same_values(name: str, one: Path, other: Path) -> bool:
     """Return whether two tables have the same values; another pyarrow may write other bytes."""
     ours, theirs = (read_table(run, name) for run in (one, other))
     columns, others = (
@@ -297,7 +297,8 @@ def _flat(column: pa.ChunkedArray) -> pd.Series:
     values = column.combine_chunks()
     while pa.types.is_list(values.type):
         values = values.flatten()
-    return values.to_pandas()
+    series: pd.Series = values.to_pandas()
+    return series
 
 
 def _data(

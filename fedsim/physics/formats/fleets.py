@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from math import inf, isfinite
 from pathlib import Path
@@ -102,7 +102,10 @@ def _frames(table: TextColumns) -> dict[str, list[_Frame]]:
 
 
 def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+    time = datetime.fromisoformat(text)
+    # A time without a zone is taken as it is written. As local time of the machine that reads, it
+    # would depend on that machine's changes to and from summer time.
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _whole(least: int, most: int) -> Callable[[str], float]:

@@ -87,9 +87,8 @@ class Plugin:
         if isinstance(error, SyntaxError) and error.filename == self.file:
             number, what = error.lineno, f"{type(error).__name__}: {error.msg}"
         else:
+            # The innermost frame in the file is the user's, though a library may have raised it.
             frames = [
-                # The innermost frame in the file is the user's line, even if a library raised the
-                # error.
                 frame for frame in extract_tb(error.__traceback__) if frame.filename == self.file
             ]
             number = frames[-1].lineno if frames else None

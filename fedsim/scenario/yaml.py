@@ -67,7 +67,6 @@ _WIDEST = 90  # columns of a line that an error shows
 
 
 class _Place(NamedTuple):
-
     line: int
     column: int
 

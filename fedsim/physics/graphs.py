@@ -1,6 +1,6 @@
-"""Kinds of graphs of neighbours: regular, drawn, and listed. The block is the law.
+"""Kinds of graphs of neighbours: regular, random, and listed. Each block is its own law.
 
-Most are NetworkX's; what is drawn follows the run's seed.
+NetworkX constructs most of them. Random graphs follow from the seed of the run.
 """
 
 from math import isqrt
@@ -23,7 +23,7 @@ from fedsim.physics.overlay import Neighbours, ReadPairs, check_source
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
 
-_DIGITS = 9  # the largest length of a client's number
+_DIGITS = 9  # in the number of a client, at most
 
 # Graphs that follow from the number of nodes.
 
@@ -57,7 +57,7 @@ class Complete(Neighbours):
 
 
 class StarGraph(Neighbours):
-    """Node 0 is the neighbour of all others."""
+    """Node 0 is the only neighbour of all others."""
 
     kind: Literal["star"] = "star"
 
@@ -84,7 +84,10 @@ class TreeGraph(Neighbours):
 
 
 class Grid(Neighbours):
-    """A rectangular grid, filled row by row: neighbours are beside and above one another."""
+    """A rectangular grid, filled row by row.
+
+    Neighbours are next to each other in a row or column.
+    """
 
     kind: Literal["grid"] = "grid"
     rows: int | None = Field(
@@ -109,7 +112,7 @@ class Grid(Neighbours):
 
 
 class Torus(Grid):
-    """A rectangular grid whose rows and columns are closed to circles."""
+    """A rectangular grid whose rows and columns are closed to rings."""
 
     kind: Literal["torus"] = "torus"  # type: ignore[assignment]  # another kind
 
@@ -135,10 +138,10 @@ class Hypercube(Neighbours):
 
 
 class Exponential(Neighbours):
-    """Every node sends to those 1, 2, 4, 8, ... places further, cyclically.
+    """Every node sends to the nodes 1, 2, 4, 8, ... places further, cyclically.
 
     Ying, Yuan, Chen, Hu, Pan, Yin, "Exponential Graph is Provably Efficient for Decentralized Deep
-    Training", NeurIPS 2021: the static exponential graph, which is directed there.
+    Training", NeurIPS 2021: the static exponential graph, which is directed in the paper.
     """
 
     kind: Literal["exponential"] = "exponential"
@@ -159,11 +162,15 @@ class Exponential(Neighbours):
         return graph
 
 
-# Graphs that are drawn, once a run.
+# Random graphs, drawn once per run.
 
 
 def _regular(degree: int, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
-    """Return a random graph in which all nodes have the same degree."""
+    """Return a random graph in which all nodes have the same degree.
+
+    Raises:
+        DataError: no such graph exists.
+    """
     import networkx as nx
 
     if degree >= nodes or degree * nodes % 2:
@@ -174,7 +181,7 @@ def _regular(degree: int, nodes: int, rng: np.random.Generator) -> "nx.Graph[int
 
 
 class Random(Neighbours):
-    """A random graph, drawn once a run: regular, or with independent edges."""
+    """A random graph, drawn once per run: regular, or with independent edges."""
 
     kind: Literal["random"] = "random"
     degree: int | None = Field(default=None, ge=1, description="neighbours per node")
@@ -211,10 +218,10 @@ class Regular(Neighbours):
 
 
 class SmallWorld(Neighbours):
-    """A ring in which each edge to the nearest nodes is rewired at random with a probability.
+    """A ring in which each edge to the nearest nodes is rewired with a probability.
 
-    Watts, Strogatz, "Collective dynamics of small-world networks", Nature 1998; drawn again, at
-    most 100 times, until it is connected.
+    Watts, Strogatz, "Collective dynamics of small-world networks", Nature 1998. The graph is drawn
+    again, at most 100 times, until it is connected.
     """
 
     kind: Literal["small-world"] = "small-world"
@@ -238,7 +245,7 @@ class SmallWorld(Neighbours):
 
 
 class ScaleFree(Neighbours):
-    """Nodes arrive one by one, and prefer neighbours that have many: a few have very many.
+    """Nodes arrive one by one and prefer neighbours with many edges: a few nodes have very many.
 
     Barabasi, Albert, "Emergence of scaling in random networks", Science 1999.
     """
@@ -262,9 +269,9 @@ Position = tuple[float, float]
 class Geometric(Neighbours):
     """Nodes in a plane are neighbours within a range of each other.
 
-    Positions that are not given are drawn uniformly in the unit square, again, at most 100 times,
-    until the graph is connected (Gupta, Kumar, "Critical power for asymptotic connectivity in
-    wireless networks", 1999: from a range of about sqrt(log(M) / (pi M)) on).
+    By default positions are uniform in the unit square. They are drawn again, at most 100 times,
+    until the graph is connected, which is likely from a range of about sqrt(log(M) / (pi M)) on
+    (Gupta, Kumar, "Critical power for asymptotic connectivity in wireless networks", 1999).
     """
 
     kind: Literal["geometric"] = "geometric"
@@ -300,19 +307,19 @@ class Geometric(Neighbours):
         return graph
 
 
-_TRIES = 100  # graphs that are drawn until one is connected
+_TRIES = 100  # graphs drawn, at most, until one is connected
 
 
 def _seed(rng: np.random.Generator) -> Any:
-    """Return a seed for NetworkX, whose use of NumPy's generators differs between versions."""
+    """Return a seed for NetworkX, which draws differently from NumPy's generators by version."""
     return int(rng.integers(2**32))
 
 
-# Graphs that are given.
+# Listed graphs.
 
 
 class Listed(Neighbours):
-    """The neighbours given as pairs."""
+    """Neighbours listed as pairs, in the scenario or in a file."""
 
     kind: Literal["edges"] = "edges"
     edges: tuple[tuple[int, int], ...] = Field(
@@ -332,7 +339,11 @@ class Listed(Neighbours):
         return self
 
     def read_edges(self, read: ReadPairs) -> Self:
-        """Return the block with the edges of its file, whose nodes are client-0, ... or 0, ..."""
+        """Return the block with the edges of its file, whose nodes are client-0, ... or 0, ...
+
+        Raises:
+            DataError: a node of the file has another name.
+        """
         if self.path is None:
             return self
         pairs = read(self.path, directed=True) if self.directed else read(self.path)
@@ -357,7 +368,7 @@ def _number(node: str) -> ClientId:
     """Return the number of a client in a file.
 
     Raises:
-        DataError: the name has none.
+        DataError: its name has no number.
     """
     number = node.removeprefix("client-")
     if not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:

@@ -210,8 +210,7 @@ class AirTerms(NamedTuple):
     Attributes:
         airtime: the channel time per bit, s.
         turns: the chance of a turn times the bits sent in it, relative to the largest such product
-            in
-            the cell.
+            in the cell.
     """
 
     airtime: float

@@ -322,8 +322,7 @@ class NeighboursInTime(Neighbours):
 
         Raises:
             DataError: on the first step, if the law does not suit the nodes; its key is relative to
-                the
-                block.
+                the block.
         """
 
     @property

@@ -72,8 +72,8 @@ def read_csv(path: Path, repeat: bool) -> Steps:
 
     Args:
         path: the file.
-        repeat: whether the trace repeats. If so, the last rate lasts as long as the previous one
-            (1 s if it is alone). Otherwise the last rate stays.
+        repeat: whether the trace repeats. If so, the last rate lasts as long as the previous one (1
+            s if it is alone). Otherwise the last rate stays.
 
     Returns:
         The rate, bit/s.

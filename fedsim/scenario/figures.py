@@ -27,8 +27,8 @@ def targets(
     Args:
         stop: the rules.
         measures: the measures of the scenario.
-        reported: the figures that the clients' own programs report. None if these are unknown:
-            then any name may be one, unless it resembles that of a rule and is probably misspelt.
+        reported: the figures that the clients' own programs report. None if these are unknown: then
+            any name may be one, unless it resembles that of a rule and is probably misspelt.
     """
     measured = {name for measure in measures for name in measure.columns} | set(reported or ())
     read = {name for rule in stop.rules for name in rule.columns}

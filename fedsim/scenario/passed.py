@@ -29,8 +29,8 @@ def passed_problem(
         loss: the keys of the loss.
         data: the clients' rows.
         test: {"fraction": 0.2}, or rows in any form that `rows_of` accepts; None for no test rows.
-        split: by default `groups` if the rows name their clients, otherwise `contiguous`: blocks
-            of rows in the order of the fleet.
+        split: by default `groups` if the rows name their clients, otherwise `contiguous`: blocks of
+            rows in the order of the fleet.
         rows_of: converts test rows to a block.
 
     Raises:

@@ -123,8 +123,7 @@ class Variant:
             key: the key at fault.
             message: the message.
             named: whether the message begins with the name of the variant; the unchanged scenario
-                is
-                never named.
+                is never named.
         """
         fault = self._tree.fault(tuple(key.split(".")), message)
         return fault if self.own or not named else _name_variant(self.name, fault)
@@ -179,8 +178,8 @@ def load(
     """Read, merge and validate a scenario.
 
     Args:
-        source: a YAML file, the name of an example that comes with fedsim, a mapping with the
-            same content, or a `Scenario`.
+        source: a YAML file, the name of an example that comes with fedsim, a mapping with the same
+            content, or a `Scenario`.
         overrides: texts "key.path=value" with the value in YAML. They are applied to the scenario
             as written, before its variants.
         blocks: user-defined classes that the scenario can name: algorithms, losses, splits, ...

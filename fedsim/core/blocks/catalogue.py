@@ -79,8 +79,8 @@ def import_class(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type
         registry: the registry of the kind of block.
 
     Raises:
-        BlockError: the import fails; the object is not a block of this kind or has another name;
-            or several packages have an entry point of this name.
+        BlockError: the import fails; the object is not a block of this kind or has another name; or
+            several packages have an entry point of this name.
     """
     point, *others = dict.fromkeys(points)
     if others:

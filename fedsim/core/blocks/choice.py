@@ -29,8 +29,8 @@ def failure(*wrong: tuple[str, str, object]) -> ValidationError:
     """Return an error about a block under validation.
 
     Args:
-        wrong: triples of key path, message and value. The path is relative to the block, and
-            empty for the block itself.
+        wrong: triples of key path, message and value. The path is relative to the block, and empty
+            for the block itself.
     """
     details = [
         InitErrorDetails(

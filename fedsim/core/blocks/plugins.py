@@ -173,8 +173,8 @@ def dump(value: object, *, script: bool = True) -> bytes:
         script: whether the process that will unpickle it imports the running script, if any.
 
     Raises:
-        pickle.PicklingError: among other reasons, a class or function is defined in that script
-            and cannot be imported, or was typed into a shell, where no other process finds it.
+        pickle.PicklingError: among other reasons, a class or function is defined in that script and
+            cannot be imported, or was typed into a shell, where no other process finds it.
     """
     stream = BytesIO()
     _Pickler(stream, script=script and has_script()).dump(value)

@@ -78,8 +78,8 @@ class Preset(NamedTuple):
     Attributes:
         basis: origin and quality of the figures: [lit] from the literature, [meas] from a public
             measurement, [est] an estimate accurate to a factor of 2.
-        values: values by field, in the notation of a scenario, such as a text with its unit.
-            Other fields have the defaults of the block.
+        values: values by field, in the notation of a scenario, such as a text with its unit. Other
+            fields have the defaults of the block.
         doubts: the uncertainty by field. Fields without one are choices, or defined exactly, for
             example by a standard.
     """

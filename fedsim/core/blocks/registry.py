@@ -46,8 +46,8 @@ class Registry(Generic[Block_co]):
         classes: fedsim's own classes; or a table of them by kind, which imports a class when it is
             looked up.
         base: the base class of user-defined classes; None if users cannot define any.
-        plural: the plural of the name, used for the group of entry points; by default `name` and
-            an s.
+        plural: the plural of the name, used for the group of entry points; by default `name` and an
+            s.
         title: the title of the table in `fedsim list`; by default the plural.
         key: the field that chooses the class of a block.
         names: returns the names of a class; by default the literals of the field `key`.

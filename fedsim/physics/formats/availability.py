@@ -159,8 +159,8 @@ def read_states(path: Path, when: str) -> Users[Cycle]:
         The users in the order of the file, cyclically.
 
     Raises:
-        DataError: the file cannot be read or has another form, or no user is left; the text has
-            the fault of the first user.
+        DataError: the file cannot be read or has another form, or no user is left; the text has the
+            fault of the first user.
     """
     members = read_json(path, "states").members()
     faults: list[str] = []
@@ -325,8 +325,8 @@ def read_intervals(path: Path) -> Mapping[int, Intervals]:
         The intervals by client number, for clients that have some.
 
     Raises:
-        DataError: the file cannot be read, a line is malformed, or intervals of one client
-            overlap; the text names the lines.
+        DataError: the file cannot be read, a line is malformed, or intervals of one client overlap;
+            the text names the lines.
     """
     table = read_table(path, _COLUMNS, "intervals")
     client, start, end = table.columns

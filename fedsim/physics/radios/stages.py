@@ -37,8 +37,8 @@ class RadioStage:
     Attributes:
         power: the mean power, relative to the last stage, W.
         time: the duration, s; infinite for the last stage.
-        cycle: the radio can be reached at multiples of this time since the start of the stage, s;
-            0 for always.
+        cycle: the radio can be reached at multiples of this time since the start of the stage, s; 0
+            for always.
         wake_time: the time from waking until bits can be sent, s.
         wake_power: the power during that time, relative to the last stage, W.
         name: the name in the log; empty if there is only one stage.
@@ -137,8 +137,7 @@ class States:
 
         Returns:
             The index of each radio's stage at that time, its start in s, and the energy of the
-                ended
-            stages in J.
+            ended stages in J.
         """
         joules: Array | float = 0.0
         for place, stage in enumerate(self.stages[:-1]):

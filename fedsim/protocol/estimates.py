@@ -148,8 +148,8 @@ def inclusion_probabilities(sizes: Array, count: int) -> Array:
     others share the rest in proportion to their sizes.
 
     Args:
-            sizes: positive sizes of the clients, shape (M,).
-            count: the number of clients drawn; M or more draws all.
+        sizes: positive sizes of the clients, shape (M,). count: the number of clients drawn; M or
+            more draws all.
 
     >>> inclusion_probabilities(np.array([10.0, 10.0, 20.0]), 2).tolist()
     [0.5, 0.5, 1.0]

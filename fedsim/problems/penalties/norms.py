@@ -418,7 +418,7 @@ class ElasticNet(Weighted):
         return soft_threshold(W, step * self.l1) / (1.0 + step * self.strong_convexity)
 
     def residual(self, W: Array, G: Array) -> float:
-        """Return the distance of -G from the subdifferential at W."""
+        """Return the distance between -G and the subdifferential at W."""
         return _l1_residual(W, G + self.strong_convexity * W, self.l1)
 
     def structure(self, shape: Shape) -> Structure:
@@ -426,7 +426,7 @@ class ElasticNet(Weighted):
         return SPARSE
 
     def operations(self, shape: Shape) -> float:
-        """Return 4 an entry: soft thresholding and a division."""
+        """Return 4 per entry: soft thresholding and a division."""
         return 4.0 * prod(shape)
 
 

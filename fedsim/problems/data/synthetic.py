@@ -245,15 +245,13 @@ class Tong(Source):
 
     The paper leaves some definitions open. Read literally, second arguments are variances, u_i and
     B_i are numbers, v_i is a vector drawn once per client, and e is drawn for every row. `reading`
-    lists departures from this, which may be combined:
+    lists departures from this, which may be combined.
 
-    - deviations: alpha and beta are standard deviations, as in the code of FedProx, whose synthetic
-      data this follows;
-    - client-noise: e is drawn once per client, an offset that all of its scores share;
-    - feature-centres: there is one B_j per feature, the same for all clients, in place of one B_i
-      per client;
-    - row-means: the mean vector is drawn again for every row, so that no single direction dominates
-      a client's features.
+    With `deviations`, alpha and beta are standard deviations, as in the code of FedProx, whose
+    synthetic data this follows. With `client-noise`, e is drawn once per client, an offset that all
+    of its scores share. With `feature-centres`, there is one B_j per feature, the same for all
+    clients, in place of one B_i per client. With `row-means`, the mean vector is drawn again for
+    every row, so that no single direction dominates a client's features.
     """
 
     source: ClassVar[str] = "Tong et al., Algorithms 2022, 15, 319: Simulations I and II"

@@ -164,6 +164,8 @@ class MarkovAvailability(Availability):
 
     def timeline(self, rng: np.random.Generator) -> Timeline:
         """Return the endless timeline of one client."""
+        # The share of time online if the rate were constant; the daily cycle is not taken into
+        # account.
         online = bool(rng.random() * (self.on + self.off) < self.on)
         return online, self._toggles(rng, online=online)
 
@@ -184,6 +186,7 @@ class MarkovAvailability(Availability):
         highest = (1 + self.amplitude) / self.off
         while True:
             t += rng.exponential(1 / highest)
+            # Without a cycle no uniform number is drawn, since every candidate is accepted.
             if not self.amplitude or rng.random() * highest < self.rate(t):
                 return t
 

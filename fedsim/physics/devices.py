@@ -377,6 +377,7 @@ class Device(Presettable, DeviceLaw):
     @property
     def in_proportion(self) -> bool:
         """Whether a task takes constants times its operations and its samples."""
+        # A subclass may override `seconds`, so the property is known only of this class.
         return type(self) is Device
 
     def seconds(self, operations: float, samples: float) -> float:
@@ -408,6 +409,7 @@ class Device(Presettable, DeviceLaw):
             for name in (_CYCLES if by_cycles else _LINEAR)
             if getattr(self, name) is None
         ]
+        # The power can be computed only if no number for it is missing.
         yield from wrong or super()._faults()
 
     def _left_over(self) -> Iterator[tuple[str, str, object]]:

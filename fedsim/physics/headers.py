@@ -50,6 +50,8 @@ class Column:
         """
         size = factor(unit, self.base) if unit != self.base else Decimal(1)
         assert size is not None, "the dimension was checked"  # noqa: S101
+        # Dividing by 1000 rounds once. Multiplying by 0.001, which is no binary fraction, rounds
+        # twice.
         inverse = 1 / size
         if inverse > 1 and inverse == int(inverse):
             return lambda values: values / float(inverse)

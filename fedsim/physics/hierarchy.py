@@ -110,6 +110,7 @@ def tier_links(tree: Hierarchy, links: Mapping[ClientId, Topology]) -> Topology:
         every += topology.links
         for routes, by_node in ((topology.up, ups), (topology.down, downs)):
             for node, route in zip(nodes, routes, strict=True):
+                # All links are in one list, so the numbers in a part's routes are shifted.
                 moved = tuple([first + link for link in route.links])
                 by_node[node] = Route(moved, route.latency, route.relays)
     order = range(len(tree.above))

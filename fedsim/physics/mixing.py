@@ -167,6 +167,7 @@ class LaplacianMixing(Mixing):
         if tau <= largest / 2:
             text = f"got {tau:g}; expected more than half the largest eigenvalue of the Laplacian"
             raise DataError("tau", f"{text} matrix, {largest / 2:g}, else mixing diverges")
+        # A single node has L = 0, and tau = 0 with it.
         return _less(laplacian, 1 / tau if tau else 0.0)
 
 
@@ -227,6 +228,7 @@ def _fastest(ends: NDArray[np.int_], nodes: int) -> Array:
     # `stacked @ w + fixed` are the three arguments, one below the other: the entries of W - 11^T/M,
     # w itself, and the sums of w at the nodes. `prices` are the scaled dual variables.
     fixed = np.concatenate([(np.eye(nodes) - 1 / nodes).ravel(), np.zeros(edges), np.zeros(nodes)])
+    # This matrix is the same in all steps, so it is inverted once.
     solve = np.linalg.inv((stacked.T @ stacked).toarray())
     copies, prices = fixed.copy(), np.zeros_like(fixed)
     for _ in range(_STEPS):

@@ -133,8 +133,10 @@ class _Motion:
         away = far[:, 2:4] + far[:, 4:] * (now - far[:, :1]) - place
         drift = far[:, 4:] - leg[4:]
         a, b = (drift**2).sum(axis=1), (away * drift).sum(axis=1)
+        # Other nodes are at the distance `reach` when a t^2 + 2 b t + |away|^2 - reach^2 = 0.
         root = b**2 - a * ((away**2).sum(axis=1) - self._reach**2)
         horizon = np.minimum(far[:, 1], leg[1])
+        # At equal velocities the distance stays the same, so nothing is predicted.
         moves = a > 0
         half = np.sqrt(np.where(moves, np.maximum(root, 0.0), 0.0))
         a = np.where(moves, a, 1.0)
@@ -147,6 +149,7 @@ class _Motion:
             for place_of in np.flatnonzero(wanted).tolist():
                 other = int(others[place_of])
                 turns = self._turns[node], self._turns[other]
+                # By rounding, a crossing may come out slightly before now.
                 time = max(float(times[place_of]), now)
                 heappush(self._heap, (time, node, other, *turns, there))
 
@@ -212,6 +215,7 @@ class RandomWaypoint(Moving):
                 place, goal = self._point(rng), self._point(rng)
             share = rng.random()
             x, y = (start + share * (end - start) for start, end in zip(place, goal, strict=True))
+            # The speed of a leg in progress has a density proportional to 1/speed.
             leg = _travel(0.0, (x, y), goal, low * (high / low) ** rng.random())
             time, place = leg.end, goal
             yield leg
@@ -312,6 +316,7 @@ class LevyWalk(Moving):
         # A flight or pause is in progress at time 0 with a probability proportional to its
         # duration. Time 0 is uniform within it, so a uniform share of it is left.
         share, rests = 1 - rng.random(), rng.random() * (travel + rest) < rest
+        # Weighting by its duration lowers the exponent of the law of the one in progress.
         length = draw_power(rng, self.alpha - (0.0 if rests else slower), *flights)
         pause = draw_power(rng, self.beta - 1.0, *pauses) if rests else 0.0
         while True:
@@ -346,6 +351,7 @@ class LevyWalk(Moving):
             stop = min(time + first, end)
             if stop > time:
                 yield MotionLeg(time, stop, x, y, vx, vy)
+            # By rounding, a node could leave the rectangle at a wall.
             x = min(max(x + vx * (stop - time), 0.0), self.width)
             y = min(max(y + vy * (stop - time), 0.0), self.height)
             time = stop

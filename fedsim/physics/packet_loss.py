@@ -255,6 +255,7 @@ class BurstLosses:
         return self._draw_losses(bad, self._law.h) + self._draw_losses(packets - bad, self._law.k)
 
     def _draw_losses(self, packets: int, passing: float) -> int:
+        # If all packets pass, or none, no random number is drawn.
         if passing in (0.0, 1.0) or not packets:
             return 0 if passing else packets
         return int(self._rng.binomial(packets, 1 - passing))
@@ -267,6 +268,7 @@ class BurstLosses:
         ends = self._ends(packets)
         last = int(np.searchsorted(ends, packets))
         lengths = np.diff(np.minimum(ends[: last + 1], packets), prepend=0.0)
+        # Stays alternate between the two states, beginning with the current one.
         met = lengths[0 if self.bad else 1 :: 2].sum()
         self.bad ^= bool(last % 2)
         self._left = float(ends[last]) - packets
@@ -278,8 +280,10 @@ class BurstLosses:
         Ends are counted in packets from now. Stays drawn beyond the last packet may be dropped,
         since the chain is memoryless.
         """
+        # A good and a bad stay together last 1/p + 1/r packets on average.
         pairs_per_packet = self._law.bad_share * self._law.r
         stays, todo = [np.array([self._left])], packets - self._left
+        # The loop usually runs once: it draws the expected number of pairs of stays, plus one.
         while todo > 0:
             pairs = 1 + int(todo * pairs_per_packet)
             both = [self._stays(pairs, bad=state) for state in (not self.bad, self.bad)]
@@ -287,7 +291,6 @@ class BurstLosses:
             todo -= float(stays[-1].sum())
         return np.cumsum(np.concatenate(stays))
 
-    # The loop usually runs once: it draws the expected number of pairs of stays, plus one.
     def _stays(self, count: int, *, bad: bool) -> Array:
         """Return the lengths of `count` visits to a state, in packets."""
         leave = self._law.r if bad else self._law.p

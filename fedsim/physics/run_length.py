@@ -57,6 +57,8 @@ class RunLengthSequence(Sequence[T]):
         """Return the items at consecutive positions."""
         items = list[T]()
         for (count, item), end in zip(self.runs, self.ends, strict=True):
+            # For runs outside of the wanted positions the count is negative, which gives an empty
+            # list.
             items += [item] * (min(end, places.stop) - max(end - count, places.start))
         return items
 

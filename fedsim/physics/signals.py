@@ -130,6 +130,7 @@ class Steps:
                 period ends before the last piece begins.
         """
         begins, heights = _check(times, values, period)
+        # Pieces that keep the value before them are merged, so that every start is a change.
         kept = np.append(True, np.diff(heights) != 0) & (begins < period)
         self.times, self.values, self.period = begins[kept], heights[kept], float(period)
         self.times.flags.writeable = self.values.flags.writeable = (

@@ -140,6 +140,7 @@ class BatteryStore:
         if now == self.now and self._until > now:
             return  # the most frequent case
         source = self._source
+        # Powers are constant until the source changes, so each interval is integrated exactly.
         while self._until <= now:
             self._flow(self._until - self.now)
             self.now = self._until
@@ -238,6 +239,7 @@ class BatteryStore:
             bound, crossing = self._bound_below()
         else:
             return inf, self.level, None
+        # A full battery stays full, and an empty one empty, until the powers change.
         if crossing is None and bound == self.level:
             return inf, bound, None
         return self.now + max(0.0, (bound - self.level) / net), bound, crossing

@@ -79,6 +79,7 @@ class TraceTable:
 
     def refuse_clients(self, clients: Array) -> None:
         """Raise a DataError if a client is not a whole number of at least 0."""
+        # Up to 2**53 all whole numbers are exact in float64.
         wrong = ~((clients >= 0) & (clients < 2**53) & (clients == np.floor(clients)))
         self.refuse(
             wrong, "a client must be a whole number of at least 0, as clients are counted from 0"
@@ -167,6 +168,7 @@ def read_whole(path: Path, name: str, key: str) -> TraceTable:
 
 def _rows(path: Path, key: str) -> list[tuple[int, str]]:
     """Return the lines of a file that are not blank, with their numbers."""
+    # Invalid bytes are replaced, so that an error can still show their line.
     text = read_bytes(path, key, times=_TIMES).decode("utf-8-sig", "backslashreplace")
     return [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
 
@@ -336,6 +338,7 @@ def _first_fault(
 ) -> int:
     """Return the index of the first malformed line, by bisection with NumPy's fast reader."""
     low, high = 0, len(lines)
+    # Throughout, lines[:low] can be parsed and lines[:high] cannot.
     while high - low > 1:
         middle = (low + high) // 2
         if _parse(lines[low:middle], width, places, whole=whole) is None:
@@ -364,6 +367,7 @@ def check_clients(
             in the fleet.
     """
     strangers = sorted(client for client in clients if client >= count)
+    # Clients counted from 1 are a common mistake, which would shift all rows by one.
     if strangers == [count] and min(clients) == 1:
         raise DataError(key, f"got clients of 1 to {count}; count them from 0")
     if path is None:

@@ -101,6 +101,7 @@ class Paths:
         Raises:
             KeyError: there is no route.
         """
+        # Callers ask for many targets of one source in a row, so one tree of routes is enough.
         if source != self._source:
             self._ways = best_ways(source, self._neighbours, self._edges)
             self._source = source
@@ -119,6 +120,7 @@ def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Ed
         edges: the edges of the graph.
     """
     best, serial = Ways(), count(1)
+    # The serial number breaks ties, since nodes of different types cannot be compared.
     heap: list[tuple[float, int, int, Any, Any]] = [(0.0, 0, 0, source, None)]
     while heap:
         latency, hops, _, node, before = heappop(heap)
@@ -135,6 +137,7 @@ def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Ed
 def way_to(node: object, ways: Ways, edges: Edges) -> RoutePath:
     """Return the best route to a node."""
     links, passed, latency, arriving = list[int](), list[Any](), ways[node][1], 1.0
+    # The tree is followed from the target back to the source.
     while (before := ways[node][0]) is not None:
         links += reversed(edges[before, node].links)
         arriving *= 1 - edges[before, node].loss
@@ -215,6 +218,7 @@ class Topology:
         if self.paths is not None:
             way = self.paths.between(node_name(sender), node_name(receiver))
             return _route(way, self.paths.numbers)
+        # Without a graph, every route leads through the server.
         there = _HERE if sender == SERVER else self.up[sender]
         back = _HERE if receiver == SERVER else self.down[receiver]
         return Route(there.links + back.links, there.latency + back.latency)
@@ -234,6 +238,7 @@ class _Links:
 
     def add(self, capacity: RateLaw, discipline: Discipline, name: str) -> tuple[int, ...]:
         """Add a link; return its part of a route, which is empty for an unlimited link."""
+        # An unlimited fifo link still lets transfers wait for each other.
         if capacity.peak == inf and discipline != "fifo":
             return ()
         self.links.append(Link(capacity, discipline, name))
@@ -405,6 +410,7 @@ def _edges(graph: "nx.Graph[Any]") -> tuple[list[Link], Edges]:
         there = links.add(law, discipline, f"{start} -> {end}")
         edges[start, end] = RouteEdge(there, latency, loss)
         if not graph.is_directed():
+            # In half duplex, both directions are one link.
             half = duplex == "half"
             back = there if half else links.add(law, discipline, f"{end} -> {start}")
             edges[end, start] = RouteEdge(back, latency, loss)

@@ -127,6 +127,7 @@ class FrameTiming(NamedTuple):
 
     def duration(self, frames: int, packet: int) -> float:
         """Return the time on the air of `frames` packets of `packet` bytes, sent together, s."""
+        # A single frame has neither the delimiter nor the padding of an aggregate.
         size = frames * subframe(packet) if frames > 1 else packet + HEADERS
         return self.preamble + self.symbol * _symbols(size, self.rate * self.symbol)
 
@@ -247,6 +248,7 @@ class Wifi(Spec):
 @lru_cache
 def _most_frames(timing: FrameTiming, packet: int, aggregate: int) -> int:
     most = max(min(BLOCK, aggregate // subframe(packet)), 1)
+    # Airtime grows with the number of frames, so the first number that fits is the largest.
     while most > 1 and timing.duration(most, packet) > LONGEST:
         most -= 1
     return most

@@ -88,6 +88,7 @@ class Cycle:
 
     def _toggles(self, edges: Sequence[float], offset: float) -> Iterator[float]:
         cycle = 0
+        # A client that never toggles has no edges, and the loop must end.
         while edges:
             for edge in edges:
                 time = cycle * self.period + (edge - offset)
@@ -243,6 +244,7 @@ def _is_level(state: str) -> bool:
 def _cycle(events: list[_Event], wanted: frozenset[str], midnight: float) -> Cycle | None:
     """Return the times at which all states hold at once; None if they never do."""
     start, end = events[0][0], events[-1][0]
+    # States that still hold at the last message end there.
     toggles = [*_toggles(events, wanted), end]
     spans = zip(toggles[::2], toggles[1::2], strict=False)  # from each begin to the next end
     pairs = [(begin - start, stop - start) for begin, stop in spans if begin < stop]
@@ -259,6 +261,7 @@ def _cycle(events: list[_Event], wanted: frozenset[str], midnight: float) -> Cyc
 
 def _toggles(events: list[_Event], wanted: frozenset[str]) -> Iterator[float]:
     """Yield the times at which the conjunction of all states begins and ends, alternately."""
+    # A state that a phone has not reported yet counts as not holding.
     holds: dict[str, bool] = {}
     there = False
     for time, state in events:
@@ -333,6 +336,7 @@ def read_intervals(path: Path) -> Mapping[int, Intervals]:
     table.refuse_clients(client)
     table.refuse(~((start >= 0) & (start < inf)), "a start must be at least 0 s")
     table.refuse(~(end > start), "an interval must end after it starts")
+    # np.lexsort sorts by its last key first: by client, and then by start.
     order = np.lexsort((start, client))
     same = client[order[1:]] == client[order[:-1]]
     overlaps = same & (start[order[1:]] < end[order[:-1]])
@@ -340,6 +344,7 @@ def read_intervals(path: Path) -> Mapping[int, Intervals]:
         at = int(np.argmax(overlaps))
         before, after = order[at : at + 2]
         table.fail(after, f"it begins before the interval of line {table.numbers[before]} ends")
+    # No client has the number -1, so the first row begins a group, too.
     first = np.flatnonzero(np.diff(client[order], prepend=-1.0))
     return {
         int(client[rows[0]]): Intervals(tuple(start[rows].tolist()), tuple(end[rows].tolist()))

@@ -116,6 +116,7 @@ def _whole(least: int, most: int) -> Callable[[str], float]:
 
 def _receptions(address: str, received: list[_Frame]) -> Reception:
     frames: list[_Frame] = []  # each frame once, at the gateway with the best reception
+    # Several gateways may receive the same frame, at nearly the same time.
     for frame in sorted(received):
         if frames and frame.counter == frames[-1].counter:
             best = max(frames[-1].snr, frame.snr)
@@ -125,6 +126,7 @@ def _receptions(address: str, received: list[_Frame]) -> Reception:
     steps = [new.counter - old.counter for old, new in pairwise(frames)]
     sent = 1 + sum(step if 0 < step <= _GAP else 1 for step in steps)
     factors = Counter(frame.spreading for frame in frames)
+    # Of equally frequent factors, the lowest is taken.
     spreading = max(sorted(factors), key=factors.__getitem__)
     return Reception(address, spreading, median(frame.snr for frame in frames), len(frames), sent)
 
@@ -195,6 +197,7 @@ def _cycle(entry: Mapping[str, Any], path: Path, key: str, name: str) -> Cycle:
     if len(begins) != len(ends):
         seen = f"{len(begins)} times of active and {len(ends)} of inactive"
         _fail(path, key, name, f"got {seen}; expected equally many")
+    # The last interval may end after the period, and is cut.
     pairs = [
         (begin, min(end, period))
         for begin, end in zip(begins, ends, strict=True)

@@ -49,6 +49,7 @@ def read_ucc(path: Path, direction: Direction, repeat: bool) -> Steps:
     table = read_columns(path, ("Timestamp", name), _KEY)
     stamps = table.parse("Timestamp", _seconds, "a time such as 2019.11.25_15.34.34")
     rates = table.numbers(name) * 1e3
+    # The table may have several rows for the same second, which are averaged.
     seconds, places, counts = np.unique(stamps, return_inverse=True, return_counts=True)
     means = np.bincount(places, rates) / counts
     return _step_rates(seconds, means, repeat=repeat)
@@ -94,6 +95,7 @@ def read_lumos(path: Path, run: int, repeat: bool) -> Steps:
 def _step_rates(times: Array, rates: Array, *, repeat: bool) -> Steps:
     """Return rates that hold until the next time; the first time becomes 0."""
     since = times - times[0]
+    # The last rate has no end in the file; it holds as long as the rate before it.
     gap = since[-1] - since[-2] if len(since) > 1 else 1.0
     return Steps(since, rates, float(since[-1] + gap) if repeat else inf)
 
@@ -170,9 +172,11 @@ def read_monroe(path: Path, direction: Direction, repeat: bool) -> Steps:
     if not flows:
         raise DataError(_KEY, f"{path}: res_details.{key} has no flow; one or more are accepted")
     series = [_series(flow["time_series"].items()) for flow in flows]
+    # The total of all flows is known only until the first of them ends.
     end = min(float(times[-1]) for times, _ in series)
     edges = np.unique(np.concatenate([[0.0, end], *(times[times < end] for times, _ in series)]))
     carried = sum(np.interp(edges, times, carried) for times, carried in series)
+    # Interpolation may round a difference of equal numbers to slightly below 0.
     rates = np.maximum(np.diff(carried), 0.0) / np.diff(edges)
     return Steps(edges[:-1] * 1e-9, rates * 8e9, end * 1e-9 if repeat else inf)
 

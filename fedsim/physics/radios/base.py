@@ -283,8 +283,10 @@ def powers_of(law: RadioLaw) -> RadioPowers:
     """
     draw, rest = law.draw, law.waiting
     per_bit = draw.energy_down, draw.energy_up
+    # The power at rest is charged at all times, so only what exceeds it is added here.
     base = larger(draw.base - rest, 0.0)
     by_state = (draw.send > 0) | (draw.receive > 0)
+    # A radio with powers by state stays in its first stage while a message is in progress.
     held = choose(by_state, larger(base, awake_power(law)), base)
     down, up = (
         choose(by_state, larger(draw.base + own - rest - held, 0.0), 0.0)

@@ -84,6 +84,7 @@ class StagedRadio(Presettable, PacketRadio):
     @property
     def states(self) -> States:
         """Inactivity; short DRX, long DRX and RRC inactive if they last for some time; idle."""
+        # The connection may be released before the inactivity timer or short DRX ends.
         listens = min(self.inactivity, self.connected)
         short = min(self.short_time, self.connected - listens)
         long = self.connected - listens - short
@@ -104,6 +105,7 @@ class StagedRadio(Presettable, PacketRadio):
                 )
             )
         waking = (self.promotion_time, self._beyond(self.promotion_power))
+        # Powers are relative to `resting`, the mean power of this last stage.
         return States((*stages, RadioStage(0.0, inf, self.paging_cycle, *waking)))
 
     @property

@@ -150,6 +150,8 @@ class LoRa(RateLaw):
         last_payload = -(-bits // 8) - (frames - 1) * self.frame_payload
         full = (frames - 1) * self.airtime(self.mac + self.frame_payload)
         last = self.airtime(self.mac + last_payload)
+        # Each full frame is followed by silence until its airtime is the share `duty` of the time.
+        # The silence after the last frame is not part of the message's time.
         return Span(
             elapsed=full / self.duty + last,
             on_air=full + last,
@@ -185,6 +187,7 @@ class Frames:
         if not bits:
             return Terms(inf)
         span = self._law.span(bits)
+        # The rate is the mean over frames and the silences between them.
         return Terms(framed / span.elapsed, span.on_air / span.elapsed, span.rest)
 
 

@@ -104,6 +104,7 @@ class NarrowbandRadio(Presettable, PacketRadio):
             paging = self._beyond(self._paging_power)
             wake = (self.paging_cycle, resume, self._beyond(self.resume_power), "paging")
             stages.append(RadioStage(paging, self.paged, *wake))
+        # A message to the module waits for it to listen: until PSM ends by itself, or until paging.
         cycle = self.tau or self.paging_cycle
         return States(
             (*stages, RadioStage(0.0, inf, cycle, resume + self._sync, self._beyond(power)))
@@ -116,6 +117,7 @@ class NarrowbandRadio(Presettable, PacketRadio):
             return self._paging_power
         time, power = self._resume
         busy = time + self._sync
+        # The energy of an update and the paging after it is spread over the period of updates.
         joules = (power - self.idle) * busy + (self._paging_power - self.idle) * self.paged
         return self.idle + max(joules, 0.0) / self.tau
 
@@ -153,6 +155,7 @@ class NarrowbandRadio(Presettable, PacketRadio):
     @property
     def _resume(self) -> tuple[float, float]:
         """The time of resuming, s, and the mean power of waking from the last state, W."""
+        # Resuming is repeated like all messages; synchronising with the cell is not.
         time = self.resume_time * self.transmitted_times
         whole = time + self._sync
         joules = time * self.resume_power + self._sync * self.receive

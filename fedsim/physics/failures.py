@@ -87,6 +87,7 @@ class FailingByExchange:
 
     def _draw(self, exchange: int) -> Overlay:
         base = self.base if isinstance(self.base, Overlay) else self.base.of(exchange)
+        # Both directions of an undirected edge fail together.
         edges = [pair for pair in base.pairs() if base.directed or pair[0] < pair[1]]
         up = self.stream(exchange).random(len(edges)) >= self.probability
         to: list[list[ClientId]] = [[] for _ in base.neighbours]

@@ -38,6 +38,7 @@ class Ring(Neighbours):
         import networkx as nx
 
         ring: nx.Graph[int] = nx.path_graph(nodes)
+        # With two nodes, the path has this edge already.
         if nodes > 2:
             ring.add_edge(nodes - 1, 0)
         return ring
@@ -101,6 +102,7 @@ class Grid(Neighbours):
     def _graph(self, nodes: int, *, around: bool) -> "nx.Graph[int]":
         import networkx as nx
 
+        # The largest divisor up to the square root gives the grid nearest to a square.
         rows = self.rows or max(
             divisor for divisor in range(1, isqrt(nodes) + 1) if nodes % divisor == 0
         )
@@ -133,6 +135,7 @@ class Hypercube(Neighbours):
         if nodes & (nodes - 1):
             text = f"got {nodes} nodes; a hypercube has a power of 2, such as"
             raise DataError("kind", f"{text} {2 ** nodes.bit_length()}")
+        # A single node has no binary digit, and is a grid of side 1.
         places: nx.Graph[Any] = nx.grid_graph((2,) * (nodes.bit_length() - 1) or (1,))
         return nx.convert_node_labels_to_integers(places, ordering="sorted")
 

@@ -59,6 +59,7 @@ class OverlayCycle:
         It is the norm of W_k ... W_1 - 11^T/M, and 0 if one cycle computes the mean exactly.
         """
         matrices = [graph.matrix().toarray() for graph in self.graphs]
+        # The first exchange acts first, so its matrix is the last factor.
         *_, whole = accumulate(matrices, lambda past, new: matmul(new, past))
         return float(np.linalg.norm(whole - 1 / len(whole), 2))
 
@@ -144,6 +145,7 @@ class Matchings:
     def _draw(self, exchange: int) -> Overlay:
         order = self.stream(exchange).permutation(self.nodes).tolist()
         near: list[tuple[ClientId, ...]] = [() for _ in range(self.nodes)]
+        # If the number of nodes is odd, the last one in this order has no partner.
         for one, other in zip(order[::2], order[1::2], strict=False):
             near[one], near[other] = (other,), (one,)
         return Overlay(tuple(near))
@@ -252,6 +254,7 @@ class GraphInTime:
         """Apply a change; return whether it has an effect."""
         _, one, other, there = change
         near, far = self._there[one], self._there[other]
+        # A law may repeat a change, and does not know which nodes have been removed.
         if (other in near) == there or one in self._gone or other in self._gone:
             return False
         if there:

@@ -289,8 +289,10 @@ class ClientLosses(LazySequence[LocalLoss]):
         """
         cuts = samples.cuts if isinstance(samples, Partition) else Cuts(sizes(samples))
         make = partial(_own_loss, loss, samples, targets, cuts)
+        # A loss of rows in another type holds a copy of them in float64, and is not kept.
         kept = KEPT if loss.converts or samples[0].X.dtype == np.float64 else 0
         losses = cls(len(samples), make, stacks(loss, samples, targets), kept)
+        # These two accept any rows, so that not every client has to be checked.
         known = type(loss).arrange in (Loss.arrange, LinearLoss.arrange)
         if len(samples) <= KEPT or not known:
             for _ in losses:  # builds all losses now, since a loss may refuse the rows of a client

@@ -92,6 +92,7 @@ def names_of_clients(
     if client is None or not names:
         return ()
     firsts = [int(client[own[0]]) for own in rows]
+    # The names apply only if each client of the split is exactly one client of the data.
     whole = all(bool((client[own] == one).all()) for own, one in zip(rows, firsts, strict=True))
     return (
         tuple(names[name] for name in firsts) if whole and len(set(firsts)) == len(firsts) else ()

@@ -45,6 +45,7 @@ class HeldOut(Spec):
         shuffled = rng.permutation(samples.rows)
         order = shuffled[np.argsort(inverse[shuffled], kind="stable")]
         places = np.arange(samples.rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        # A client has to keep at least one row.
         wanted = np.minimum(np.rint(self.fraction * sizes), sizes - 1)
         held = np.zeros(samples.rows, np.bool_)
         held[order] = places < np.repeat(wanted, sizes)
@@ -154,6 +155,7 @@ def count_clients(
     Raises:
         DataError: the data cannot be read, or the split takes the number of clients from the fleet.
     """
+    # These are the streams of a run, so that the rows are those of the run.
     drawn = stream(seed, "test")
     samples, _ = load_both(data, test, folder, stream(seed, "data"), drawn)
     if split.sees_features and (transform := data.transform_for(samples)) is not None:

@@ -115,6 +115,7 @@ class LossOracle:
         returned.
         """
         drawn: Drawn = self.draws(1, batch, rng)[0]
+        # Under dropout, a training step on all rows differs from the gradient of the loss.
         if drawn is None and self._noisy:
             return np.arange(self.rows)
         return drawn
@@ -184,6 +185,7 @@ class LossOracle:
         pieces = len(drawn)
         operations = count / self.rows * self._operations
         if self._forming:
+            # The one-off cost is charged once, spread over the pieces of this work.
             operations += self._forming / pieces
             self._forming = 0.0
         return Work(kernel, self._client, arguments, operations, count, self._bases, pieces)

@@ -41,13 +41,12 @@ class Cuts:
         total: the number of all rows.
     """
 
-    # Positions are not stored if all blocks are equal: for ten million clients they take 40 MB.
-
     def __init__(self, sizes: NDArray[np.int64]) -> None:
         self.sizes: NDArray[np.int64] = one_if_equal(sizes)
         equal = is_one(self.sizes)
         self.total = len(sizes) * int(self.sizes[0]) if equal else int(sizes.sum())
         kind = np.int32 if self.total < 2**31 else np.int64
+        # Positions are not stored if all blocks are equal: for ten million clients they take 40 MB.
         self._ends: NDArray[np.signedinteger[Any]] | None = (
             None if equal else np.cumsum(sizes, dtype=kind)
         )
@@ -129,6 +128,7 @@ class Partition(Sequence[Samples]):
         """
         begins = self.cuts.begins(whose)
         first, last = int(begins[0]), int(begins[-1]) + rows
+        # Rows of consecutive clients are a view, without a copy.
         if last - first == rows * len(whose):
             return table[first:last].reshape(len(whose), rows, *table.shape[1:])
         stacked: Array = table[begins[:, None] + np.arange(rows)]
@@ -155,6 +155,7 @@ class Partition(Sequence[Samples]):
                 if count == 1:
                     yield from (head, X[part].data, y[labels].data)
                     continue
+                # Digests take long for many short blocks, so several clients share a block.
                 parts = X[part].reshape(count, -1), y[labels].reshape(count, -1)
                 heads = np.broadcast_to(np.frombuffer(head, np.uint8), (count, len(head)))
                 yield np.concatenate([heads, *parts], axis=1).reshape(-1).data
@@ -227,6 +228,7 @@ def partition(
         order = np.concatenate(rows)
     if treat is None and samples.X.dtype == kind:
         return Partition(samples.take(order), cuts)
+    # Labels and clients are ordered here; the features follow in blocks, to save memory.
     bare = Samples(np.empty((samples.rows, 0)), samples.y, samples.client, samples.truth)
     dealt = bare.take(order)
     held = _gather_rows(samples.X, order, treat, kind)

@@ -33,9 +33,11 @@ def largest(w: Array, count: int) -> Indices:
     if count == 0 or count >= w.size:
         return np.arange(min(count, w.size))
     magnitudes = np.abs(w)
+    # NaN has to survive, so that divergence is detected.
     magnitudes[np.isnan(magnitudes)] = np.inf
     least = np.partition(magnitudes, w.size - count)[w.size - count]
     above = magnitudes > least
+    # Of the entries that equal the smallest one kept, only the first ones fit.
     above[np.flatnonzero(magnitudes == least)[: count - np.count_nonzero(above)]] = True
     return np.flatnonzero(above)
 

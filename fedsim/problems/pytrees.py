@@ -145,6 +145,7 @@ class Functions:
             compiled = jax.jit(jax.grad(self._total)).lower(model, X, t, weights).compile()
             counts: Any = compiled.cost_analysis()
         found = counts[0] if isinstance(counts, list) else counts
+        # XLA may have no cost analysis on a device.
         return float((found or {}).get("flops", 0.0)) / COUNTED
 
     def check(self, outputs: int) -> None:
@@ -164,6 +165,7 @@ class Functions:
             if tuple(np.shape(found)) not in shapes:
                 text = f"of 4 rows it is to return outputs of shape (4, {outputs})"
                 raise DataError("loss.apply", f"{text}; got {np.shape(found)}")
+            # In halves, each row is beside other rows than before.
             halves = [self._apply(model, part) for part in (X[:2], X[2:])]
             apart = np.abs(np.concatenate(halves) - np.asarray(found)).max()
             if apart > _CLOSE * max(np.abs(found).max(), 1e-30):

@@ -76,6 +76,7 @@ def _transpose(X: Sparse) -> Any:
     """Return X^T, which is made once and kept as long as X exists."""
     key = id(X)
     known = _TRANSPOSED.get(key)
+    # Python may reuse the id of a matrix that is gone.
     if known is not None and known[0]() is X:
         return known[1]
     transposed = X.T
@@ -322,6 +323,7 @@ def draw_minibatches(
     """
     taken = np.empty((count, batch), np.intp)
     for one in taken:
+        # The order within a minibatch has no meaning, so it is not shuffled.
         one[:] = rng.choice(rows, batch, replace=False, shuffle=False)
     return taken
 

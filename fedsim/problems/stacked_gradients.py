@@ -34,6 +34,7 @@ def _residuals(rows: Rows, models: Array) -> Array:
 def _sigmoids(rows: Rows, models: Array) -> Array:
     u = _products(rows.X, models)
     slopes = _room(u.shape, u.dtype)
+    # Up to this argument exp cannot overflow. The other clients take the kernel of their own loss.
     moderate = u.max(axis=-1) <= linear.STEEP
     p = np.exp(u[moderate])
     slopes[moderate] = p / (p + 1.0)

@@ -78,6 +78,7 @@ class Transformation:
             leaves = self._unpack(self.begin(flat), 0)
             counts: Any = self._advance.lower(flat, flat, 0.1, leaves).compile().cost_analysis()
         costs = counts[0] if isinstance(counts, list) else counts
+        # XLA may have no cost analysis on a device.
         return max(round(float((costs or {}).get("flops", 0.0)) / self._size) - 2.0, 0.0)
 
     def _try(self) -> tuple[Any, list[Any], list[bool]]:
@@ -134,6 +135,7 @@ class Transformation:
 
     def _unpack(self, moments: Sequence[Array], taken: int) -> list[Tensor]:
         """Return the leaves of a state from its vectors (see `_pack`) and its number of steps."""
+        # An empty array is added, since NumPy cannot join an empty list.
         whole, at, leaves = np.concatenate([*moments, np.zeros(0)]), 0, []
         for each, so in zip(self._leaves, self._real, strict=True):
             if so:

@@ -49,6 +49,7 @@ def why_not(scenario: ScenarioKeys, way: str, feedback: Feedback) -> str:
     if feedback == "none":
         return ""
     method = scenario.algorithm
+    # Exact vectors are never compressed, so they have no errors to feed back.
     meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
     if not meanings:
         return f"messages of {_sender(scenario, way)} are not compressed, so there is no error"
@@ -87,6 +88,7 @@ def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
     added = method.adding_up() if way == "up" else None
     if added is not None:
+        # Adding up increments is suggested only if the method then accepts this feedback.
         other = scenario.model_copy(update={"algorithm": added.method})
         if not why_not(other, way, seen):
             accepted.append(f"algorithm.{added.keys}")
@@ -119,6 +121,7 @@ def _is_biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
     method, link = scenario.algorithm, _link(scenario, way)
     compressor, feedback = link.compressor, link.error_feedback
     good = _list_accepted(scenario, way)
+    # Feedback that the link accepts corrects the bias; for any other, `compression` has a conflict.
     if not _needs_unbiased(scenario, way) or (good and feedback != "none"):
         return
     instead = f", or {' or '.join(good)}, which correct increments" if good else ""

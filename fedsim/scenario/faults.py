@@ -88,6 +88,7 @@ def _path(error: ErrorDetails, tree: Located) -> KeyPath:
         return error["loc"]
     path: KeyPath = ()
     piece = tree
+    # pydantic's names of alternatives are not in the tree, and are skipped.
     for key in error["loc"]:
         inner = piece.get(key)
         if inner is not None:

@@ -46,6 +46,7 @@ def targets(
             if name in measured or name in ("objective", "gap"):
                 continue
             is_own = isinstance(rule, MeasureTarget)  # the column is the key itself
+            # If it is unknown what the clients report, only a likely misspelling is a fault.
             if reported is None and (name in known or not is_own or not nearest(name, rules)):
                 continue
             if name in known:

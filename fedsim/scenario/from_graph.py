@@ -58,6 +58,7 @@ def with_graph(tree: Located, graph: "AnyGraph") -> Located:
             describes.
     """
     blocks = dict(_blocks(graph))
+    # Empty blocks say nothing, and a graph may replace a star.
     faults = [
         Fault("", key, f"got {show(below.plain())} beside a graph, which says it; leave one out")
         for key in blocks
@@ -125,6 +126,7 @@ def _numbers(graph: "AnyGraph") -> Mapping[object, int]:
         named = ((node, _CLIENT.fullmatch(str(node))) for node in graph)
         return {node: int(match[1]) for node, match in named if match}
     names = [str(node).removeprefix("client-") for node in graph]
+    # Names that are the numbers 0 to M - 1 keep them; otherwise the order of nodes counts.
     if sorted(names) == sorted(map(str, range(len(names)))):
         return {node: int(name) for node, name in zip(graph, names, strict=True)}
     return {node: number for number, node in enumerate(graph)}
@@ -210,6 +212,7 @@ def _quantity(value: object, unit: str) -> object:
     if not unit or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if unit == "%" and isfinite(value):
+        # In decimal notation 0.07 is exactly 7 %; as a float, 100 * 0.07 is not.
         return f"{Decimal(repr(float(value))).scaleb(2):f} %"
     return f"{value!r} {unit}"
 

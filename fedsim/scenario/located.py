@@ -100,6 +100,7 @@ def text(value: str) -> str:
     Raises:
         ValueError: no file can contain it: it has half of a surrogate pair.
     """
+    # Escapes in YAML and JSON can write half a pair, which no file in UTF-8 can hold.
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError("got half of a surrogate pair, which is no text")
     return value

@@ -62,6 +62,7 @@ def merge(base: Located, over: Located, inherited: Inherited = none_inherited) -
     below = _block(base)
     if not isinstance(over.content, dict) or below is None:
         return over
+    # Another kind has other keys, so the old ones are dropped unless the kind inherits them.
     if _changes_kind(below, over.content):
         return _inheriting(below, over, inherited)
     merged = dict(below)
@@ -183,10 +184,12 @@ def place(
         items[int(key)] = place(inner, path, value, inherited, depth + 1)
         return Located(tree.origin, items)
     block = _block(tree)
+    # A path may lead through blocks that are not written yet, which are created.
     inner = (block or {}).get(key, Located(value.origin, None))
     over = {key: place(inner, path, value, inherited, depth + 1)}
     if block is None:
         return Located(value.origin, over)
+    # As in `merge`, a new kind drops the keys of the old one.
     if _changes_kind(block, over):
         into = inherited if METHOD in path[:depth] else none_inherited
         return _inheriting(block, Located(value.origin, over), into)
@@ -224,6 +227,7 @@ def variants(
         faults += [tree.fault(("variants", name, *key), text) for key, text in faults_of_variant]
         if not faults_of_variant:
             merged[name] = merge(base, over, inherited)
+    # A variant without differences is the scenario itself, so that "base" would repeat it.
     unchanged = own_name(tree)
     if unchanged in merged and unchanged != BASE:
         del merged[BASE]
@@ -243,9 +247,7 @@ def _faults_of_variant(
 ) -> list[tuple[tuple[str, ...], str]]:
     """Return the faults of a variant before it is merged, each with the key within the variant."""
     if not re.fullmatch(NAME, name):
-        return [
-            ((), "a variant names a folder: expected letters, digits, - _ and ., not first a sign")
-        ]
+        return [((), "a variant names a folder: expected letters and digits, then also -, _ and .")]
     if is_reserved(name):
         text = "the name is reserved for another file in the folder of a study; use another one"
         return [((), text)]

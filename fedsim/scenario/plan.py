@@ -339,6 +339,7 @@ def _count_clients(
         raise DataError(f"fleet.{places[1]}.count", "got data for a second group; give a number")
     if problem.data is None:
         raise DataError(key, "got data, but clients have their own programs; give a number")
+    # Variants with the same data, split and seed have the same clients, so data is read once.
     name = f"{problem.data.model_dump_json()} {problem.split} {problem.test} {scenario.seed}"
     if name not in known:
         known[name] = count_clients(

@@ -152,6 +152,7 @@ class BlockReader:
         so paths in them are returned only if this tree has tiers, or there are no others.
         """
         paths = sorted(self._places.get(key, ()), key=len)
+        # Most scenarios have no tiers, so their keys are suggested only beside tiers.
         elsewhere = [path for path in paths if path[0] != "tiers"]
         named = elsewhere if elsewhere and self.tree.get("tiers") is None else paths
         return [format_path(path) for path in named]
@@ -171,6 +172,7 @@ class BlockReader:
         here = _choose_reader(readers, written, self.context)
         for key, field in here.model_fields.items() if here else ():
             yield (*path, key)
+            # In a list of blocks, the first one stands for all.
             inner = (*path, key, 0) if get_origin(field.annotation) is tuple else (*path, key)
             yield from self._paths(_readers_of(field), inner)
 

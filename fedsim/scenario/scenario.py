@@ -46,6 +46,7 @@ def check_round_closing(scenario: ScenarioKeys) -> Iterator[Conflict]:
 def _check_giving_up(policy: Participation) -> Iterator[Conflict]:
     """Yield conflicts between the timeout of a round and its deadline and quorum."""
     give_up, deadline = policy.round_timeout, policy.closes_after
+    # With only one of the two, there is nothing to contradict it.
     if max(give_up, deadline) == inf:
         return
     if policy.quorum is None:

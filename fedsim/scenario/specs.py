@@ -263,6 +263,7 @@ class ProblemSpec(Spec):
     @classmethod
     def _held_by_somebody(cls, data: Source | None, info: ValidationInfo) -> Source | None:
         """Check that the scenario has data, unless the clients' programs have their own."""
+        # An invalid loss is missing here, and only its own fault is reported.
         loss = info.data.get("loss")
         if data is None and isinstance(loss, Loss) and not isinstance(loss, ProgramLoss):
             text = "missing, and has no default (where the samples are from)"
@@ -273,6 +274,7 @@ class ProblemSpec(Spec):
     def _left_to_programs(self) -> Self:
         """Check that the scenario has no keys for data if the clients' programs have the data."""
         if isinstance(self.loss, ProgramLoss):
+            # Defaults do no harm even if they are written, nor do kinds that stand for nothing.
             faults = [
                 (key, f"the clients of {self.loss.kind} have data of their own; leave it out", seen)
                 for key in ("data", "split", "penalty", "test", "weights")
@@ -288,8 +290,8 @@ class ProblemSpec(Spec):
     def _prepared_alike(self) -> Self:
         if isinstance(self.test, Source) and self.test.preprocess:
             text = (
-                "given beside data.preprocess, which the test rows go through as well, as it is"
-                " fitted on the training rows; leave this one out"
+                "the test rows go through data.preprocess, which is fitted on the training rows;"
+                " leave this one out"
             )
             raise failure(("test.preprocess", text, self.test.preprocess))
         return self

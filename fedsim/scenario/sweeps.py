@@ -67,6 +67,7 @@ def swept(
             for point, combined in _combinations(tree, inherited):
                 every[_free(_name(name, point), taken)] = combined
         except ScenarioError as error:
+            # Variants that inherit the same faulty sweep report it once.
             faults += [fault for fault in error.faults if fault not in faults]
     return every, faults
 
@@ -197,7 +198,9 @@ def _short_value(value: Located) -> str:
 def _free(name: str, taken: set[str]) -> str:
     """Return a name that no other variant has, ignoring case, and reserve it."""
     number, free = 2, name
+    # Some file systems ignore case, and the name becomes a folder.
     while free.casefold() in taken:
+        # The six characters are for the underscore and a number of up to five digits.
         free = f"{name[: _LONGEST - 6]}_{number}"
         number += 1
     taken.add(free.casefold())

@@ -159,6 +159,7 @@ def _parting(scenario: ScenarioKeys) -> Iterator[Conflict]:
     A message to a gateway that is off is lost, and its sender is not notified.
     """
     hops = [("", scenario.wire), *((f"tiers.{n}.", t.wire) for n, t in enumerate(scenario.tiers))]
+    # The hop of the same number is the one below the tier's gateways.
     for number, (tier, (place, wire)) in enumerate(zip(scenario.tiers, hops, strict=False)):
         if tier.battery is None and tier.availability.always:
             continue

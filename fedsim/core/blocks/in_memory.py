@@ -79,6 +79,7 @@ def _find(key: str) -> InMemory | None:
 def _unpickle(key: str, pickled: bytes) -> InMemory:
     """Return an object received from another process."""
     held = InMemory(key, cloudpickle.loads(pickled))
+    # If this process has the object already, blocks keep holding that one.
     if _find(key) is None:
         _remember(held)
     return held
@@ -196,6 +197,7 @@ def check_unchanged(value: object) -> None:
         if held is None or held.again is None or held in checked:
             continue
         checked.add(held)
+        # The key of code ends with the digest of the values in it.
         if held.again() != held.key.rpartition("-")[2]:
             name = getattr(block, "name", "the data")
             text = "has changed since it was handed over to fedsim; hand it over again"

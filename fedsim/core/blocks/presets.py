@@ -112,6 +112,7 @@ class Presettable(Spec):
     def _fill_in(cls, block: Any) -> Any:
         block = _resolve_preset(block, cls.names())
         kind = kind_in(block, cls.names())
+        # The block's own keys come last, so that they replace those of the preset.
         return {**cls.presets[kind].values, **block} if kind in cls.presets else block
 
     @classmethod

@@ -108,6 +108,7 @@ def put_line_first(error: Exception) -> None:
         return
     vars(error)[_LINE] = line
     text = f"{line.place} `{line.source}`" if line.source else line.place
+    # Only the message may be changed; other arguments may be read by the user's code.
     if len(error.args) == 1 and error.args[0] == str(error):
         error.args = (f"{text}: {error}",)
     elif error.args or str(error):
@@ -185,6 +186,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
     If no name is similar, names that contain `name` are suggested: '5g-low' and others for "5g".
     """
     folded = {name.casefold(): name for name in known}
+    # Comparing a long text with all names would take long.
     asked = str(name).casefold()[:_LONGEST]
     close = get_close_matches(asked, folded, n=1) or _longer(asked, folded)
     names = [f"'{folded[name]}'" for name in close]

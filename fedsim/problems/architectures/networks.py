@@ -194,6 +194,7 @@ class GivenModule(Holding, Architecture):
         if isinstance(ignored, int) and 0 <= ignored < outputs:
             special.append(ignored)
         if getattr(weight, "shape", None) == (outputs,):
+            # The losses of these two classes show whether weights differ.
             special += [int(weight.argmin()), int(weight.argmax())]  # type: ignore[union-attr]
         return special
 

@@ -388,6 +388,7 @@ def _find(name: str, file: File) -> Path | None:
 
 
 def _places(name: str, file: File) -> Iterator[Path]:
+    # A user's own copy takes precedence over a download.
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder:
         yield Path(folder) / file.name
@@ -402,6 +403,7 @@ def _recognise(content: bytes, file: File, path: Path, name: str) -> bytes:
         DataError: its checksum is not that of the catalogue.
     """
     plain = decompress(content, path, "data.name")
+    # A checksum of the content accepts a copy in another compression, or in none.
     if file.content:
         kind, expected, seen = "sha256", file.content, hashlib.sha256(plain).hexdigest()
     elif file.known:

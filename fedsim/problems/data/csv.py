@@ -118,6 +118,7 @@ class Csv(Source):
         try:
             self._check_names(content, path)
             with warnings.catch_warnings():
+                # pandas would drop surplus values of a row with a mere warning.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 return pd.read_csv(
                     BytesIO(content),

@@ -63,6 +63,7 @@ class FedScale(PictureSource):
         rows = _rows(path)
         X = self._images(rows, samples) if samples.is_dir() else _pick(rows, samples, path)
         names = np.array([row.client for row in rows])
+        # Client 10 follows client 9 if all names are numbers; as texts, it would follow client 1.
         numbers = names.astype(np.int64) if _all_whole(names) else names
         client = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
         return Samples(X, np.array([row.label for row in rows], np.float64), client)

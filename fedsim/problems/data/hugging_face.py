@@ -78,6 +78,7 @@ def _flatten(array: Any, rows: int, name: str, key: str, where: str) -> Any:
     lengths = compute.list_value_length(array).to_numpy(zero_copy_only=False)
     other = np.flatnonzero(lengths != lengths[:1])
     if len(other):
+        # So far every row has the same number of lists, which are counted over all rows.
         row = int(other[0]) * rows // len(lengths) + 1
         seen = f"{lengths[other[0]]} values in a list, but {lengths[0]} in the first"
         text = f"{where}, row {row}: the column {name!r} has {seen}; all take one number of them"
@@ -152,6 +153,7 @@ class HuggingFace(PictureSource):
         if y.shape[1] != 1:
             text = f"{where}: the column {self.label!r} has {y.shape[1]} numbers per row"
             raise DataError(key, f"{text}; a label is one")
+        # `datasets` gives a row without a label the class -1.
         unknown = np.flatnonzero(y[:, 0] < 0)
         if len(unknown) and _is_class(table.schema, self.label):
             text = f"{where}, row {unknown[0] + 1}: the label is {y[unknown[0], 0]:g}"

@@ -121,6 +121,7 @@ class ImageReader:
         pixels = self._decode(content, name)
         if not self._filled:
             what = f"{self._count} images of {pixels.size} numbers, as bytes and in float32,"
+            # A number takes one byte as it is read, and four bytes in float32.
             check_budget(self._key, what, 5 * self._count * pixels.size)
             self.X = np.empty((self._count, pixels.size), np.uint8)
         self.X[self._filled] = pixels.reshape(-1)
@@ -133,6 +134,7 @@ class ImageReader:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                # Pillow only warns about huge images, and would open them.
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
                 with Image.open(BytesIO(content), formats=tuple(FORMATS)) as image:
                     return self._pixels(image, name)
@@ -151,6 +153,7 @@ class ImageReader:
         check_budget(self._key, f"{name}: its {height} x {width} pixels", 8 * width * height)
         plain = image.convert("L" if form.channels == 1 else "RGB")
         if self._size:
+            # Pillow takes the width first.
             plain = plain.resize(form.size[::-1], _BILINEAR)
         array = np.asarray(plain, dtype=np.uint8)
         return array[None] if array.ndim == 2 else np.moveaxis(array, 2, 0)
@@ -218,6 +221,7 @@ class ImageFolder(PictureSource):
         rows = self.rows_of(len(images), _KEY)
         for image in images:
             rows.read(image.path)
+        # Classes are numbered in the order of their names, the same for all clients.
         y = np.unique([image.label for image in images], return_inverse=True)[1]
         client = np.unique([image.client for image in images], return_inverse=True)[1]
         numbers = client.astype(np.int64) if self.clients else None
@@ -261,6 +265,7 @@ def _raise(error: OSError) -> NoReturn:
 def _images(folder: Path) -> Iterator[Path]:
     """Yield the images in a folder and its subfolders, by name."""
     for place, below, names in os.walk(folder, onerror=_raise):
+        # os.walk visits the subfolders that are left in this list, in its order.
         below[:] = sorted(name for name in below if not name.startswith("."))
         for name in sorted(names):
             if name.lower().endswith(ENDS) and not name.startswith("."):

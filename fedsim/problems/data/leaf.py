@@ -78,6 +78,7 @@ class Leaf(Source):
                 seen = f"{user.X.shape[1]} numbers per row, but that of {users[0].name!r}"
                 text = f"{folder / self.path}: the data of user {user.name!r} has {seen}"
                 raise DataError(_KEY, f"{text} {users[0].X.shape[1]}")
+        # Users are numbered in the order of their names. A user in several files is one client.
         numbers = np.unique([user.name for user in users], return_inverse=True)[1]
         client = np.repeat(numbers, [len(user.y) for user in users]).astype(np.int64)
         y = np.concatenate([user.y for user in users])
@@ -114,6 +115,7 @@ def _users(path: Path, characters: str) -> Iterator[_User]:
         rows, labels = (
             _member(user, key, list, path, f"{key} of user {str(name)!r}") for key in ("x", "y")
         )
+        # Some files have no num_samples.
         declared = counts[place] if isinstance(counts, list) and place < len(counts) else len(rows)
         if not len(rows) == len(labels) == declared:
             seen = (

@@ -104,6 +104,7 @@ def _first_fault(text: bytes, path: Path, features: int | None, error: Exception
     lines = text.splitlines(keepends=True)
     low, high = 0, len(lines)
     reason = error
+    # Throughout, lines[:low] can be parsed and lines[:high] cannot.
     while high - low > 1:
         middle = (low + high) // 2
         try:

@@ -68,11 +68,13 @@ def fit_transform(X: Features, steps: Sequence[Step]) -> Transform:
     seen, reached = X, 0
     for step in steps:
         if isinstance(step, First):
+            # A single row shows the number of columns after the steps so far.
             columns = _treat(transforms[reached:], seen[:1]).shape[1]
             transforms.append(_first(step.first, columns))
         elif isinstance(step, Divide):
             transforms.append(_division(step.divide))
         else:
+            # Only these steps need the rows as the steps before have left them.
             if step in LEARNING:
                 seen, reached = _treat(transforms[reached:], seen), len(transforms)
             transforms.append(_STEPS[step](seen))
@@ -163,6 +165,7 @@ def _scaling(unit: Array) -> Transform:
     def apply(X: Features) -> Features:
         if isinstance(X, np.ndarray):
             return np.asarray(np.divide(X, unit, out=np.zeros(X.shape), where=unit > 0))
+        # A factor of 0 would leave stored zeros.
         return canonical(csr_array(X @ diags_array(factors)))
 
     return apply

@@ -63,6 +63,7 @@ class PlantedSmoothness(Source):
     def _range(self) -> tuple[float, float]:
         """Return the smallest and the largest L_m, without computing the others."""
         if self.growth is not None:
+            # An infinite result is reported by the caller.
             with np.errstate(over="ignore", under="ignore"):
                 last = float(np.float64(self.growth) ** (2.0 * (self.clients - 1)))
             return min(1.0, last), max(1.0, last)
@@ -83,8 +84,10 @@ class PlantedSmoothness(Source):
         X = rng.standard_normal((self.clients, self.rows, self.features))
         y = rng.choice([-1.0, 1.0], self.clients * self.rows)
         wanted = self.smoothness() - self.l2
+        # The curvature of the logistic loss is at most a quarter of that of the squared loss.
         if self.form == "logistic":
             wanted = 4.0 * wanted
+        # Under the squared loss with scale sum, L_m - l2 is the squared spectral norm of X_m.
         X *= (np.sqrt(wanted) / np.linalg.norm(X, ord=2, axis=(1, 2)))[:, None, None]
         client = np.repeat(np.arange(self.clients), self.rows)
         return Samples(X.reshape(-1, self.features), y, client)
@@ -125,6 +128,7 @@ class PlantedDirections(Source):
         Q, _ = np.linalg.qr(rng.standard_normal((d, d)))
         directions = Q.T[:clients]
         X = directions[:, :, None] * directions[:, None, :] + np.eye(d)
+        # The largest eigenvalue of a direction u u^T plus the identity is 2.
         X *= np.sqrt(self.constant) / 2
         drawn = 1 if self.labels == "shared" else clients
         y = rng.choice([-1.0, 1.0], (drawn, d))

@@ -222,6 +222,7 @@ def autoregressive(rng: np.random.Generator, shape: tuple[int, ...], correlation
     Entry k is the correlation times entry k - 1, plus new noise that keeps the variance at 1.
     """
     rows = rng.standard_normal(shape)
+    # With this factor, every entry has the variance 1.
     rows[:, 1:] *= np.sqrt(1.0 - correlation**2)
     for k in range(1, shape[1]):
         rows[:, k] += correlation * rows[:, k - 1]
@@ -305,6 +306,7 @@ class Tong(Source):
         """
         check_size(self.clients, self.samples, self.features)
         streams = rng.spawn(self.clients)
+        # Drawn under every reading, so that the other draws stay the same.
         shared = self._spread(self.beta) * rng.standard_normal(self.features)
         levels = np.array([0.1 + self._spread(self.alpha) * own.normal() for own in streams])
         models = np.zeros((self.clients, self.features))

@@ -209,6 +209,7 @@ class TableSource(Source):
             text = "fit: clients transforms test rows by what their client's rows fit, but here"
             raise DataError("data.fit", f"{text} they belong to no client; give `client` and"
                             " `split: groups`, or take fit: all")  # fmt: skip
+        # Under the split `groups`, all rows of a client have one number.
         known = {int(samples.client[own[0]]): place for place, own in enumerate(rows)}
         tested = np.zeros((test.rows, transformed.shape[1]))
         for number in np.unique(test.client).tolist():
@@ -217,6 +218,7 @@ class TableSource(Source):
             if number in known:
                 tested[own] = later[known[number]](fitted[known[number]](raw))
             else:
+                # A client without training rows has only its test rows to fit on.
                 first = features.fit_alone(raw, recipe, encode)(raw)
                 tested[own] = fit_transform(first, self.preprocess)(first)
         return samples.with_features(transformed), test.with_features(tested)
@@ -267,6 +269,7 @@ class TableSource(Source):
     @staticmethod
     def _check(samples: Samples) -> Samples:
         X = np.asarray(samples.X)
+        # Missing cells are allowed here, since they are filled when features are made.
         check(replace(samples, X=np.where(np.isnan(X), 0.0, X)))
         return samples
 
@@ -446,6 +449,7 @@ def table(
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "table"
         raise DataError(f"data.{place}", f"{place}: {first['msg']}") from None
+    # Faults of the columns are raised now, not only when a run begins.
     block.plain(Path(), np.random.default_rng(0))
     return block
 

@@ -40,5 +40,6 @@ class Text(Source):
         rows = (content.size - self.context - 1) // self.stride + 1
         check_budget("data.stride", f"{rows} rows of {path}", 9 * rows * (self.context + 1))
         windows = np.lib.stride_tricks.sliding_window_view(content, self.context)
+        # No byte follows the last window, which therefore has no label.
         X = np.ascontiguousarray(windows[: -1 : self.stride])
         return Samples(X, content[self.context :: self.stride].astype(np.float64))

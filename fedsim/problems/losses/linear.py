@@ -124,9 +124,11 @@ def forward(rows: Rows, w: Array) -> State:
     """
     u = product(rows.X, w)
     if _is_moderate(rows, w, u):
+        # u is not needed any more, so its memory is reused.
         p = np.exp(u, out=u)
         return p, p + 1.0, u[:0]
     hinge = np.maximum(u, 0.0)
+    # Neither exponent is above 0, so neither exponential can overflow.
     p = np.exp(u - hinge)
     return p, p + np.exp(-hinge), hinge
 
@@ -150,6 +152,7 @@ def logarithms(q: Array) -> Array:
     The factors lie in [1, 2], or below 1 + exp(STEEP), so no product overflows. Each of them is
     rounded once, as in log(1 + e).
     """
+    # A product of this many factors would overflow in float32.
     products = np.multiply.reduceat(q, _starts(q.shape[-1]), axis=-1, dtype=np.float64)
     sums: Array = np.add.reduce(np.log(products), axis=-1)
     return sums

@@ -75,6 +75,7 @@ class Logistic(LinearLoss):
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return A = -diag(t) X, and the targets."""
+        # With the labels' signs in A, the loss of a row is log(1 + exp(u)) with u = A w.
         A = scaled_rows(X, -t)
         return super().arrange(A, t, total)._replace(reach=longest_row(A))
 
@@ -224,6 +225,7 @@ class NeymanPearson(LinearLoss):
             DataError: there are not two distinct labels.
         """
         pair = distinct_pair(labels, "loss.kind")
+        # If both labels are equally frequent, the smaller one counts as the majority.
         majority = int(2 * np.count_nonzero(labels == pair[1]) > len(labels))
         bounded = majority if self.bounded == "majority" else 1 - majority
         return pair if bounded else pair[::-1]

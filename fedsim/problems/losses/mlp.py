@@ -128,6 +128,7 @@ class MultilayerPerceptron(Loss):
         """Return the gradient of f at `w` by back-propagation, flat like `w`."""
         units, slopes, _ = state
         backward = slopes @ self.layers(w, rows.X.shape[1], rows.t.shape[1]).output.T
+        # The derivative of a sigmoid unit u is u (1 - u).
         backward *= units
         backward *= 1.0 - units
         parts = (

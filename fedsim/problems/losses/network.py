@@ -183,6 +183,7 @@ class TorchLoss(Loss):
         ends = int(X.min()), int(X.max())
         if not self.model.predicts or (low <= ends[0] and ends[1] <= high):
             return
+        # The row with the smallest token, and the row with the largest.
         rows = X[[int(X.argmin()) // X.shape[1], int(X.argmax()) // X.shape[1]]]
         try:
             w = np.zeros(self.dimension(X.shape[1], outputs))

@@ -87,10 +87,12 @@ class Softmax(Loss):
         """
         check_hessian(len(w))
         d, C = rows.X.shape[1], rows.t.shape[1]
+        # The state has P - T.
         P = state[0] + rows.t
         hessian = np.empty((d, C, d, C))
         for a, b in combinations_with_replacement(range(C), 2):
             block = gram(rows.X, rows.factor * P[:, a] * (float(a == b) - P[:, b]))
+            # The block of classes (a, b) equals that of (b, a).
             hessian[:, a, :, b] = hessian[:, b, :, a] = block
         whole = hessian.reshape(d * C, d * C)
         whole[np.diag_indices_from(whole)] += self.l2

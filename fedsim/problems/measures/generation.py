@@ -102,6 +102,7 @@ def read_continuations(X: Array | None, y: Array, length: int) -> Continuations:
     context = X.shape[1]
     sampled = np.unique(np.linspace(0, count - 2, min(count - 1, _PAIRS)).astype(np.intp))
     matches = [_follow(X, y, sampled, s).sum() for s in range(1, context + 1)]
+    # The stride is the one at which most rows continue the row before them.
     step = 1 + int(np.argmax(matches))
     needed = -(-(length - 1) // step)  # rows after the first one
     broken = np.flatnonzero(~_follow(X, y, np.arange(count - 1), step))

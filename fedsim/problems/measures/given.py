@@ -99,6 +99,7 @@ class GivenMeasure(Holding, Measure):
         def evaluate(models: Sequence[Array]) -> Figures:
             values = np.sort(figure(models))  # the worst first, if more is better
             values = values if higher_is_better(self.name) else values[::-1]
+            # Rounded up, this is at least one client.
             tenth = -(-len(values) // 10)
             figures = values[0], values[:tenth].mean(), np.median(values), values.mean()
             return dict(zip(self.columns, map(float, figures), strict=True))

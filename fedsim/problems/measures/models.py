@@ -84,6 +84,7 @@ class ConstraintValue(Measure):
                 f" here is {problem.loss.kind}"
             )
             raise DataError("loss", text)
+        # The constraint is a mean over clients, even if the objective is a sum.
         coefficients = problem.coefficients
         shares = coefficients / coefficients.sum()
 

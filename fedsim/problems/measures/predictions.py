@@ -96,6 +96,7 @@ class HeldOutLoss(Measure):
         """
         test = held_out_rows(problem, self.kind)
         loss = problem.loss
+        # A sum over the test rows would depend on their number.
         scale = loss.scale if loss.scale == "mean-square" else "mean"
         none = dict.fromkeys({"l1", "l2"} & type(loss).model_fields.keys(), 0.0)
         plain = loss.model_copy(update={"scale": scale, **none})
@@ -238,6 +239,7 @@ class HeldOutTopAccuracy(Measure):
         def evaluate(w: Array) -> Figures:
             scores = problem.loss.scores(test.X, w, classes)
             if scores.ndim == 1:
+                # A single logit is that of the larger label, against 0 for the other.
                 scores = np.column_stack([np.zeros_like(scores), scores])
             label_scores = np.take_along_axis(scores, places[:, None], axis=1)
             return {
@@ -320,6 +322,7 @@ class ClientAccuracy(Measure):
 
         def evaluate(models: Sequence[Array]) -> Figures:
             shares = np.sort(accuracies(models))
+            # Rounded up, this is at least one client.
             tenth = -(-len(shares) // 10)
             figures = shares[0], shares[:tenth].mean(), np.median(shares), shares.std()
             return dict(zip(self.columns, map(float, figures), strict=True))

@@ -90,6 +90,7 @@ class Decoder(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the outputs for tokens (b, context), shape (b, outputs)."""
         hidden = self.layers(self.embedding(tokens) + self.places)
+        # The label is the token after the row, so only the last position predicts.
         outputs: Tensor = self.last(self.norm(hidden[:, -1]))
         return outputs
 

@@ -101,6 +101,7 @@ class FlatModule:
         self.whole = torch.empty(layers[-1].stop, dtype=dtype, device=device)
         self.model = self.whole[:trained]
         for each, layer in zip(numbers_of(self.module, statistics=statistics), layers, strict=True):
+            # As a view, the parameter follows every change of the flat vector.
             each.data = self.whole[layer.start : layer.stop].view(layer.shape)
             if each.requires_grad:
                 each.grad = None

@@ -101,6 +101,7 @@ def step_of(
 ) -> Callable[[Tensor, Tensor, float, OptimizerState], None]:
     """Return the function that takes a step of a rule on a device; see `VectorOptimizer.step`."""
     rule = training.rule
+    # PyTorch's fused kernels of Adam always correct the moments.
     corrected = not isinstance(rule, Adam) or rule.bias_correction
     kernel = _FUSED.get(type(rule)) if corrected and device == "cpu" else None
     return rule.step if kernel is None else partial(kernel, rule)
@@ -148,6 +149,7 @@ class PassedSteps:
         self._flat.set_gradients(gradients)
         first = self._training.rates[0]
         if self._schedule is None and eta != first:
+            # Groups of parameters may have different step sizes, whose ratios stay the same.
             for group, own in zip(self._optimizer.param_groups, self._own, strict=True):
                 if own is not None:
                     group["lr"] = own * (eta / first) if first else eta
@@ -164,6 +166,7 @@ class PassedSteps:
             np.ravel(each.detach().cpu().numpy() if isinstance(each, Tensor) else each)
             for _, _, each in self._entries()
         ]
+        # The 0 is in the place of the number of steps in `join_state`; PyTorch's state has its own.
         return np.concatenate([w, [0.0], *values]).astype(np.float64)
 
     def _take_step(self) -> None:

@@ -202,6 +202,7 @@ class ModuleTrial:
         stream = torch.random.get_rng_state()
         first = self.loss().detach()
         drawn = not torch.equal(stream, torch.random.get_rng_state())
+        # From the same state of the stream, the loss has to be the same.
         torch.random.set_rng_state(stream)
         again = self.loss().detach()
         self._check_unchanged()

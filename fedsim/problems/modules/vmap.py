@@ -143,6 +143,7 @@ class Together:
         if self._device.type != "cpu":
             changes = transfer((len(models), found.shape[1]), self._dtype, self._device)
             changes.copy_(found)
+        # The sum in float64 keeps those bits of w that the network's number type cannot hold.
         return [w + change for w, change in zip(models, changes.numpy(), strict=True)]
 
     def _cut(self, models: Tensor) -> list[Tensor]:
@@ -209,6 +210,7 @@ class Together:
             return list(known(*models, X, t, factors))
         of_each = vmap(grad(self._loss(criterion)))
         with self._recording, _quiet(), self._narrow():
+            # Recording takes time, so only shapes that come a second time are recorded.
             if key in self._seen and self._records and key not in self._recorded:
                 self._recorded[key] = record(
                     lambda *own: of_each(list(own[:-3]), *own[-3:]), *models, X, t, factors
@@ -230,6 +232,7 @@ class Together:
             losses = self._recipe.architecture.row_losses(
                 outputs.to(self._dtype), targets, criterion
             )
+            # A single number is the mean over the rows.
             return factor * (losses.sum() if losses.ndim else losses * len(targets))
 
         return loss

@@ -56,6 +56,7 @@ def l1_bounded(w: Array, t: float, centre: Array, radius: float) -> Array:
     >>> l1_bounded(np.array([4.0, -1.0]), 1.0, np.array([1.0, 2.0]), 3.0)
     array([2., 0.])
     """
+    # By symmetry, all entries of the centre can be taken as nonnegative.
     sign = np.where(centre < 0, -1.0, 1.0)
     w, c = sign * w, sign * centre
     above = w - t > c

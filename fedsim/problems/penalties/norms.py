@@ -43,6 +43,7 @@ class Norm(Weighted):
         free = self.prox(W, step)
         if not (np.isfinite(free).all() and self.norm(free - centre) > radius):
             return Bounded(free, 2)
+        # In these two cases the projection of the free prox is the solution.
         if not centre.any() or not step * self.weight:
             return Bounded(centre + self.project(free - centre, radius), 2)
         return self.on_the_ball(W, step, centre, radius)
@@ -116,6 +117,7 @@ class GroupL2(Norm):
         norms, weights = _norms(W, lengths), self.weight * np.sqrt(lengths)
         slopes = np.divide(weights, norms, out=np.zeros_like(norms), where=norms > 0)
         distances = _norms(G + W * np.repeat(slopes, lengths).reshape(W.shape), lengths)
+        # At a group of zeros, the subdifferential is a ball of radius `weights`.
         excess = np.maximum(distances - weights, 0.0)
         return float(np.linalg.norm(np.where(norms > 0, distances, excess)))
 
@@ -131,6 +133,7 @@ class GroupL2(Norm):
         """Return the number of entries in each group."""
         size = self.size or W.shape[-1]
         lengths = np.full(-(-W.size // size), size)
+        # The last group may be shorter than the others.
         lengths[-1] = W.size - size * (len(lengths) - 1)
         return lengths
 
@@ -196,6 +199,7 @@ class Nuclear(Norm):
         kept = s > max(W.shape) * np.finfo(np.float64).eps * s[0]
         U, Vt = U[:, kept], Vt[kept]
         left = G - U @ (U.T @ G)
+        # Only outside of the row and column spaces of W is Z free.
         outside = left - (left @ Vt.T) @ Vt
         inside = G - outside + self.weight * (U @ Vt)
         excess = np.maximum(svd(outside, compute_uv=False) - self.weight, 0.0)

@@ -62,6 +62,7 @@ class CompositeForm:
             return None
         loss, penalty = problem.loss, problem.penalty
         clients = float(problem.coefficients.sum())
+        # The objective weighs each client's l1 term like the client's loss.
         own = clients * loss.l1 if isinstance(loss, LinearLoss) else 0.0
         if not isinstance(penalty, NoPenalty | L1 | L2 | ElasticNet):
             return None
@@ -257,6 +258,7 @@ def polish(
             entering = _violator(f, w, allowed & ~free)
             if entering is None:
                 break
+            # The coordinate will move against its slope.
             signs[entering] = -np.sign(f.smooth(w)[1][entering])
             free[entering] = True
     return best
@@ -276,6 +278,7 @@ def _newton(f: CompositeForm, w: Array, signs: Array, free: Mask) -> tuple[Array
     if norm == 0:
         return w, False
     step, longest = _direction(f, w, gradient, signs, free)
+    # With an l1 term, a step may lead to the first change of a sign, but not beyond it.
     t, leaving = _to_zero(w, step, free) if f.l1 else (np.inf, np.zeros_like(free))
     if t > longest:
         t, leaving = longest, np.zeros_like(free)
@@ -311,6 +314,7 @@ def _direction(
     hessian = f.hessian(w, free)
     diagonal = np.diag(hessian)
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    # Scaled to a diagonal of ones, flatness does not depend on the units of features.
     values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
     flat = values <= 1e-13 * values[-1]
     kinks = vectors.T @ (f.l1 * signs[free] / scale)
@@ -349,12 +353,14 @@ def _truncate(f: CompositeForm, w: Array, gradient: Array, free: Mask) -> Array:
         scaled = inverse * residual
         product, last = float(residual @ scaled), product
         p = scaled + product / last * p
+    # If even the first direction is flat, the scaled gradient has to do.
     return step if step.any() else inverse * -gradient
 
 
 def _support_curvature(f: CompositeForm, w: Array, p: Array, free: Mask) -> Array:
     """Return the Hessian of F at `w` times `p`, set to zero off the free coordinates."""
     length = float(np.linalg.norm(p))
+    # A smaller step would increase rounding, and a larger one the error of the difference.
     h = 1e-5 * max(1.0, float(np.linalg.norm(w))) / length
     difference = f.smooth(w + h * p)[1] - f.smooth(w - h * p)[1]
     return np.where(free, difference / (2 * h), 0.0)

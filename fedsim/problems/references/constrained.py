@@ -88,6 +88,7 @@ class _Program:
     def multiplier(self, w: Array) -> float:
         """Return the multiplier with the least residual of stationarity, at least 0."""
         a, b = self.slope(w), self.excess_slope(w)
+        # Where g is flat, this is 0 and not 0/0.
         return max(0.0, -float(a @ b) / max(float(b @ b), np.finfo(np.float64).tiny))
 
     def residual(self, w: Array) -> float:
@@ -113,6 +114,7 @@ class _Program:
             if self.breaks(inside):
                 return Solution(inside, "least constraint, by L-BFGS", certified=True)
             w, method = self._search(inside)
+            # The second search may leave the constraint set again.
             w = inside if self.breaks(w) else w
         size = float(np.linalg.norm(self.slope(start)) + np.linalg.norm(self.excess_slope(start)))
         return Solution(w, method, certified(self.residual(w), size))

@@ -175,6 +175,7 @@ class OptimumTask:
             return None
         if len(stored.model) != self.problem.dimension:
             return None
+        # Other versions of fedsim or of libraries may compute another value.
         value = self.value(np.array(stored.model))
         return stored if math.isclose(value, stored.value, rel_tol=1e-9, abs_tol=1e-12) else None
 

@@ -119,6 +119,7 @@ class _SupportSearch:
     def exhaustive(self) -> Solution | None:
         """Return the best model over all supports; None if there are too many."""
         f, start = self.f, np.zeros(self.problem.dimension)
+        # Each column of a matrix model has its own support.
         count = comb(self.rows, self.count) ** self.columns
         quadratic = isinstance(self.problem.loss, LeastSquares) and not f.l1
         if quadratic and count <= _QUADRATIC and len(start) <= NEWTON_LIMIT:

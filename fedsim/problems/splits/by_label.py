@@ -229,6 +229,7 @@ def _draw_counts(
         weights = np.where(open_, mix, 0.0)
         if not weights.sum() > 0:  # the mix has no label with rows left, so the rest is taken
             weights = np.where(open_, left - drawn, 0).astype(np.float64)
+        # A draw may exceed the rows left of a label; the difference is drawn again.
         more = np.minimum(rng.multinomial(size, weights / weights.sum()), left - drawn)
         drawn += more
         size -= int(more.sum())

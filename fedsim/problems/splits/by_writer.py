@@ -55,6 +55,7 @@ class Writers(SizedSplit):
             if count > len(parts):
                 text = f"got {count} clients, but {len(parts)} writers have {least} rows or more"
                 raise DataError("split.clients", f"{text}; give fewer clients, or fewer rows")
+            # Sorting keeps the clients in the order of their numbers in the data.
             parts = [parts[number] for number in np.sort(rng.permutation(len(parts))[:count])]
         if self.rows is not None:
             parts = [rng.permutation(rows)[: self.rows] for rows in parts]
@@ -82,6 +83,7 @@ def _leading(X: Features, start: Array) -> Array:
     rows -= rows.mean(axis=0)
     direction = start
     for _ in range(PASSES):
+        # The covariance matrix, of d x d numbers, is never formed.
         pulled = rows.T @ (rows @ direction)
         length = np.linalg.norm(pulled)
         if not length > 0:  # all rows are alike

@@ -73,6 +73,7 @@ def clean(
         None if gone else value
         for value, gone in zip(column.tolist(), column.isna().tolist(), strict=True)
     ]
+    # Most columns have few distinct cells, and each of these is cleaned once.
     known: dict[_Cell, object] = {}
     for cell in dict.fromkeys(map(_cell, texts)):
         value = cell.value
@@ -203,6 +204,7 @@ def dates(column: "pd.Series") -> tuple[NDArray[np.float64], str] | None:
     if not len(known) or not all(isinstance(value, str) for value in known.head(_SAMPLE)):
         return _python_dates(column)
     for form in _DATES:
+        # The first cells refuse most formats, without the cost of reading a whole column.
         for part in (known.head(_SAMPLE), known):
             parsed = pd.to_datetime(part, format=form, errors="coerce", utc=True)
             if parsed.isna().any():

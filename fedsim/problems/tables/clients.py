@@ -120,6 +120,7 @@ def _signs(column: "pd.Series") -> Iterator[tuple[int, str]]:
     if 2 * sum(any(is_called(text, word) for word in WORDS) for text in texts) >= len(texts):
         yield _PLACED, f"names {shown}"
     changes = int((known.to_numpy()[1:] != known.to_numpy()[:-1]).sum())
+    # With fewer changes than texts, no text comes back after another one.
     if len(texts) >= _BLOCKS and changes == len(texts) - 1:
         yield _TOGETHER, "the rows of each text lie together"
     long = sum(map(len, texts)) >= _LETTERS * len(texts)

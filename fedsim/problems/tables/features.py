@@ -167,6 +167,7 @@ def _fit_encode(filled: Array, recipe: FeatureRecipe) -> Transform:
     texts = [np.arange(float(len(recipe.features[place].texts))) for place in recipe.categories]
     encoder = OneHotEncoder(
         categories=texts,
+        # The feature of a second text would only be 1 minus that of the first.
         drop="if_binary",
         min_frequency=recipe.rare or None,
         handle_unknown="infrequent_if_exist" if recipe.rare else "error",

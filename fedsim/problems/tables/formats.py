@@ -99,6 +99,7 @@ def read_table(path: Path, wanted: Reading) -> Found:
     content = read_bytes(path, times=1)
     packed = next((name for magic, name in _COMPRESSED.items() if content.startswith(magic)), "")
     content = decompress(content, path)
+    # A workbook of Excel is a zip archive, too.
     if content.startswith(_ZIP) and not _is_workbook(content):
         content, packed = _unzip(content, path), "zip"
     table = _parse(content, path, wanted)
@@ -398,6 +399,7 @@ def _arrow(content: bytes, path: Path, kind: str) -> "pd.DataFrame":
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_REASON]
         raise DataError("data.path", f"{path} is damaged {kind.title()}: {reason}") from error
+    # pandas writes an index without a name as a column of such a name.
     return frame.loc[:, [not _INDEX.fullmatch(str(name)) for name in frame.columns]]
 
 

@@ -115,6 +115,7 @@ def guess(
                     typed=table.typed)  # fmt: skip
     every = columns_of(frame, wanted, str(path)).found
     marks = _marks(every)
+    # In a second reading, the marks found by the first are missing values.
     if marks:
         wanted = replace(wanted, marks=tuple(dict.fromkeys(chain(*marks.values()))))
         every = columns_of(frame, wanted, str(path)).found

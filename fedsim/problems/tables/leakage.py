@@ -38,6 +38,7 @@ def leaking_values(
             continue
         if column.role == "category" or len(np.unique(values)) <= max(2, kinds):
             _, places = np.unique(values, return_inverse=True)
+            # Pairs of a value and a label are counted as complex numbers.
             counted = len(np.unique(places + 1j * y_there))
             determined = counted == places.max() + 1 and len(values) >= 5 * counted
         elif kinds == 2:
@@ -83,6 +84,7 @@ def leaking_gaps(
         shares = filled / sizes
         only = int(np.argmax(filled))
         one_class = filled[only] == filled.sum()
+        # This is the probability that rows with a value are all of this class by chance.
         if one_class and (sizes[only] / len(labels)) ** filled.sum() < _CHANCE:
             seen = "has values in rows of one class alone"
         elif shares.max() - shares.min() >= _APART:

@@ -114,6 +114,7 @@ def _query_sqlite(path: Path, query: str) -> Found:
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.execute("PRAGMA query_only = ON")
+            # A query can build a single text that exceeds the memory budget.
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit("data.query"), _LONGEST))
             result = connection.execute(query)
             names = [column[0] for column in result.description or ()]

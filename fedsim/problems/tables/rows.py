@@ -212,6 +212,7 @@ def table_samples(
     read = len(frame)
     cleaned, found, decimal, seen = columns_of(without_empty(frame, notes), wanted, where)
     notes += seen
+    # Test rows are read with the decimal sign of the training rows.
     if like is not None and like.decimal:
         decimal = like.decimal
     wanted = replace(wanted, decimal=decimal)

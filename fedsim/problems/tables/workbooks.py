@@ -126,6 +126,7 @@ class _Parts:
             return self._column + 1
         match = _PLACE.fullmatch(place)
         column = 0
+        # Letters are the digits of a number in base 26, in which A is 1.
         for letter in match[1] if match else "":
             column = 26 * column + ord(letter) - ord("A") + 1
         if not 0 < column <= _COLUMNS:

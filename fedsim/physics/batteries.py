@@ -106,6 +106,7 @@ class DailyCharging(Charging):
         """Return the power by the hours of a day."""
         start, end = self.start % _DAY, self.end % _DAY
         times = sorted({0.0, start, end})
+        # Modulo a day, hours over midnight are one interval, too.
         long = (end - start) % _DAY
         values = [self.power if (time - start) % _DAY < long else 0.0 for time in times]
         return Steps(times, values, _DAY)

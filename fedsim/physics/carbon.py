@@ -175,6 +175,7 @@ class HourlyCarbon(Carbon):
 
 def _from(steps: Steps, start: float) -> Steps:
     """Return steps without the part before a time, which becomes time 0."""
+    # A repeating pattern is only shifted, so that the part before the start comes again.
     if isfinite(steps.period):
         return steps.shift(start)
     later = steps.times > start
@@ -229,6 +230,7 @@ class Intensity:
 def _averages(steps: Steps, begins: Array, ends: Array) -> Array:
     values = steps.values
     (cycle, piece, at), (last_cycle, last, until) = _find(steps, begins), _find(steps, ends)
+    # Most spans lie within one step, and need no integral.
     intensity = values[piece]
     several = np.flatnonzero((cycle != last_cycle) | (piece != last))
     if not len(several):

@@ -59,6 +59,7 @@ def fixed_point(stations: float, backoff: Backoff) -> Attempt:
     """
     # tau falls as p rises, and p rises with tau. So there is one solution, which bisection finds.
     low, high = 0.0, 1.0
+    # After 60 halvings, the interval is shorter than the precision of float64.
     for _ in range(60):
         middle = 0.5 * (low + high)
         if 1.0 - (1.0 - transmits(middle, backoff)) ** (stations - 1.0) > middle:

@@ -87,8 +87,10 @@ def hierarchy(clients: int, gateways: Sequence[int]) -> Hierarchy:
         first += count
     below: dict[ClientId, range] = {}
     above: list[ClientId] = []
+    # Above the last level is the server alone.
     for nodes, servers in zip(levels, [*levels[1:], range(SERVER, SERVER + 1)], strict=True):
         for place, server in enumerate(servers):
+            # Rounding down spreads the nodes: numbers below servers differ by at most one.
             bounds = (number * len(nodes) // len(servers) for number in (place, place + 1))
             members = below[server] = nodes[slice(*bounds)]
             above += [server] * len(members)

@@ -151,6 +151,7 @@ class RadioGraph:
         if isinstance(overlay, OverlayInTime):
             first = overlay.play()
             first.advance(0.0)
+            # In a graph that changes, any two nodes may come into range, so each has its own slot.
             colours = tuple(range(overlay.nodes)) if medium.access == "tdma" else ()
             return cls(medium, first.overlay().neighbours, colours, overlay)
         near: list[set[ClientId]] = [set() for _ in overlay.neighbours]

@@ -61,8 +61,10 @@ def second_eigenvalue(matrix: Matrix) -> float:
     dense = matrix.toarray()
     if len(dense) == 1:
         return 0.0
+    # Eigenvalues of a symmetric matrix are real, and take less time.
     symmetric = np.array_equal(dense, dense.T)
     values = np.linalg.eigvalsh(dense) if symmetric else np.linalg.eigvals(dense)
+    # The largest one is 1, since mixing keeps equal models.
     second = float(np.sort(np.abs(values))[-2])
     return second if second > _ROUNDING else 0.0
 

@@ -182,6 +182,7 @@ class KindFirst(Spec):
     @classmethod
     def __pydantic_init_subclass__(cls, **rest: Any) -> None:
         super().__pydantic_init_subclass__(**rest)
+        # In this order, a class's own keys come before inherited ones.
         declared = [name for base in cls.__mro__ for name in get_annotations(base)]
         fields = cls.__pydantic_fields__
         named = dict.fromkeys(("kind", "topology", *declared))

@@ -214,6 +214,7 @@ class ShannonRadio(Listening, PacketRadio):
         """The powers of sending and receiving."""
         send, law = self.send, self.control
         if law is not None:
+            # By default, the amplifier draws what it radiates over its efficiency.
             full = self.power / law.efficiency if send is None else send
             send = supply_watts(full, self.radiated, law.efficiency, dbm(self.power))
         elif send is None:

@@ -247,7 +247,9 @@ def _faults_of_variant(
 ) -> list[tuple[tuple[str, ...], str]]:
     """Return the faults of a variant before it is merged, each with the key within the variant."""
     if not re.fullmatch(NAME, name):
-        return [((), "a variant names a folder: expected letters and digits, then also -, _ and .")]
+        return [
+            ((), "it names a folder: expected letters, digits, - _ and ., a letter or digit first")
+        ]
     if is_reserved(name):
         text = "the name is reserved for another file in the folder of a study; use another one"
         return [((), text)]

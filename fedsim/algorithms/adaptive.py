@@ -19,12 +19,12 @@ al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.base import Combines, ProblemInfo
+from fedsim.algorithms.base import Algorithm, Combines, ProblemInfo
 from fedsim.algorithms.local_steps import Model, mean
 from fedsim.algorithms.local_training import LocalUpdates, fit_rule
 from fedsim.core.blocks.spec import as_written
@@ -45,8 +45,11 @@ from fedsim.problems.schedules import AnySchedule
 REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"
 
 
-class ServerOptimizer(LocalUpdates):
-    """A server whose step is that of an optimizer, with the negative mean update as gradient."""
+class ServerOptimizer(Algorithm):
+    """The server's part of a method: a step of an optimizer, with the mean update as -gradient.
+
+    The clients' part is that of `LocalUpdates`.
+    """
 
     combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = REDDI
@@ -72,20 +75,24 @@ class ServerOptimizer(LocalUpdates):
                 rule.step(w, -mean(server, replies, "delta"), self.rate(server.round), state)
             server.commit(w)
 
-    def server_notes(self, dimension: int) -> Iterator[str]:
-        """Yield what a step would cost; see `Algorithm.server_notes`.
+    def work_notes(
+        self, rows: Sequence[int], dimension: int, sent: int
+    ) -> Iterator[tuple[Literal["clients", "server"], str]]:
+        """Yield the cost of the server's step after the clients' notes.
 
-        That is the rule's operations with the 2 of w - eta g, and in float64 reading the mean
-        update, and reading and writing the model and the state.
+        The step takes the rule's operations and the 2 of w - eta g. In float64 it reads the mean
+        update, and reads and writes the model and the state.
         """
+        yield from super().work_notes(rows, dimension, sent)
         rule = self.server_rule
-        operations = (rule.operations + 2) * dimension
-        moved = 8 * (3 + 2 * rule.moments) * dimension
-        yield (
+        operations = (rule.operations + 2) * sent
+        moved = 8 * (3 + 2 * rule.moments) * sent
+        text = (
             f"the server's step of {rule.title} takes {quantity(operations, 'flop')} and moves"
-            f" {format_size(moved)} per round, including its state of {rule.moments * dimension}"
+            f" {format_size(moved)} per round, including its state of {rule.moments * sent}"
             " values; it is not charged, since a server computes in no time"
         )
+        yield "server", text
 
     def rate(self, number: int) -> float:
         """Return the server's step size in a round, from 1."""
@@ -94,7 +101,7 @@ class ServerOptimizer(LocalUpdates):
         return self.server_rate * self.server_schedule.factor(number - 1)
 
 
-class FedOpt(ServerOptimizer):
+class FedOpt(ServerOptimizer, LocalUpdates):
     """FedOpt: any optimizer at the server."""
 
     kind: Literal["fedopt"] = "fedopt"
@@ -129,7 +136,7 @@ class FedOpt(ServerOptimizer):
         return self
 
 
-class FedAvgM(ServerOptimizer):
+class FedAvgM(ServerOptimizer, LocalUpdates):
     """FedAvgM: federated averaging with momentum at the server."""
 
     kind: Literal["fedavgm"] = "fedavgm"
@@ -155,7 +162,7 @@ class FedAvgM(ServerOptimizer):
         return SGD(momentum=self.momentum, nesterov=self.nesterov)
 
 
-class FedAdagrad(ServerOptimizer):
+class FedAdagrad(ServerOptimizer, LocalUpdates):
     """FedAdagrad: v is the sum of squared updates."""
 
     kind: Literal["fedadagrad"] = "fedadagrad"
@@ -168,7 +175,7 @@ class FedAdagrad(ServerOptimizer):
         return Adagrad(epsilon=self.tau, initial=self.tau * self.tau)
 
 
-class FedAdam(ServerOptimizer):
+class FedAdam(ServerOptimizer, LocalUpdates):
     """FedAdam: v is a moving average of squared updates."""
 
     kind: Literal["fedadam"] = "fedadam"

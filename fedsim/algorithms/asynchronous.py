@@ -75,6 +75,7 @@ class FedAsync(LocalUpdates):
     messages: ClassVar[tuple[type[Message], ...]] = (Model, LocalModel)
     source: ClassVar[str] = "Xie, Koyejo, Gupta: Asynchronous Federated Optimization, 2019"
     asynchronous: ClassVar[bool] = True
+    combines: ClassVar[Combines] = "own"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
 
     alpha: float = Field(default=0.6, gt=0, le=1, description="alpha, the weight of a fresh model")

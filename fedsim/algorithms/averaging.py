@@ -45,7 +45,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedsim.algorithms.base import Combines, ProblemInfo
+from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import Model, mean, ratio
 from fedsim.algorithms.local_training import Kept, LocalUpdates
@@ -64,37 +64,16 @@ class FedAvg(LocalUpdates):
     """Federated averaging (FedAvg): the mean of the clients' models after local steps."""
 
     kind: Literal["fedavg"] = "fedavg"
-    combines: ClassVar[Combines] = "mean"
     source: ClassVar[str] = (
         "McMahan et al.: Communication-Efficient Learning of Deep Networks from Decentralized"
         " Data, AISTATS 2017, algorithm 1"
     )
 
-    @property
-    def takes_means(self) -> bool:
-        """Whether the server's models are means of clients' models: yes."""
-        return True
 
-    async def serve(self, server: Server) -> None:
-        """Run the server: the weighted mean of the updates is its step."""
-        w = server.initial
-        while True:
-            w = await self._average(server, w)
-            server.commit(w)
-
-    async def _average(self, server: Server, w: Array) -> Array:
-        """Return the model after a round; the replies are freed before the next ones arrive."""
-        replies = await server.exchange(Model(server.pack(w)))
-        if not replies:
-            return w
-        step = mean(server, replies, "delta")
-        return np.add(w, step, out=step)
-
-
-class FedProx(FedAvg):
+class FedProx(LocalUpdates):
     """FedProx: federated averaging whose local steps are pulled back to the server's model."""
 
-    kind: Literal["fedprox"] = "fedprox"  # type: ignore[assignment]  # each has its own name
+    kind: Literal["fedprox"] = "fedprox"
     source: ClassVar[str] = (
         "Li et al.: Federated Optimization in Heterogeneous Networks, MLSys 2020, algorithm 2"
     )
@@ -115,7 +94,6 @@ class FedNova(LocalUpdates):
     """FedNova: the mean of mean steps, so that more local steps give no larger weight."""
 
     kind: Literal["fednova"] = "fednova"
-    combines: ClassVar[Combines] = "mean"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, NormalisedUpdate)
     handles_rows: ClassVar[bool] = True
@@ -133,15 +111,9 @@ class FedNova(LocalUpdates):
             raise ValueError(f"schedule: got by: step, but {text}; give by: round, or take fedavg")
         return self
 
-    async def serve(self, server: Server) -> None:
-        """Run the server: the mean step, times the mean number of local steps."""
-        w = server.initial
-        while True:
-            replies = await server.exchange(Model(server.pack(w)))
-            if replies:
-                tau = ratio(server, replies, "tau")
-                w = w + tau * mean(server, replies, "delta")
-            server.commit(w)
+    def server_step(self, server: Server, replies: Sequence[Reply]) -> Array:
+        """Return the mean step, times the mean number of local steps."""
+        return ratio(server, replies, "tau") * mean(server, replies, "delta")
 
     async def handle(self, client: Client[Kept], message: Model) -> NormalisedUpdate:
         """Run a client: take local steps, and return the mean step."""
@@ -165,18 +137,10 @@ class FedExProx(FedProx):
         "differences of the clients' steps",
     )
 
-    @property
-    def takes_means(self) -> bool:
-        """Whether the server's models are means of clients' models: only without extrapolation."""
-        return False
-
-    async def _average(self, server: Server, w: Array) -> Array:
-        """Return the model after a round."""
-        replies = await server.exchange(Model(server.pack(w)))
-        if not replies:
-            return w
+    def server_step(self, server: Server, replies: Sequence[Reply]) -> Array:
+        """Return alpha times the mean of the updates."""
         step = mean(server, replies, "delta")
-        return w + self.alpha(server, replies, step) * step
+        return self.alpha(server, replies, step) * step
 
     def alpha(self, server: Server, replies: Sequence[Reply], step: Array) -> float:
         """Return alpha; `step` is the mean of the replies' steps, shape (d,)."""

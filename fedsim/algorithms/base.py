@@ -253,7 +253,7 @@ class Algorithm(Spec, Generic[Memory]):
     """The meaning of the clients' vectors, by the `field` that `Client.pack` got."""
 
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
-    """The meaning of the server's vectors."""
+    """The meaning of the server's vectors; others are states."""
 
     messages: ClassVar[tuple[type[Message], ...]] = ()
     """The classes of messages that the server and the clients send, numbered on the wire in this
@@ -265,15 +265,9 @@ class Algorithm(Spec, Generic[Memory]):
     proximal: ClassVar[bool] = False
     """Whether the method supports a penalty h beside the loss; it also runs without one."""
 
-    constrained: ClassVar[bool] = False
-    """Whether the method needs a loss with a constraint g(w) <= 0."""
-
-    unbiased: ClassVar[bool] = False
-    """Whether the theory needs an unbiased compressor on the uplink. Exact transfers and error
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ()
+    """The links whose compressor must be unbiased by the method's theory. Exact transfers and error
     feedback meet this, too."""
-
-    unbiased_down: ClassVar[bool] = False
-    """The same for the downlink."""
 
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     """The evaluations that clients must provide. loss: any evaluation of their loss; steps: only
@@ -347,11 +341,6 @@ class Algorithm(Spec, Generic[Memory]):
     def up(self) -> Mapping[str, Meaning]:
         """The meaning of clients' vectors under this configuration; others are increments."""
         return self.uplink
-
-    @property
-    def down(self) -> Mapping[str, Meaning]:
-        """The meaning of the server's vectors; others are states."""
-        return self.downlink
 
     @property
     def reads_sent(self) -> bool:
@@ -431,8 +420,16 @@ class Algorithm(Spec, Generic[Memory]):
 
     @property
     def constraint_tolerance(self) -> float:
-        """The value of the constraint up to which a model meets it; read if `constrained`."""
+        """The largest value of the constraint g(w) <= 0 that counts as met.
+
+        A method that defines it needs a loss with a constraint; see `constrained`.
+        """
         return 0.0
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the method needs a loss with a constraint."""
+        return type(self).constraint_tolerance is not Algorithm.constraint_tolerance
 
     def memory(self, initial: Array) -> Memory:
         """Return a client's initial state; `initial` is the initial model, shape (d,)."""
@@ -451,17 +448,19 @@ class Algorithm(Spec, Generic[Memory]):
         """Return how many numbers a client keeps between rounds: optimizer state and own model."""
         return 0
 
-    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
-        """Yield lines for `fedsim check` on the clients' work beside their gradients.
+    def work_notes(
+        self, rows: Sequence[int], dimension: int, sent: int
+    ) -> Iterator[tuple[Literal["clients", "server"], str]]:
+        """Yield lines for `fedsim check`, each with the side whose work it describes.
+
+        They are about the clients' work beside their gradients, and about the server's work, which
+        takes no simulated time.
 
         Args:
             rows: the number of samples of each client.
             dimension: d, the length of the model.
+            sent: the length of the part of the model that is sent.
         """
-        yield from ()
-
-    def server_notes(self, dimension: int) -> Iterator[str]:
-        """Yield lines for `fedsim check` on the server's work, which takes no simulated time."""
         yield from ()
 
     def samples_per_round(self, rows: int) -> float:

@@ -16,19 +16,21 @@ from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.gossip import SendsPeerModels
 from fedsim.algorithms.local_steps import Model
-from fedsim.algorithms.peer_mixing import SymmetricMixing, fires
+from fedsim.algorithms.peer_mixing import fires
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.core.ports import Array, ClientId, Node
+from fedsim.physics.overlay import Need
 from fedsim.problems.proximal import ProximalLoss
 
 
-class CensoredAdmm(SendsPeerModels, SymmetricMixing):
+class CensoredAdmm(SendsPeerModels):
     """Decentralised ADMM whose nodes send their models only if these have moved enough.
 
     l_i <- l_i + c sum_j (s_i - s_j) after each exchange, from 0: the l_i always add up to 0, unless
     a message is late or lost. It needs undirected edges, and no mixing weights.
     """
 
+    needs: ClassVar[Need] = "symmetric"
     weighs: ClassVar[bool] = False
 
     penalty: float = Field(gt=0, description="c, the penalty of a difference between neighbours")

@@ -13,8 +13,9 @@ from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.gossip import Descends
 from fedsim.algorithms.local_steps import local_steps
-from fedsim.algorithms.peer_mixing import Copies, DrawnStart, SymmetricMixing, fires
+from fedsim.algorithms.peer_mixing import Copies, DrawnStart, PeerAlgorithm, fires
 from fedsim.core.ports import Array, ClientId, Meaning, Message, Node, Payload
+from fedsim.physics.overlay import Need
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class PeerDifference(Message):
     q: Payload
 
 
-class CompressedGossip(SymmetricMixing):
+class CompressedGossip(PeerAlgorithm):
     """A method whose nodes mix copies of their vectors, which advance by compressed differences.
 
     The copies start at the initial model, which all nodes have, not at zero. An unbiased compressor
@@ -32,6 +33,7 @@ class CompressedGossip(SymmetricMixing):
     deadline is refused.
     """
 
+    needs: ClassVar[Need] = "symmetric"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
     downlink: ClassVar[Mapping[str, Meaning]] = {}
     messages: ClassVar[tuple[type[Message], ...]] = (PeerDifference,)

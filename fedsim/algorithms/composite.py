@@ -25,9 +25,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Combines, Memory, ProblemInfo
+from fedsim.algorithms.base import Algorithm, Combines, Memory, ProblemInfo
 from fedsim.algorithms.concerns import Concern, concern, long_step
-from fedsim.algorithms.local_steps import LocalGradients, LocalSteps, Model, mean
+from fedsim.algorithms.local_steps import LocalSteps, Model, mean
 from fedsim.core.ports import Array, Client, Message, Payload, Server, Structure, Work
 from fedsim.problems import NoPenalty, Regulariser
 
@@ -76,8 +76,8 @@ def rounds_of(client: Client, message: Dual | CountedDual) -> int:
     return client.round - 1
 
 
-class Composite(LocalGradients[Memory]):
-    """A method whose clients take a prox of h with each of their gradients."""
+class Composite(Algorithm[Memory]):
+    """A method whose clients compute a prox of the penalty h after each of their gradients."""
 
     proximal: ClassVar[bool] = True
 
@@ -99,9 +99,9 @@ class Composite(LocalGradients[Memory]):
         ready._regulariser = info.regulariser  # noqa: SLF001 - a copy of this very class
         return ready
 
-    def gradient(self, client: Client, w: Array) -> Work:
-        """Describe a stochastic gradient at `w`, with the cost of the prox after it."""
-        return super().gradient(client, w).plus(self._regulariser.operations)
+    def with_prox(self, gradient: Work) -> Work:
+        """Add the cost of a prox to the work of a gradient."""
+        return gradient.plus(self._regulariser.operations)
 
 
 class ServerRate(LocalSteps, Composite):
@@ -153,7 +153,7 @@ class FedMid(ServerRate):
         """Run a client: K proximal gradient steps."""
         start = w = message.w.values
         for _ in range(self.local_steps):
-            g = await client.compute(self.gradient(client, w))
+            g = await client.compute(self.with_prox(self.gradient(client, w)))
             w = self.regulariser.prox(w - self.eta * g, self.eta)
         return Step(client.pack(w - start, self.structure))
 
@@ -196,5 +196,6 @@ class FedDualAvg(ServerRate):
         weight = self.stride * rounds_of(client, message)
         for k in range(self.local_steps):
             w = self.regulariser.prox(z, weight + self.eta * k)
-            z = z - self.eta * await client.compute(self.gradient(client, w))
+            g = await client.compute(self.with_prox(self.gradient(client, w)))
+            z = z - self.eta * g
         return Step(client.pack(z - start))

@@ -125,7 +125,7 @@ class Diana(Algorithm[Shift]):
         "Mishchenko, Gorbunov, Takac, Richtarik: Distributed Learning with Compressed Gradient"
         " Differences, 2019, algorithm 1"
     )
-    unbiased: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("up",)
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
     synchronous: ClassVar[str] = "a step combines the clients' answers to one model"

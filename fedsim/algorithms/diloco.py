@@ -49,6 +49,20 @@ from fedsim.core.errors import ParameterError
 from fedsim.core.ports import Array, Client, ClientId, Meaning, Message, Payload, Reply, Server
 from fedsim.problems.optimizers import AnyOptimizer, GivenOptimizer
 
+_Inner = as_written({"kind": "adamw"}, "the rule of the clients' steps; null: plain gradient steps")
+_InnerState = Field(
+    default="kept",
+    description=(
+        "state of a client's optimizer at the start of a round: reset, or kept in the"
+        " client's memory from its last round"
+    ),
+)
+_OuterRate = Field(default=0.7, gt=0, description="eta_g, the server's step size")
+_Outer = as_written(
+    {"kind": "sgd", "momentum": 0.9, "nesterov": True},
+    "the rule of the server's step, with -Delta as the gradient",
+)
+
 
 class DiLoCo(FedOpt):
     """DiLoCo: local steps of AdamW, and Nesterov's momentum at the server."""
@@ -59,21 +73,10 @@ class DiLoCo(FedOpt):
         " algorithm 1"
     )
 
-    optimizer: AnyOptimizer = as_written(
-        {"kind": "adamw"}, "the rule of the clients' steps; null: plain gradient steps"
-    )
-    optimizer_state: Literal["reset", "kept"] = Field(
-        default="kept",
-        description=(
-            "state of a client's optimizer at the start of a round: reset, or kept in the"
-            " client's memory from its last round"
-        ),
-    )
-    server_rate: float = Field(default=0.7, gt=0, description="eta_g, the server's step size")
-    server_optimizer: AnyOptimizer = as_written(
-        {"kind": "sgd", "momentum": 0.9, "nesterov": True},
-        "the rule of the server's step, with -Delta as the gradient",
-    )
+    optimizer: AnyOptimizer = _Inner
+    optimizer_state: Literal["reset", "kept"] = _InnerState
+    server_rate: float = _OuterRate
+    server_optimizer: AnyOptimizer = _Outer
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class Replica(KeptOptimizer):
         self.ahead = self.round = 0
 
 
-class StreamingDiLoCo(DiLoCo):
+class StreamingDiLoCo(FedOpt):
     """Streaming DiLoCo: fragments of the model are synchronised in turns, while clients train."""
 
     kind: Literal["streaming-diloco"] = "streaming-diloco"  # type: ignore[assignment]
@@ -116,6 +119,10 @@ class StreamingDiLoCo(DiLoCo):
         " Free Lunch, 2025, algorithm 2"
     )
 
+    optimizer: AnyOptimizer = _Inner
+    optimizer_state: Literal["reset", "kept"] = _InnerState
+    server_rate: float = _OuterRate
+    server_optimizer: AnyOptimizer = _Outer
     fragments: int = Field(default=4, ge=1, le=16, description="P, the parts of the model")
     overlap: NonNegativeInt = Field(
         default=1,
@@ -168,18 +175,17 @@ class StreamingDiLoCo(DiLoCo):
         """Return the size of the optimizer's state, the model and the received model."""
         return super().kept_values(dimension) + 2 * dimension
 
-    def work_notes(self, rows: Sequence[int], dimension: int) -> Iterator[str]:
-        """Yield the time between two synchronisations of a fragment, in local steps."""
-        yield from super().work_notes(rows, dimension)
-        period, most = self.fragments * self.local_steps, -(-dimension // self.fragments)
-        yield (
+    def work_notes(
+        self, rows: Sequence[int], dimension: int, sent: int
+    ) -> Iterator[tuple[Literal["clients", "server"], str]]:
+        """Yield how often a fragment is synchronised; the server's step is on one fragment."""
+        period, most = self.fragments * self.local_steps, -(-sent // self.fragments)
+        text = (
             f"each of {self.fragments} fragments, {most} values or one less, is synchronised every"
             f" {period} local steps; {self.overlap} of {self.local_steps} steps overlap with that"
         )
-
-    def server_notes(self, dimension: int) -> Iterator[str]:
-        """Yield the cost of the server's step on the longest fragment."""
-        yield from super().server_notes(-(-dimension // self.fragments))
+        yield "clients", text
+        yield from super().work_notes(rows, dimension, most)
 
     def part(self, number: int, dimension: int) -> slice:
         """Return the place in the model of the fragment that is sent in a round.

@@ -53,12 +53,20 @@ from math import inf
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PositiveInt, PrivateAttr
 
 from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.composite import Composite, CountedDual, Dual, dual, rounds_of
 from fedsim.algorithms.concerns import Concern, at_most, concern
-from fedsim.algorithms.local_steps import Average, mean
+from fedsim.algorithms.local_steps import (
+    Average,
+    Batch,
+    GrowingBatch,
+    StepCount,
+    draw_count,
+    mean,
+    stochastic_gradient,
+)
 from fedsim.core.blocks.spec import Spec
 from fedsim.core.blocks.wording import join_names
 from fedsim.core.errors import ParameterError
@@ -91,6 +99,8 @@ class StronglyConvex(Composite[Array]):
         " Federated Learning, ICML 2022"
     )
 
+    local_steps: int = StepCount
+    batch: GrowingBatch | PositiveInt | None = Batch
     mu: float = Field(ge=0, description="mu, the assumed parameter of strong convexity of the loss")
     gamma: float = Field(gt=0, description="gamma, the damping towards the centre w0")
     output: Literal["last", "average"] = Field(
@@ -112,6 +122,14 @@ class StronglyConvex(Composite[Array]):
                 " greater"
             )
             yield concern("mu", text, at_most(smoothness))
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return the number of samples of the K gradients."""
+        return float(self.local_steps * draw_count(self.batch, rows))
+
+    def gradient(self, client: Client, w: Array) -> Work:
+        """Describe a stochastic gradient at `w`, with the cost of the prox after it."""
+        return self.with_prox(stochastic_gradient(client, w, self.batch))
 
     def reported_model(self, w: Array, average: Average) -> Array:
         """Return the model of a round: the server's last one, or the mean."""
@@ -245,7 +263,7 @@ class InBalls(StronglyConvex):
 
     def gradient_in(self, client: Client, v: Bounded) -> Work:
         """Describe a gradient at v, with the cost of the proxes and projections that gave v."""
-        work = super().gradient(client, v.point)
+        work = self.gradient(client, v.point)
         return work.plus((v.evaluations - 1) * self.regulariser.operations)
 
     def within(self, z: Array, weight: float, centre: Array, phase: RunningStage) -> Bounded:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from fedsim.algorithms.gossip import Descends, SendsPeerModels
-from fedsim.algorithms.peer_mixing import SymmetricMixing, mix
+from fedsim.algorithms.peer_mixing import mix
 from fedsim.core.ports import Meaning, Message, Node, Payload
+from fedsim.physics.overlay import Need
 
 
-class Extra(Descends, SendsPeerModels, SymmetricMixing):
+class Extra(Descends, SendsPeerModels):
     """EXTRA: exact first-order decentralised descent, by the memory of one step.
 
     x_1 = W x_0 - a g_0, and then x_{k+2} = (I + W) x_{k+1} - (I + W)/2 x_k - a (g_{k+1} - g_k). It
@@ -22,6 +23,7 @@ class Extra(Descends, SendsPeerModels, SymmetricMixing):
     """
 
     kind: Literal["extra"] = "extra"
+    needs: ClassVar[Need] = "symmetric"
     source: ClassVar[str] = (
         "Shi, Ling, Wu, Yin: EXTRA: An Exact First-Order Algorithm for Decentralized Consensus"
         " Optimization, SIAM J. Optim. 2015, (2.13)"
@@ -42,7 +44,7 @@ class Extra(Descends, SendsPeerModels, SymmetricMixing):
             node.commit(x)
 
 
-class Nids(Descends, SendsPeerModels, SymmetricMixing):
+class Nids(Descends, SendsPeerModels):
     """NIDS: steps whose size does not depend on the network, unlike EXTRA's.
 
     x_1 = x_0 - a g_0, and then x_{k+2} = (I + W)/2 (2 x_{k+1} - x_k - a (g_{k+1} - g_k)). It needs
@@ -50,6 +52,7 @@ class Nids(Descends, SendsPeerModels, SymmetricMixing):
     """
 
     kind: Literal["nids"] = "nids"
+    needs: ClassVar[Need] = "symmetric"
     source: ClassVar[str] = (
         "Li, Shi, Yan: A Decentralized Proximal-Gradient Method With Network Independent Step-Sizes"
         " and Separated Convergence Rates, IEEE Trans. Signal Process. 2019, algorithm 1"

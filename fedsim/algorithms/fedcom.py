@@ -51,7 +51,7 @@ class FedCom(LocalSteps[Memory]):
     combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Progress)
     source: ClassVar[str] = f"{SOURCE}, algorithm 1"
-    unbiased: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("up",)
 
     server_rate: float = Field(default=1.0, gt=0, description="gamma, the server's step size")
 

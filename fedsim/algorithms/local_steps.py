@@ -50,6 +50,8 @@ LARGEST = 2.0**62
 LONGEST_GROWTH = 700.0
 """The largest log(1/ratio^t) whose power we compute: float64 overflows at exp(709.8)."""
 
+StepCount = Field(default=1, ge=1, description="K, local steps per round")
+
 Batch = Field(
     default=None,
     description="samples of a stochastic gradient, drawn without replacement: a number, all of "
@@ -155,26 +157,13 @@ async def drawn_work(
         raise
 
 
-class LocalGradients(Algorithm[Memory]):
-    """A method whose clients compute K stochastic gradients in every round, one by one."""
-
-    local_steps: int = Field(default=1, ge=1, description="K, local steps per round")
-    batch: GrowingBatch | PositiveInt | None = Batch
-
-    def samples_per_round(self, rows: int) -> float:
-        """Return the number of samples of the local steps."""
-        return float(self.local_steps * draw_count(self.batch, rows))
-
-    def gradient(self, client: Client, w: Array) -> Work:
-        """Describe a stochastic gradient of the client's loss at `w`."""
-        return stochastic_gradient(client, w, self.batch)
-
-
-class LocalSteps(LocalGradients[Memory]):
+class LocalSteps(Algorithm[Memory]):
     """A method whose clients take K local stochastic gradient steps in every round."""
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
 
+    local_steps: int = StepCount
+    batch: GrowingBatch | PositiveInt | None = Batch
     step_size: StepSize = Field(
         description="the clients' step size: a number, or a multiple of 1/L_max, L_max the largest"
         ' smoothness constant of a client\'s loss ("1/L_max"), or of 1/L'
@@ -184,6 +173,14 @@ class LocalSteps(LocalGradients[Memory]):
     def eta(self) -> float:
         """The clients' step size as a number, after `configure`."""
         return float(self.step_size)
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return the number of samples of the local steps."""
+        return float(self.local_steps * draw_count(self.batch, rows))
+
+    def gradient(self, client: Client, w: Array) -> Work:
+        """Describe a stochastic gradient of the client's loss at `w`."""
+        return stochastic_gradient(client, w, self.batch)
 
 
 def of_this_round(server: Server, replies: Sequence[Reply]) -> Sequence[Reply]:

@@ -129,7 +129,7 @@ class Marina(FullRounds[MarinaState]):
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
         " Compression, ICML 2021, algorithm 1"
     )
-    unbiased: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("up",)
     uplink: ClassVar[Mapping[str, Meaning]] = {
         "": Meaning.DIFFERENCE,
         "full": Meaning.EXACT,
@@ -226,7 +226,7 @@ class PPMarina(FullRounds):
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
         " Compression, ICML 2021, algorithm 4"
     )
-    unbiased: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("up",)
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.ESTIMATE, "full": Meaning.EXACT}
     downlink: ClassVar[Mapping[str, Meaning]] = {"w": Meaning.STATE, "before": Meaning.STATE}
     synchronous: ClassVar[str] = "one coin decides for all clients what they send"

@@ -51,7 +51,7 @@ class MarinaP(FullRounds[Own]):
         " Complexity for Nonconvex Distributed Optimization under Function Similarity,"
         " NeurIPS 2024, MARINA-P"
     )
-    unbiased_down: ClassVar[bool] = True
+    unbiased: ClassVar[tuple[Literal["up", "down"], ...]] = ("down",)
     downlink: ClassVar[Mapping[str, Meaning]] = {
         "": Meaning.DIFFERENCE,
         "full": Meaning.EXACT,

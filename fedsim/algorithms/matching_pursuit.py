@@ -28,12 +28,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PositiveInt, PrivateAttr
 
 from fedsim.algorithms.base import Combines, ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.dictionaries import AnyDictionary, Atoms, Columnwise, IdentityDictionary
-from fedsim.algorithms.local_steps import Change, LocalGradients, SendsModels
+from fedsim.algorithms.local_steps import (
+    Batch,
+    Change,
+    GrowingBatch,
+    SendsModels,
+    StepCount,
+    stochastic_gradient,
+)
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity
 from fedsim.core.ports import SPARSE, Array, Client, Message, Payload, Server
@@ -54,7 +61,7 @@ class Estimate(Message):
     x: Payload
 
 
-class FedGradMP(SendsModels, LocalGradients):
+class FedGradMP(SendsModels):
     """Federated gradient matching pursuit (FedGradMP)."""
 
     kind: Literal["fedgradmp"] = "fedgradmp"
@@ -69,6 +76,8 @@ class FedGradMP(SendsModels, LocalGradients):
         " model overshoots"
     )
 
+    local_steps: int = StepCount
+    batch: GrowingBatch | PositiveInt | None = Batch
     sparsity: int = Field(ge=1, description="tau, atoms per model (per column of a matrix)")
     solver: AnySolver = Field(
         default=Exact(), description="how a client minimises its loss over the selected atoms"
@@ -150,7 +159,7 @@ class FedGradMP(SendsModels, LocalGradients):
 
     async def _pursue(self, client: Client, x: Array) -> Array:
         atoms, oracle = self._atoms, client.oracle
-        work = self.gradient(client, atoms.model(x))
+        work = stochastic_gradient(client, atoms.model(x), self.batch)
         r = await client.compute(work.plus(atoms.operations(self.sparsity)))
         largest = atoms.largest(atoms.correlations(r), 2 * self.sparsity)
         merged = np.union1d(largest, np.flatnonzero(x))

@@ -141,9 +141,3 @@ class Copies:
 def fires(x: Array, copy: Array, threshold: float) -> bool:
     """Return whether a vector has moved further than a threshold from what neighbours have."""
     return bool(np.linalg.norm(x - copy) > threshold)
-
-
-class SymmetricMixing(PeerAlgorithm):
-    """A method whose theory has a symmetric mixing matrix, of a graph of undirected edges."""
-
-    needs = "symmetric"

@@ -35,18 +35,17 @@ to the gradient; the paper has neither.
 All models begin at the server's initial one. Only w travels.
 """
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
-from fedsim.algorithms.averaging import FedAvg
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.local_steps import Minibatches, Model, batch_size, draw_count, mean
-from fedsim.algorithms.local_training import KeptOptimizer, StepPlan, Update
-from fedsim.core.ports import Array, Client, Server, Work
+from fedsim.algorithms.local_training import KeptOptimizer, LocalUpdates, StepPlan, Update
+from fedsim.core.ports import Array, Client, Reply, Server, Work
 from fedsim.problems import kernels
 from fedsim.problems.optimizers import SGD, GivenOptimizer, Training
 
@@ -69,7 +68,7 @@ class OwnModel(KeptOptimizer):
         self.share: float | None = None
 
 
-class PersonalModels(FedAvg):
+class PersonalModels(LocalUpdates):
     """Federated averaging by clients that have models of their own."""
 
     handles_rows: ClassVar[bool] = False
@@ -97,47 +96,46 @@ class PersonalModels(FedAvg):
         return super().kept_values(dimension) + dimension
 
 
-class Proximal(PersonalModels):
-    """A method whose clients' own models are held near the server's by lambda."""
+# Ditto and pFedMe hold a client's own model near the server's.
 
-    mu: float = Field(
-        default=1.0, gt=0, description="lambda, of lambda/2 |. - w|^2 for a client's own model"
-    )
-    personal_steps: PositiveInt = Field(
-        default=1, description="K, the steps on a client's own model"
-    )
-
-    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield a concern if a step is longer than 1/(L_max + lambda)."""
-        yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + lambda)")
-
-    def _own_steps(
-        self,
-        client: Client[OwnModel],
-        start: Array,
-        drawn: Minibatches,
-        eta: float,
-        anchor: Array | None = None,
-    ) -> Work:
-        """Describe steps on f_i + lambda/2 |. - a|^2; the anchor a is the start by default."""
-        rule = self.optimizer or SGD()
-        rates = (eta,) * len(drawn)
-        training = Training(rule, rates, self.clip_norm, self.mu, anchor=anchor)
-        return client.oracle.optimizer_steps(start, drawn, training)
+_Pull = Field(
+    default=1.0, gt=0, description="lambda, of lambda/2 |. - w|^2 for a client's own model"
+)
+_OwnSteps = Field(default=1, description="K, the steps on a client's own model")
 
 
-class Ditto(Proximal):
+def _proximal_steps(
+    method: "Ditto | PFedMe",
+    client: Client[OwnModel],
+    start: Array,
+    drawn: Minibatches,
+    eta: float,
+    anchor: Array | None = None,
+) -> Work:
+    """Describe steps on f_i + lambda/2 |. - a|^2; the anchor a is the start by default."""
+    rule, rates = method.optimizer or SGD(), (eta,) * len(drawn)
+    training = Training(rule, rates, method.clip_norm, method.mu, anchor=anchor)
+    return client.oracle.optimizer_steps(start, drawn, training)
+
+
+class Ditto(PersonalModels):
     """Ditto: FedAvg, and a second model of each client that is pulled to the received one."""
 
-    kind: Literal["ditto"] = "ditto"  # type: ignore[assignment]  # each has its own name
+    kind: Literal["ditto"] = "ditto"
     source: ClassVar[str] = (
         "Li, Hu, Beirami, Smith: Ditto: Fair and Robust Federated Learning Through"
         " Personalization, ICML 2021, algorithm 1"
     )
 
+    mu: float = _Pull
+    personal_steps: PositiveInt = _OwnSteps
     personal_rate: float | None = Field(
         default=None, gt=0, description="eta_p, the step size of v_i; null: step_size"
     )
+
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield a concern if a step is longer than 1/(L_max + lambda)."""
+        yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + lambda)")
 
     def samples_per_round(self, rows: int) -> float:
         """Return the number of samples of the steps on both models."""
@@ -157,19 +155,21 @@ class Ditto(Proximal):
         eta = self.eta if self.personal_rate is None else self.personal_rate
         own = client.state.own
         return self._work(
-            client, plan, lambda drawn: self._own_steps(client, own, drawn, eta, anchor=w)
+            client, plan, lambda drawn: _proximal_steps(self, client, own, drawn, eta, anchor=w)
         )
 
 
-class PFedMe(Proximal):
+class PFedMe(PersonalModels):
     """pFedMe: the server's model follows minimisers near the clients' copies of it."""
 
-    kind: Literal["pfedme"] = "pfedme"  # type: ignore[assignment]  # each has its own name
+    kind: Literal["pfedme"] = "pfedme"
     source: ClassVar[str] = (
         "T Dinh, Tran, Nguyen: Personalized Federated Learning with Moreau Envelopes, NeurIPS 2020,"
         " algorithm 1"
     )
 
+    mu: float = _Pull
+    personal_steps: PositiveInt = _OwnSteps
     model_rate: float = Field(
         default=0.05, gt=0, description="eta, of w_i <- w_i - eta lambda (w_i - theta_i)"
     )
@@ -190,6 +190,10 @@ class PFedMe(Proximal):
             raise ValueError(f"optimizer_state: got kept, but {text}; take reset")
         return self
 
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield a concern if a step is longer than 1/(L_max + lambda)."""
+        yield from self.step_concerns(info.largest_smoothness + self.mu, "(L_max + lambda)")
+
     def samples_per_round(self, rows: int) -> float:
         """Return the number of samples of all steps."""
         return self.personal_steps * super().samples_per_round(rows)
@@ -203,10 +207,9 @@ class PFedMe(Proximal):
         """
         return self.server_rate <= 1 and self.model_rate * self.mu <= 1
 
-    async def _average(self, server: Server, w: Array) -> Array:
-        """Return the model after a round."""
-        replies = await server.exchange(Model(server.pack(w)))
-        return w + self.server_rate * mean(server, replies, "delta") if replies else w
+    def server_step(self, server: Server, replies: Sequence[Reply]) -> Array:
+        """Return beta times the mean of the updates."""
+        return self.server_rate * mean(server, replies, "delta")
 
     async def handle(self, client: Client[OwnModel], message: Model) -> Update:  # type: ignore[override]
         """Run a client: move its copy of the model towards minimisers near it."""
@@ -222,7 +225,8 @@ class PFedMe(Proximal):
         plan = StepPlan(batch_size(self.batch, client.round), 1, self.personal_steps)
 
         def work(drawn: Minibatches) -> Work:
-            return self._own_steps(client, w, [drawn[0]] * self.personal_steps, self.eta)
+            own_steps = [drawn[0]] * self.personal_steps
+            return _proximal_steps(self, client, w, own_steps, self.eta)
 
         return self._work(client, plan, work)
 
@@ -230,7 +234,7 @@ class PFedMe(Proximal):
 class APFL(PersonalModels):
     """APFL: a client's own model is a mixture of one that stays and one that is averaged."""
 
-    kind: Literal["apfl"] = "apfl"  # type: ignore[assignment]  # each has its own name
+    kind: Literal["apfl"] = "apfl"
     source: ClassVar[str] = (
         "Deng, Kamani, Mahdavi: Adaptive Personalized Federated Learning, 2020, algorithm 1 and"
         " equation 10"

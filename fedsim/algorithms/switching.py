@@ -191,7 +191,6 @@ class FedSGM(Algorithm[SwitchingState]):
         "Upadhyay, Moon, Hashemi: Switching Gradient Methods for Constrained Federated"
         " Optimization, 2025"
     )
-    constrained: ClassVar[bool] = True
     synchronous: ClassVar[str] = (
         "all clients of a round switch by one value; fedsgm-stale switches by the last known one"
     )

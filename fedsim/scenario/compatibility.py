@@ -48,7 +48,7 @@ def why_not(scenario: ScenarioKeys, way: str, feedback: Feedback) -> str:
     if feedback == "none":
         return ""
     method = scenario.algorithm
-    meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
+    meanings = set((method.up if way == "up" else method.downlink).values()) - {Meaning.EXACT}
     if not meanings:
         return f"messages of {_sender(scenario, way)} are not compressed, so there is no error"
     if _requires_unbiased(scenario, way) and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
@@ -102,8 +102,7 @@ def _list_accepted(scenario: ScenarioKeys, way: str) -> list[str]:
 
 def _requires_unbiased(scenario: ScenarioKeys, way: str) -> bool:
     """Return whether the method's theory needs unbiased messages."""
-    method = scenario.algorithm
-    return method.unbiased if way == "up" else method.unbiased_down
+    return way in scenario.algorithm.unbiased
 
 
 def _needs_unbiased(scenario: ScenarioKeys, way: str) -> bool:
@@ -236,7 +235,7 @@ def _reports_losses(scenario: ScenarioKeys) -> Iterator[Conflict]:
     elif scale in {"sum", "share"}:
         text = f"got {scale}, but clients of {kind} report the mean loss of their samples"
         yield "problem.loss.scale", f"{text}; use mean", scale
-    if method.down.get("", Meaning.STATE) is not Meaning.STATE:
+    if method.downlink.get("", Meaning.STATE) is not Meaning.STATE:
         text = f"got {kind}, for which clients report their loss at the received model; the server"
         yield "participation.kind", f"{text} of {method.kind} sends steps", kind
 

@@ -1,9 +1,10 @@
-"""Server optimizers: the mean update as a gradient for an optimizer at the server.
+"""Server optimizers: the server takes a step of an optimizer along the mean update.
 
 Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan, "Adaptive Federated Optimization",
-ICLR 2021 (Algorithms 1 and 2). Clients are those of FedAvg. From the mean Delta of their updates,
-weighted with p_i as in `fedsim.algorithms.averaging`, the server takes a step of an optimizer with
-the gradient -Delta and the step size eta_g. The optimizers and their keys are those of the clients:
+ICLR 2021 (Algorithms 1 and 2). Clients are those of FedAvg. Delta is the mean of their updates,
+weighted with p_i as in `fedsim.algorithms.averaging`. The server takes a step of an optimizer with
+the gradient -Delta and the step size eta_g. Optimizers at the server have the same kinds and keys
+as those at clients:
 
     fedopt      any of them; sgd with eta_g = 1 is FedAvg, sgd with nesterov DiLoCo's outer step;
     fedavgm     sgd with momentum:  b <- beta b + Delta,  w <- w + eta_g b;
@@ -11,11 +12,11 @@ the gradient -Delta and the step size eta_g. The optimizers and their keys are t
     fedadam     v <- beta2 v + (1 - beta2) Delta^2;
     fedyogi     v <- v - (1 - beta2) Delta^2 sign(v - Delta^2);
 
-the last three with m <- beta1 m + (1 - beta1) Delta and w <- w + eta_g m/(sqrt(v) + tau),
-coordinate by coordinate, from m = 0 and v = tau^2, without bias correction; beta1 = 0 under
-fedadagrad. A round without a reply changes nothing. FedAvgM: Hsu, Qi, Brown, "Measuring the Effects
-of Non-Identical Data Distribution for Federated Visual Classification", 2019. DiLoCo: Douillard et
-al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023.
+In the last three m <- beta1 m + (1 - beta1) Delta and w <- w + eta_g m/(sqrt(v) + tau), coordinate
+by coordinate, from m = 0 and v = tau^2, without bias correction; fedadagrad has beta1 = 0. A round
+without a reply changes nothing. FedAvgM: Hsu, Qi, Brown, "Measuring the Effects of Non-Identical
+Data Distribution for Federated Visual Classification", 2019. DiLoCo: Douillard et al., "DiLoCo:
+Distributed Low-Communication Training of Language Models", 2023.
 """
 
 from abc import abstractmethod
@@ -114,7 +115,7 @@ class FedOpt(ServerOptimizer, LocalUpdates):
 
     @property
     def server_rule(self) -> VectorOptimizer:
-        """The optimizer as given."""
+        """The optimizer of `server_optimizer`; plain SGD by default."""
         rule = self.server_optimizer
         return rule if isinstance(rule, VectorOptimizer) else SGD()
 
@@ -153,7 +154,7 @@ class FedAvgM(ServerOptimizer, LocalUpdates):
 
     @model_validator(mode="after")
     def _has_momentum(self) -> Self:
-        _ = self.server_rule
+        _ = self.server_rule  # SGD refuses nesterov without momentum
         return self
 
     @property
@@ -185,11 +186,11 @@ class FedAdam(ServerOptimizer, LocalUpdates):
     tau: float = Field(default=1e-3, gt=0, description="tau, which bounds the adaptivity")
 
     adapting: ClassVar[type[Adam]] = Adam
-    """The optimizer, with the law of v."""
+    """The class of the server's optimizer, which decides how v changes."""
 
     @property
     def server_rule(self) -> Adam:
-        """The optimizer from v = tau^2, without bias correction."""
+        """Adam or Yogi from v = tau^2, without bias correction."""
         return self.adapting(
             beta1=self.beta1,
             beta2=self.beta2,

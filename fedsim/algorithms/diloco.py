@@ -1,4 +1,4 @@
-"""DiLoCo: many local steps of AdamW, then one step of Nesterov's momentum; and its streaming form.
+"""DiLoCo: many local steps of AdamW, then a server step with Nesterov's momentum; and streaming.
 
 Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023
 (Algorithm 1); Douillard, Donchev, Rush, Kale, Charles, Garrett, Teston, Lacey, McIlroy, Shen, Rame,
@@ -8,27 +8,28 @@ Lunch", 2025 (Algorithm 2).
 DiLoCo is FedOpt (`fedsim.algorithms.adaptive`) with H = `local_steps` steps of AdamW at the
 clients, whose state they keep, and SGD with Nesterov's momentum 0.9 and eta_g = 0.7 at the server.
 
-Streaming DiLoCo cuts the model into P parts, the fragments, and a client never starts anew from the
-server's model. Round t = 1, 2, ... is K = `local_steps` local steps, and then fragment p = (t - 1)
-mod P alone is sent, so that each one is synchronised every H = P K steps, one after the other:
+Streaming DiLoCo cuts the model into P parts, the fragments. A client keeps its model from round to
+round. In round t = 1, 2, ... it takes K = `local_steps` local steps, and then sends only fragment
+p = (t - 1) mod P. So every fragment is synchronised once in H = P K steps, one after the other:
 
     Delta_i = w_i[p] - u[p], u[p] the server's fragment that client i received last;
     u[p] takes the server's step with the gradient -sum_i p_i Delta_i.
 
-Before it has the answer, a client goes on for V = `overlap` of the next K local steps, of all
-fragments, while its own fragment travels up and the new one down. Then it mixes that into its own,
-with alpha = `blend`:
+While its fragment travels up and the server's new one travels down, a client takes the first V =
+`overlap` steps of the next round, on all fragments. Then it mixes the server's fragment into its
+own, with alpha = `blend`:
 
     w_i[p] <- alpha w_i[p] + (1 - alpha) u[p].
 
-With V = 0, or where these steps were cut off, w_i[p] <- u[p]. A client that takes part for the
-first time gets the whole model, and one that has missed rounds all fragments of these; they replace
-its own. Late updates count when it is next the turn of their fragment.
+With V = 0, or if these steps were cancelled, w_i[p] <- u[p]. A client that takes part for the first
+time receives the whole model. A client that has missed rounds receives the fragments of these
+rounds, which replace its own. A late update counts at the next turn of its fragment.
 
-The paper sends 4 bits per value, as floats (E3M0): `wire: {up: {compressor: e3m0}}`, or of
-unbiased, uniform levels `{kind: dithered, bits: 4}`. Its workers exchange updates among themselves;
-here the server sends the fragments, uncompressed, in `wire.values`. Its fragments are whole layers
-of a transformer; here they are equal shares of the vector of all parameters, in their order.
+The paper sends 4 bits per value, as floats (E3M0): `wire: {up: {compressor: e3m0}}`; four bits with
+unbiased, uniform levels are `{kind: dithered, bits: 4}`. The paper's workers exchange updates among
+themselves; here the server sends the fragments, uncompressed, in `wire.values`. The paper's
+fragments are whole layers of a transformer; here they are equal shares of the vector of all
+parameters, in their order.
 """
 
 from collections import defaultdict
@@ -81,19 +82,19 @@ class DiLoCo(FedOpt):
 
 @dataclass(frozen=True, slots=True)
 class Fragments(Message):
-    """Server to client: the fragments that it lacks, one after the other in the model's order."""
+    """Server to client: the fragments that the client lacks, in the order of the model."""
 
     w: Payload
 
 
 class Replica(KeptOptimizer):
-    """A client's model, which it never lays down.
+    """A client's memory: its model, which it keeps from round to round.
 
     Attributes:
-        w: the model, shape (d,); None before its first round.
-        received: the server's model as far as it is known, shape (d,).
-        ahead: the number of steps that it has taken of its next round.
-        round: its last one.
+        w: the model, shape (d,); None before the client's first round.
+        received: the server's model as far as the client knows it, shape (d,).
+        ahead: the number of steps of the next round that the client has taken.
+        round: the number of the client's last round.
     """
 
     __slots__ = ("ahead", "received", "round", "w")
@@ -178,7 +179,7 @@ class StreamingDiLoCo(FedOpt):
     def work_notes(
         self, rows: Sequence[int], dimension: int, sent: int
     ) -> Iterator[tuple[Literal["clients", "server"], str]]:
-        """Yield how often a fragment is synchronised; the server's step is on one fragment."""
+        """Yield the period of synchronisation, and the cost of a server step on one fragment."""
         period, most = self.fragments * self.local_steps, -(-sent // self.fragments)
         text = (
             f"each of {self.fragments} fragments, {most} values or one less, is synchronised every"
@@ -188,7 +189,7 @@ class StreamingDiLoCo(FedOpt):
         yield from super().work_notes(rows, dimension, most)
 
     def part(self, number: int, dimension: int) -> slice:
-        """Return the place in the model of the fragment that is sent in a round.
+        """Return the range of the model that is sent in a round, numbered from 1.
 
         >>> StreamingDiLoCo(step_size=1, fragments=3).part(2, 10)
         slice(3, 6, None)
@@ -201,7 +202,12 @@ class StreamingDiLoCo(FedOpt):
         return (number - 1) % self.fragments
 
     def before(self, number: int, count: int) -> list[int]:
-        """Return the last `count` rounds before a round, P at most, in the order of fragments."""
+        """Return the last `count` rounds before a round, in the order of their fragments.
+
+        Args:
+            number: the number of the round.
+            count: P at most.
+        """
         return sorted(range(number - count, number), key=self.turn)
 
     # -- the server --------------------------------------------------------------------
@@ -210,8 +216,8 @@ class StreamingDiLoCo(FedOpt):
         """Run the server: a step of one fragment a round."""
         w, rule = server.initial, self.server_rule
         states = [rule.begin(w[self.part(p + 1, w.size)]) for p in range(self.fragments)]
-        latest: dict[ClientId, int] = {}  # the last round that a client has replied to
-        waiting: dict[int, list[Reply]] = defaultdict(list)
+        latest: dict[ClientId, int] = {}  # the last round to which a client has replied
+        waiting: dict[int, list[Reply]] = defaultdict(list)  # by fragment
         while True:
             news = partial(self._news, server, w, latest)
             for reply in await server.exchange(news(), again=news):
@@ -256,7 +262,7 @@ class StreamingDiLoCo(FedOpt):
             return news, news
         w, received, count, at = replica.w.copy(), replica.received.copy(), 0, 0
         sizes = [w[self.part(number - back, w.size)].size for back in range(1, self.fragments + 1)]
-        # The message does not say how many fragments it holds; its length does.
+        # How many fragments the message holds follows from its length.
         while sum(sizes[:count]) < news.size:
             count += 1
         for earlier in self.before(number, count):
@@ -271,7 +277,7 @@ class StreamingDiLoCo(FedOpt):
     def _go(
         self, client: Client[Replica], w: Array, begin: int, end: int, number: int
     ) -> Awaitable[Array]:
-        """Compute the model after steps `begin` to `end` of the K steps of a round, from 0."""
+        """Compute the model after steps `begin` to `end` of a round, which are counted from 0."""
         plan = self.plan(client.oracle.rows, number)
         plan = plan._replace(draws=end - begin, before=begin, after=self.local_steps - end)
         return self.follow(client, w, plan)

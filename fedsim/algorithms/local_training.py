@@ -80,8 +80,8 @@ class StepPlan(NamedTuple):
         each: the number of steps per draw: 1, or the minibatches of a pass.
         shuffled: whether the draws are passes.
         number: the number of the round, from 1.
-        before, after: the numbers of steps before and after these, if they are a part of the
-            round's steps.
+        before, after: the numbers of steps of the round before and after those of the plan, if
+            the plan is for a part of the round.
     """
 
     size: int | None
@@ -186,7 +186,7 @@ class LocalUpdates(LocalSteps[Kept]):
         if self.local_first is not None and self.optimizer and self.optimizer.whole:
             text = f"{self._optimizer_name} moves all parameters of a module"
             raise ValueError(f"local_first: got steps on parts, but {text}; take adam, say")
-        if self.local and (self.personal or self.goes_on):
+        if self.local and (self.personal or self.computes_after_reply):
             text = f"clients of {self.kind} have whole models of their own"
             raise ValueError(f"local: got {', '.join(self.local)}, but {text}; leave it out")
         return self
@@ -269,7 +269,7 @@ class LocalUpdates(LocalSteps[Kept]):
         return self.optimizer.moments * dimension + 1
 
     def kept_values(self, dimension: int) -> int:
-        """Return the same: the client keeps nothing else."""
+        """Return the size of the optimizer's state: the client keeps nothing else."""
         return self.kept_state(dimension)
 
     def work_notes(
@@ -369,7 +369,7 @@ class LocalUpdates(LocalSteps[Kept]):
     async def _go_on(
         self, client: Client[Kept], plan: StepPlan, start: Array, kept: KeptOptimizer
     ) -> Array:
-        """Compute w_i with the optimizer's state of earlier rounds, and keep the new state."""
+        """Compute w_i from the optimizer's kept state, and keep the new state."""
         training = self._training(plan)._replace(state=kept.state, kept=True)
         result = await self._work(client, plan, partial(_train, client, start, training))
         kept.state = pack_state(result[start.size :])
@@ -411,10 +411,10 @@ class LocalUpdates(LocalSteps[Kept]):
         work = client.oracle.sgd_steps(start, eta, drawn, self.pull, change=True)
         # A subclass that overrides one of these methods may do more with the change than send it.
         sent = cls.handle is LocalUpdates.handle and cls.change is LocalUpdates.change
-        return work.as_sent() if sent and not self.goes_on else work
+        return work.as_sent() if sent and not self.computes_after_reply else work
 
     def _work(self, client: Client, plan: StepPlan, work: WorkOn) -> Awaitable[Array]:
-        """Compute the work on the minibatches of a round, after they are drawn."""
+        """Draw the minibatches of a round, and compute work on them."""
         oracle, size = client.oracle, plan.size
         if draws_nothing(oracle, size):
             return client.compute(work((None,) * plan.steps))
@@ -478,7 +478,7 @@ def _train(client: Client, start: Array, training: Training, drawn: Minibatches)
 
 
 def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Concern]:
-    """Return a concern if local steps are longer than the theory of local methods allows.
+    """Yield a concern if local steps are longer than the theory of local methods allows.
 
     Khaled, Mishchenko, Richtarik, "Tighter Theory for Local SGD", AISTATS 2020, and Karimireddy
     et al. 2020 require a fraction of 1/L_max that depends on the number of steps. Above 1/L_max

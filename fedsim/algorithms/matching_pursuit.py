@@ -1,4 +1,4 @@
-"""Federated gradient matching pursuit: clients estimate the support, then fit on it.
+"""Federated gradient matching pursuit: clients select atoms, then minimise their loss over them.
 
 Jeong, Needell, Qin, "Federated Gradient Matching Pursuit", IEEE Trans. Inf. Theory 2024
 (FedGradMP, algorithms 1 and 2). It minimises f = sum_m p_m f_m over the models A x with at
@@ -16,8 +16,8 @@ iterates of server and clients.
 Messages carry coefficients. Round t commits the model A x^{t+1}. If only some clients reply, their
 p_m are scaled to add up to 1. A reply after the end of its round is not counted, since it started
 from an older x^t. With `sends: differences` clients send x_m - x^t
-(`fedsim.algorithms.local_steps`). Such a difference is a jump to the minimum over some atoms;
-adding two jumps from the same x^t overshoots, so this variant needs rounds, too.
+(`fedsim.algorithms.local_steps`). Such a difference is a jump to the minimum over some atoms. Two
+jumps from the same x^t, added up, overshoot it, so this variant needs rounds, too.
 
 If the model is a matrix, such as that of softmax regression with one column per class, each column
 has its own tau atoms (section IV-D): tau and 2 tau above are numbers for each column.
@@ -68,7 +68,8 @@ class FedGradMP(SendsModels):
     combines: ClassVar[Combines] = "mean"
     messages: ClassVar[tuple[type[Message], ...]] = (Coefficients, Estimate, Change)
     source: ClassVar[str] = (
-        "Jeong, Needell, Qin: Federated Gradient Matching Pursuit, IEEE Trans. Inf. Theory 2024"
+        "Jeong, Needell, Qin: Federated Gradient Matching Pursuit, IEEE Trans. Inf. Theory 2024,"
+        " algorithms 1 and 2"
     )
 
     synchronous: ClassVar[str] = (

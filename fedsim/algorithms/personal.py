@@ -1,38 +1,40 @@
 """Personal models: each client trains a model of its own beside the server's.
 
 Ditto: Li, Hu, Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through Personalization",
-ICML 2021 (Algorithm 1). The server's model w is that of FedAvg. Beside it client i moves its own
-v_i by steps on f_i + lambda/2 |. - w|^2, with the w that it received:
+ICML 2021 (Algorithm 1). The server's model w is that of FedAvg. Beside it, client i moves its own
+model v_i by steps on f_i + lambda/2 |. - w|^2, where w is the received model:
 
     v_i <- v_i - eta_p (g_i(v_i) + lambda (v_i - w)).
 
 pFedMe: T Dinh, Tran, Nguyen, "Personalized Federated Learning with Moreau Envelopes", NeurIPS 2020
-(Algorithm 1). In each of R local steps client i draws a minibatch, approximates the minimiser of
-f_i + lambda/2 |. - w_i|^2 on it by K gradient steps from w_i, which the paper leaves open, and
-moves its copy w_i of the model towards it; the server moves to the mean by a share beta:
+(Algorithm 1). In each of R local steps client i draws a minibatch. On this minibatch it
+approximates the minimiser theta_i of f_i + lambda/2 |. - w_i|^2 by K gradient steps from w_i (the
+paper leaves the solver open), and moves its copy w_i of the model towards theta_i. The server moves
+its model towards the mean of the w_i by a share beta:
 
     theta_i <- theta_i - alpha (g_i(theta_i) + lambda (theta_i - w_i)),  K times,
     w_i <- w_i - eta lambda (w_i - theta_i),   w <- (1 - beta) w + beta sum_i p_i w_i.
 
-Its own model is the last theta_i. The paper weights the clients of a round alike (`weights:
-equal`).
+The client's own model is the last theta_i. The paper weights the clients of a round equally
+(`weights: equal`).
 
-APFL: Deng, Kamani, Mahdavi, "Adaptive Personalized Federated Learning", 2020 (Algorithm 1), with a
-share alpha that is fixed, or each client's own. Client i mixes m_i = alpha v_i + (1 - alpha) w_i,
-and steps on both of its parts with the same minibatch:
+APFL: Deng, Kamani, Mahdavi, "Adaptive Personalized Federated Learning", 2020 (Algorithm 1). The
+share alpha is fixed, or adapted by each client. Client i has a mixture of two models,
+m_i = alpha v_i + (1 - alpha) w_i, and takes steps on both with the same minibatch:
 
     w_i <- w_i - eta g_i(w_i),   v_i <- v_i - eta alpha g_i(m_i),
 
-where alpha g_i(m_i) is the gradient of f_i(m_i) in v_i. Its own model is m_i after the last step;
-w_i is averaged as under FedAvg. With `alpha_rate`, each step moves alpha_i, too (equation 10), by
-the gradient of f_i(m_i) in alpha at the models before the step, and keeps it within 0 and 1:
+where alpha g_i(m_i) is the gradient of f_i(m_i) with respect to v_i. The client's own model is m_i
+after the last step; w_i is averaged as under FedAvg. With `alpha_rate`, each step also moves
+alpha_i (equation 10) by the gradient of f_i(m_i) with respect to alpha at the models before the
+step, and keeps it within 0 and 1:
 
     alpha_i <- alpha_i - eta_alpha <v_i - w_i, g_i(m_i)>.
 
-The authors' program takes this step in the first local step of a round alone, with 0.02 alpha added
-to the gradient; the paper has neither.
+The authors' program moves alpha_i only in the first local step of a round, and adds 0.02 alpha to
+the gradient; the paper has neither.
 
-All models begin at the server's initial one. Only w travels.
+In all three methods every model begins at the server's initial model, and only w is sent.
 """
 
 from collections.abc import Awaitable, Iterator, Sequence
@@ -57,7 +59,7 @@ class OwnModel(KeptOptimizer):
         own: its own model, shape (d,).
         v: under APFL, the client's part of the mixture that is its own model, shape (d,).
         share: under APFL, alpha_i, the share of v in the mixture; None before the first round.
-        state: see `KeptOptimizer`; the state is that of the steps on the server's model.
+        state: see `KeptOptimizer`; of the optimizer whose steps are on the server's model.
     """
 
     __slots__ = ("own", "share", "v")
@@ -69,7 +71,7 @@ class OwnModel(KeptOptimizer):
 
 
 class PersonalModels(LocalUpdates):
-    """Federated averaging by clients that have models of their own."""
+    """A method of averaging whose clients also have a model of their own."""
 
     handles_rows: ClassVar[bool] = False
 
@@ -92,7 +94,7 @@ class PersonalModels(LocalUpdates):
         return own
 
     def kept_values(self, dimension: int) -> int:
-        """Return the numbers of its own model, and of its optimizer's state."""
+        """Return the size of the client's own model and of its optimizer's state."""
         return super().kept_values(dimension) + dimension
 
 
@@ -150,7 +152,7 @@ class Ditto(PersonalModels):
         return Update(client.pack(delta))
 
     def _personal(self, client: Client[OwnModel], w: Array) -> Awaitable[Array]:
-        """Compute v_i after its steps."""
+        """Compute v_i after the steps of a round."""
         plan = StepPlan(batch_size(self.batch, client.round), self.personal_steps)
         eta = self.eta if self.personal_rate is None else self.personal_rate
         own = client.state.own
@@ -221,7 +223,7 @@ class PFedMe(PersonalModels):
         return Update(client.pack(w - message.w.values))
 
     def _minimiser(self, client: Client[OwnModel], w: Array) -> Awaitable[Array]:
-        """Compute theta_i on one minibatch."""
+        """Compute theta_i, the result of K steps on one minibatch."""
         plan = StepPlan(batch_size(self.batch, client.round), 1, self.personal_steps)
 
         def work(drawn: Minibatches) -> Work:

@@ -84,7 +84,7 @@ def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return accepted values in place of a link's feedback, best first."""
     accepted = _list_accepted(scenario, way)
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
-    added = method.adding_up() if way == "up" else None
+    added = method.increment_variant() if way == "up" else None
     if added is not None:
         other = scenario.model_copy(update={"algorithm": added.method})
         if not why_not(other, way, seen):
@@ -208,7 +208,7 @@ def _unmet_by_method(scenario: ScenarioKeys) -> Iterator[Conflict]:
         return
     if "norm" in policy.reported and Meaning.STATE in method.up.values():
         text = f"got {policy.kind}, for which clients report the norm of their update, but those of"
-        added = method.adding_up()
+        added = method.increment_variant()
         remedy = "" if added is None else f"; use algorithm.{added.keys}"
         yield "participation.kind", f"{text} {method.kind} send models{remedy}", policy.kind
     if "norm" in policy.reported and method.constrained:

@@ -32,7 +32,7 @@ class AppMethod(Algorithm):
         if not isinstance(info.programs, FlowerProblem):
             raise ParameterError("kind", f"{self.kind} is for the clients of a Flower app")
         configured = self.model_copy()
-        configured._problem, configured._all_asked = info.programs, info.asked is None  # noqa: SLF001 - a copy
+        configured._problem, configured._all_asked = info.programs, info.cohort_size is None  # noqa: SLF001 - a copy
         return configured
 
     def reference(self, problem: Problem) -> Reference | None:

@@ -46,7 +46,7 @@ def configure_tiers(
         links = tier.wire.up, tier.wire.down
         up, down = (promise(link, info.dimension) for link in links)
         asked = tier.participation.among(tier.count).wanted
-        hop_info = replace(info, clients=tier.count, uplink=up, downlink=down, asked=asked)
+        hop_info = replace(info, clients=tier.count, uplink=up, downlink=down, cohort_size=asked)
         method = tier.outer
         try:
             method = method.configure(hop_info)

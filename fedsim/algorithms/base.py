@@ -352,7 +352,7 @@ class Algorithm(Spec, Generic[Memory]):
         return None
 
     def natures(self) -> Iterator[tuple[str, Nature]]:
-        """Yield a nature if clients compute after their replies; live clients do not yet."""
+        """Yield a nature if clients compute after replies, which live clients cannot do yet."""
         if self.computes_after_reply:
             text = f"got {self.kind}, whose clients compute after their replies"
             yield "kind", Nature(reacts=text, simulated=f"{text}, which live ones do not do yet")

@@ -36,7 +36,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
@@ -51,7 +51,7 @@ from fedsim.core.ports import Array, Client, ClientId, Meaning, Message, Payload
 from fedsim.problems.optimizers import AnyOptimizer, GivenOptimizer
 
 _Inner = as_written({"kind": "adamw"}, "the rule of the clients' steps; null: plain gradient steps")
-_InnerState = Field(
+_InnerState: Any = Field(  # Any: a Literal takes no str
     default="kept",
     description=(
         "state of a client's optimizer at the start of a round: reset, or kept in the"

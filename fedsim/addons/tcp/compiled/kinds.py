@@ -12,7 +12,7 @@ class Train(NamedTuple):
 
     Attributes:
         number: the number of the first segment.
-        count: how many there are.
+        segments: how many there are.
         bits: the size of a segment.
         sent: the time at which the first segment was sent, s.
         pace: the time between two segments as they were sent, s.
@@ -20,7 +20,7 @@ class Train(NamedTuple):
     """
 
     number: int
-    count: int
+    segments: int
     bits: float
     sent: float
     pace: float

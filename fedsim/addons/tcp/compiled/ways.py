@@ -29,7 +29,7 @@ def _over(W: Integers, m: int, number: int) -> int:
 def _push_train(W: Integers, F: Reals, m: int, train: Train, hop: int) -> None:
     """Schedule the arrival of segments at a queue."""
     node = call(W, F, train.first, at.FORWARD, m)
-    W[node + at.NUMBER], W[node + at.COUNT], W[node + at.HOP] = train.number, train.count, hop
+    W[node + at.NUMBER], W[node + at.COUNT], W[node + at.HOP] = train.number, train.segments, hop
     F[node + at.BITS], F[node + at.SENT], F[node + at.PACE] = train.bits, train.sent, train.pace
     F[node + at.LAST] = train.last
 

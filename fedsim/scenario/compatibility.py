@@ -50,7 +50,7 @@ def why_not(scenario: ScenarioKeys, way: str, feedback: Feedback) -> str:
         return ""
     method = scenario.algorithm
     # Exact vectors are never compressed, so they have no errors to feed back.
-    meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
+    meanings = set((method.up if way == "up" else method.downlink).values()) - {Meaning.EXACT}
     if not meanings:
         return f"messages of {_sender(scenario, way)} are not compressed, so there is no error"
     if _requires_unbiased(scenario, way) and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
@@ -86,7 +86,7 @@ def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return the accepted values that could replace a link's error feedback, best first."""
     accepted = _list_accepted(scenario, way)
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
-    added = method.adding_up() if way == "up" else None
+    added = method.increment_variant() if way == "up" else None
     if added is not None:
         # Adding up increments is suggested only if the method then accepts this feedback.
         other = scenario.model_copy(update={"algorithm": added.method})
@@ -105,8 +105,7 @@ def _list_accepted(scenario: ScenarioKeys, way: str) -> list[str]:
 
 def _requires_unbiased(scenario: ScenarioKeys, way: str) -> bool:
     """Return whether the theory of the method needs unbiased messages in a direction."""
-    method = scenario.algorithm
-    return method.unbiased if way == "up" else method.unbiased_down
+    return way in scenario.algorithm.unbiased
 
 
 def _needs_unbiased(scenario: ScenarioKeys, way: str) -> bool:
@@ -215,7 +214,7 @@ def _unmet_by_method(scenario: ScenarioKeys) -> Iterator[Conflict]:
         return
     if "norm" in policy.reported and Meaning.STATE in method.up.values():
         text = f"got {policy.kind}, for which clients report the norm of their update, but those of"
-        added = method.adding_up()
+        added = method.increment_variant()
         remedy = "" if added is None else f"; use algorithm.{added.keys}"
         yield "participation.kind", f"{text} {method.kind} send models{remedy}", policy.kind
     if "norm" in policy.reported and method.constrained:
@@ -242,7 +241,7 @@ def _reports_losses(scenario: ScenarioKeys) -> Iterator[Conflict]:
     elif scale in {"sum", "share"}:
         text = f"got {scale}, but clients of {kind} report the mean loss of their samples"
         yield "problem.loss.scale", f"{text}; use mean", scale
-    if method.down.get("", Meaning.STATE) is not Meaning.STATE:
+    if method.downlink.get("", Meaning.STATE) is not Meaning.STATE:
         text = f"got {kind}, for which clients report their loss at the received model; the server"
         yield "participation.kind", f"{text} of {method.kind} sends steps", kind
 

@@ -370,7 +370,7 @@ def _needs_rounds(method: Algorithm) -> str:
     if method.synchronous or method.asynchronous or Meaning.STATE not in method.up.values():
         return method.synchronous
     reason = "its clients send models, and a mean needs models that started from the same one"
-    added = method.adding_up()
+    added = method.increment_variant()
     return reason if added is None else f"{reason}; use algorithm.{added.keys}"
 
 

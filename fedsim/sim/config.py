@@ -58,7 +58,7 @@ class Method(Remembers, Protocol):
 def what_follows(method: object) -> Follows:
     """Return `Algorithm.afterwards` if clients compute after their replies, otherwise None."""
     # A method need not derive from `Algorithm`; without the attribute, no work follows.
-    return method.afterwards if getattr(method, "goes_on", False) else None  # type: ignore[attr-defined]
+    return method.afterwards if getattr(method, "computes_after_reply", False) else None  # type: ignore[attr-defined]
 
 
 class PeerMethod(Remembers, Protocol):
